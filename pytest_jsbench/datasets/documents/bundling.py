@@ -160,7 +160,7 @@ class _Bundle:
     def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """The reference as a pointer from the root; as it is where it leads nowhere, and that is the judge's to say."""
         found = self._find(reference, resolver)
-        full = urljoin(resolver._base_uri, reference) if found else ""  # noqa: SLF001  as in _find
+        full = urljoin(_base_of(resolver), reference) if found else ""
         if full.partition("#")[0] in self._foreign:
             return full
         if found is None and self._opaque and reference.startswith("#") and not foreign:
@@ -181,8 +181,7 @@ class _Bundle:
 
     def _find(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
         try:
-            # no other part of a resolver says from where it resolves
-            full = urljoin(resolver._base_uri, reference)  # noqa: SLF001
+            full = urljoin(_base_of(resolver), reference)
         except ValueError:  # such as "Invalid IPv6 URL"
             return None
         if full not in self._led:
@@ -226,6 +225,14 @@ class _Bundle:
             name, number = f"{wanted}.{number}", number + 1
         self._taken.add(name)
         return name
+
+
+def _base_of(resolver: Any) -> str:
+    """The URI from which the resolver resolves: the first in the dynamic scope of a schema with a URI of its own."""
+    import referencing.jsonschema
+
+    elsewhere = referencing.jsonschema.DRAFT202012.create_resource({"$id": "urn:elsewhere"})
+    return next((uri for uri, _ in resolver.in_subresource(elsewhere).dynamic_scope()), "")
 
 
 def _dialect(document: object) -> str | None:

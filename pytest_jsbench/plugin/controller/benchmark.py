@@ -28,10 +28,10 @@ def add_rows(config: pytest.Config, run: Run, *, rows: Literal["task", "case"]) 
     """
     Give pytest-benchmark one row per task (or case) and metric, one round per completed call.
 
-    It measures functions and switches itself off under xdist, so the rows are added where reports land. Its session and
-    `Metadata` are private; what goes wrong with them is returned as one line.
+    It measures functions and switches itself off under xdist, so the rows are added where reports land. Of its session,
+    which is a plugin, and of `Metadata` nothing is documented; what goes wrong with them is returned as one line.
     """
-    session = getattr(config, "_benchmarksession", None)
+    session = config.pluginmanager.get_plugin("pytest-benchmark")
     option = config.option
     if session is None or session.skip:
         return ""

@@ -28,10 +28,11 @@ def scheduler(config: pytest.Config, log: Any, *, ahead: int) -> Any:
 
         def schedule(self) -> None:
             if self.collection is None:
-                if not self._check_nodes_have_same_collection():
-                    self.log("**Different tests collected, aborting run**")
+                first, *others = self.node2collection.values()
+                if any(other != first for other in others):
+                    super().schedule()  # which says how they differ, and hands out nothing
                     return
-                self.collection = next(iter(self.node2collection.values()))
+                self.collection = first
                 self.pending[:] = range(len(self.collection) - 1, -1, -1)
                 fair = -(-len(self.pending) // max(1, len(self.nodes)))
                 self.credit = max(2, min(ahead, fair))
