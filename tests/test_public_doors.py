@@ -10,17 +10,6 @@ import pytest
 
 from tests.docs.reference import PACKAGE
 
-#: what is there today, and is to go; nothing is added
-EXCEPTIONS = {
-    # the child imports a few modules of the package without its __init__
-    ("core/child_process.py", "sys.modules"),
-    # where a resolver of `referencing` stands is not public
-    ("datasets/documents/bundling.py", "._base_uri"),
-    # pytest-benchmark has no other place for rows
-    ("plugin/controller/benchmark.py", "._benchmarksession"),
-    # xdist's schedulers compare what workers have collected by it
-    ("plugin/controller/xdist_scheduling.py", "._check_nodes_have_same_collection"),
-}
 #: what changes modules, classes or functions of others behind their back
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}
 _CODE = {"FunctionType", "CodeType"}
@@ -84,8 +73,7 @@ def test_the_package_goes_through_public_doors_alone() -> None:
     inherited = {name for source in sources.values() for name in _own_names(ast.parse(source))}
     found = {(name, trick) for name, source in sources.items() for trick in tricks(source, inherited)}
 
-    assert found - EXCEPTIONS == set(), "go through a public door"
-    assert EXCEPTIONS - found == set(), "is gone: take it out of the list"
+    assert found == set(), "go through a public door"
 
 
 @pytest.mark.parametrize(

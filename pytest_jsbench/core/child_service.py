@@ -9,22 +9,23 @@ import os
 import signal
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Protocol, assert_never
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, Protocol, assert_never
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-#: the line that follows the last of a reply
-LAST = b'{"last": true}\n'
+#: the line that follows the last of a reply begins so; `null` where all went well
+END = b'{"end": '
+#: seconds for each value after the first
+_DETAILS = 1.0
+#: characters of an error's message
+_LONGEST_DETAIL = 1000
 #: objects made, for each collection of cycles
 _COLLECT_EVERY = 50_000
 
 Message = dict[str, Any]
 
 
-def encode(message: Message, default: Callable[[Any], object] | None = None) -> bytes:
-    """The message as one line; `default` is called with what JSON does not know."""
-    return json.dumps(message, default=default).encode("ascii") + b"\n"
+def _encode(message: object) -> bytes:
+    return json.dumps(message).encode("ascii") + b"\n"
 
 
 AlarmKind = Literal["signal", "thread"]
@@ -96,22 +97,25 @@ class Service:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
         warnings.simplefilter("ignore")
         self._config = config
+        self._memory: int | None = None
         self._output = os.fdopen(os.dup(1), "wb")
         # what a library prints there goes where errors go
         os.dup2(2, 1)
         #: ends the process when it is not called off in time
         self.alarm = make_alarm(config["alarm"])
 
-    def limit_memory(self) -> None:
-        """Hold this process to its memory, where the platform can."""
-        if sys.platform == "win32":
+    def limit_memory(self, most: int | None = None) -> None:
+        """Hold this process to that much memory, or to its program's, where the platform can."""
+        most = self._config["memory"] if most is None else most
+        if sys.platform == "win32" or most == self._memory:
             return
         import resource
 
+        self._memory = most
         counted = resource.RLIMIT_AS if self._config["counted"] == "mapped" else resource.RLIMIT_DATA
-        for kind, most in ((counted, self._config["memory"]), (resource.RLIMIT_CORE, 0)):
+        for kind, bound in ((counted, most), (resource.RLIMIT_CORE, 0)):
             hard = resource.getrlimit(kind)[1]
-            limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             try:
                 resource.setrlimit(kind, (limit, hard))
             except (ValueError, OSError):
@@ -123,12 +127,12 @@ class Service:
         # what was imported stays, and what the work makes is freed without the collector but for a few cycles
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
-        self.send(encode({"ready": True, **more}))
+        self.send(_encode({"ready": True, **more}))
 
     def fail(self, error: BaseException) -> None:
         """Say why no request can be worked on."""
         _end_of_start()
-        self.send(encode({"error": f"{type(error).__name__}: {error}"}))
+        self.send(_encode({"error": f"{type(error).__name__}: {error}"}))
 
     def send(self, line: bytes) -> None:
         """Write to the parent."""
@@ -136,20 +140,44 @@ class Service:
         self._output.flush()
 
     def requests(self) -> Iterator[Message]:
-        """The requests, until the input ends."""
-        return map(json.loads, sys.stdin.buffer)
+        """The requests, until the input ends; a text that came once is the first argument wherever it is named."""
+        texts: dict[int, str] = {}
+        for line in sys.stdin.buffer:
+            request = json.loads(line)
+            if "kept" in request:
+                key, *sent = request["kept"]
+                texts.update((key, text) for text in sent)
+                request["arguments"].insert(0, texts[key])
+            yield request
 
-    def answer(self, seconds: float, work: Callable[[], Message], *, longest: int | None = None) -> None:
-        """Send the one reply that the work comes to in its time, or `broke` with what it came to instead."""
-        self.alarm.set(seconds)
+    def answer(self, seconds: float, work: Callable[[], object], *, longest: int | None = None) -> None:
+        """
+        Send what the work comes to, and how it ended.
+
+        Where it is an iterator each of its values is sent, the first within the time and the others within a second
+        each; what was sent before a fault stands.
+        """
+        error, detail = None, ""
         try:
-            line = encode(work())
-            if longest is not None and len(line) > longest:
-                line = encode({"broke": "size", "detail": f"a reply of {len(line)} bytes"})
-        except BaseException as error:  # noqa: BLE001  a panic of Rust is no Exception
-            line = encode({"broke": type(error).__name__, "detail": str(error)[:1000]})
+            self.alarm.set(seconds)
+            result = work()
+            values = result if isinstance(result, Iterator) else iter((result,))
+            while (value := next(values, END)) is not END:
+                line = _encode(value)
+                self.alarm.off()  # a slow reader is no slow work
+                if longest is not None and len(line) > longest:
+                    error, detail = "size", f"a reply of {len(line)} bytes"
+                    break
+                self.send(line)
+                self.alarm.set(min(seconds, _DETAILS))
+        except BaseException as raised:  # noqa: BLE001  a panic of Rust is no Exception
+            error, detail = type(raised).__name__, str(raised)
         self.alarm.off()
-        self.send(line + LAST)
+        self.end(error, detail)
+
+    def end(self, error: str | None = None, detail: str = "") -> None:
+        """Say that the reply is complete, or which error ended it."""
+        self.send(_encode({"end": error and {"error": error, "detail": detail[:_LONGEST_DETAIL]}}))
 
 
 def _end_of_start() -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.generations import Origin
+from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
@@ -288,7 +289,7 @@ class CaseEvaluation:
             refuse=admission.stop,
             must_keep=self._output is not None,
         )
-        with Judge(self._policy) as judge:
+        with Judge(self._policy, calls=guarded_calls()) as judge:
             judge.start()
             self._make_all(attempts, keeper, self._runner(judge, admission, keeper.stop_recording), admission)
 

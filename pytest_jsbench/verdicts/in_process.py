@@ -1,27 +1,34 @@
-"""Judging itself, without a guard against hangs and crashes: what the child process does."""
+"""Judging itself, with no guard against hangs and crashes: a `Judge` has its child call `inspected` and `judged`."""
 
 from __future__ import annotations
 
 import functools
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
-from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
+from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
+from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker, compile_with_jsonschema
 from pytest_jsbench.verdicts.syntax_reasons import NotJson
 from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, Validator, compile_schema
-from pytest_jsbench.verdicts.verdicts import FailureType, SchemaProblem, SecondOpinion, Verdict, Violation
+from pytest_jsbench.verdicts.verdicts import (
+    FailureType,
+    JudgePolicy,
+    SchemaProblem,
+    SecondOpinion,
+    Verdict,
+    Violation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_jsbench.schemas.locations import Path
-    from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
-    from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
@@ -72,8 +79,6 @@ class Compiled:
     @functools.cached_property
     def second(self) -> SecondOpinionSeeker:
         """The other validator."""
-        from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
-
         return SecondOpinionSeeker(self._read, formats=self._read.asserts_formats(self._policy))
 
 
@@ -122,8 +127,6 @@ class InProcessJudge:
             except BeyondRustError:
                 # only jsonschema can be given an engine of ECMA-262
                 pass
-        from pytest_jsbench.verdicts.second_opinion import compile_with_jsonschema
-
         return compile_with_jsonschema(read, formats=formats, exact=exact)
 
     def inspect(self, schema_text: str) -> SchemaProblem | None:
@@ -231,3 +234,27 @@ def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
     first, more = violations[0], len(violations) - 1
     message = f"{first.instance_path}: {first.message}" + (f" (and {more} more)" if more else "")
     return replace(verdict, violations=violations, message=message)
+
+
+@functools.cache
+def _judge(policy: str) -> InProcessJudge:
+    """The judge of a policy as JSON; the child keeps it, and it the schemas that it has compiled."""
+    values = json.loads(policy)
+    return InProcessJudge(JudgePolicy(**{**values, "ignored_fields": tuple(values["ignored_fields"])}))
+
+
+def inspected(schema: str, policy: str) -> Any:
+    """Inspect a schema for the parent."""
+    return to_json(_judge(policy).inspect(schema))
+
+
+def judged(schema: str, policy: str, text: str, truncated: bool) -> Iterator[dict[str, Any]]:
+    """Judge an answer for the parent, which reads the instance itself where that is the whole text."""
+    first = True
+    for verdict in _judge(policy).judge(schema, text, truncated=truncated):
+        instance: dict[str, str] = {}
+        if first and not PARTLY.isdisjoint(verdict.notes):
+            # a Decimal leaves as the double that everyone else reads
+            instance = {"instance": json.dumps(verdict.instance, default=float)}
+        first = False
+        yield {"verdict": verdict.to_dict(), **instance}

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import platform
 import re
 import threading
-import weakref
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Self, assert_never
 
-from pytest_jsbench.core.child_process import ChildReply
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
-from pytest_jsbench.verdicts.process import Guard
 from pytest_jsbench.verdicts.schema_text import write_schema
 from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
@@ -34,6 +32,10 @@ if TYPE_CHECKING:
 JUDGE_VERSION = "3"
 #: the reason of an answer without text whose provider gave a JSON document as reasoning
 IN_REASONING = "in_reasoning"
+#: bytes of address space; judging the largest real schemas takes a tenth of it
+_MEMORY = 4 << 30
+#: what the child runs
+_IN_CHILD = "pytest_jsbench.verdicts.in_process"
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
 _DEFAULT_POLICY = JudgePolicy()
@@ -41,25 +43,26 @@ _DEFAULT_POLICY = JudgePolicy()
 
 class Judge:
     """
-    Decides on answers under one policy, in a child process of its own; usable from any thread.
+    Decides on answers under one policy, in a child process; usable from any thread.
 
-    A worker of the plugin, the fixture and each command that judges make one, and close it at the end. The child starts
-    with the first request, or before it in a thread of its own (`start`). Requests take turns: each thread waits for
-    the reply to its own. A child that hangs ends by its own alarm, one that crashes or takes too much memory ends by
-    itself; the answer is then `unjudged` and the next request starts another child. `close` ends the child, and so does
+    A worker of the plugin, the fixture and each command that judges make one, and close it at the end. The child is its
+    own, or that of the calls that it is given. It starts with the first request, or before it in a thread of its own
+    (`start`). A child that hangs ends by its own alarm, one that crashes or takes too much memory ends by itself; the
+    answer is then `unjudged` and the next request starts another child. `close` ends a child of its own, and so does
     the end of the parent.
     """
 
-    def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY) -> None:
+    def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
         if find_dialect(policy.default_dialect) is None:
             known = nearest(policy.default_dialect, [dialect.uri for dialect in DIALECTS])
             message = f"unknown dialect '{policy.default_dialect}': {known}"
             uris = [dialect.uri for dialect in DIALECTS]
             raise JudgeError(message, found=policy.default_dialect, expected=uris, where="default_dialect")
         self.policy = policy
-        self._guard = Guard(dataclasses.asdict(policy))
+        self._policy = json.dumps(asdict(policy))
+        self._calls = GuardedCalls() if calls is None else calls
+        self._owned = calls is None
         self._starting: threading.Thread | None = None
-        self._end = weakref.finalize(self, self._guard.close)
 
     def start(self) -> None:
         """Start the child now, while the caller does something else; where that fails, the first request says why."""
@@ -71,18 +74,32 @@ class Judge:
 
     def _start_child(self) -> None:
         with suppress(JudgeError):
-            self._guard.start()
+            self._ask("inspected", "true")
+
+    def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:
+        """What a function of `in_process` comes to; JudgeError where it cannot be called."""
+        try:
+            return self._calls.values_of(
+                f"{_IN_CHILD}:{function}",
+                *(self._policy, *arguments),
+                kept=schema,
+                seconds=self.policy.timeout,
+                memory=_MEMORY,
+            )
+        except ChildNotStarted as error:
+            message = f"the judge's process did not start: {error}"
+            raise JudgeError(message) from error
 
     def inspect(self, schema: Schema) -> SchemaProblem | None:
         """Why nothing can be judged by the schema; None when all is well."""
         text = write_schema(schema)
         if isinstance(text, SchemaProblem):
             return text
-        answer = self._guard.ask({"op": "inspect", "schema": text})
-        if answer.replies:
-            problem = answer.replies[0]["problem"]
+        reply = self._ask("inspected", text)
+        if reply.values:
+            (problem,) = reply.values
             return None if problem is None else from_json(SchemaProblem, problem)
-        reason, message = self._why_not(answer)
+        reason, message = self._why_not(reply)
         return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
 
     def judge(self, schema: Schema, text: str, *, truncated: bool = False) -> Verdict:
@@ -92,19 +109,22 @@ class Judge:
             return written.verdict
         # one character over the limit is as much too long as any number of them
         text = text[: LONGEST_TEXT + 1]
-        answer = self._guard.ask({"op": "judge", "schema": written, "text": text, "truncated": truncated})
-        if answer.replies:
-            # each reply repeats the verdict with more of its details; what came before the child ended stands
-            said: dict[str, Any] = answer.replies[-1]["verdict"]
-            whole = said["valid"] is not None and PARTLY.isdisjoint(said["notes"])
-            return Verdict.from_dict(said, json.loads(text) if whole else answer.replies[0].get("instance"))
-        reason, message = self._why_not(answer)
+        reply = self._ask("judged", written, text, truncated)
+        if reply.values:
+            # each value repeats the verdict with more of its details; what came before the child ended stands
+            verdict: dict[str, Any] = reply.values[-1]["verdict"]
+            whole = verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"])
+            return Verdict.from_dict(verdict, json.loads(text if whole else reply.values[0].get("instance", "null")))
+        reason, message = self._why_not(reply)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 
-    def _why_not(self, answer: ChildReply) -> tuple[str, str]:
-        if answer.ending == "timeout":
+    def _why_not(self, reply: ChildReply) -> tuple[str, str]:
+        """The reason and the message of what has no verdict."""
+        if reply.ending == "timeout":
             return "timeout", f"the judge had not decided after {self.policy.timeout:g} s"
-        return str(answer.ending), f"the judge's process ended: {answer.detail}"
+        if reply.error is not None:
+            return reply.ending or "crashed", printable(f"{reply.error}: {reply.detail}", cut="middle")
+        return str(reply.ending), f"the judge's process ended: {reply.detail}"
 
     @property
     def versions(self) -> dict[str, str]:
@@ -120,10 +140,11 @@ class Judge:
         }
 
     def close(self) -> None:
-        """Let the child process go; it is started again when it is needed again."""
+        """Let a child of its own go; it is started again when it is needed again."""
         if self._starting is not None:
             self._starting.join()
-        self._guard.close()
+        if self._owned:
+            self._calls.close()
 
     def __enter__(self) -> Self:
         return self

@@ -6,10 +6,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -20,9 +20,6 @@ from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.lab.decoding.grammars import LibraryProcess
 from pytest_jsbench.verdicts import Judge
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 SECRET = "not-for-children-0815"
 #: names that secrets have, and one that no list of such names would hold
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NETRC", "LLAMA_API_KEY", "XYZZY")
@@ -32,7 +29,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KE
 def judging() -> Iterator[int]:
     with Judge() as judge:
         judge.inspect(True)
-        yield pid(judge._guard)
+        yield pid(judge._calls._child)
 
 
 @contextlib.contextmanager
@@ -134,15 +131,14 @@ def ask_together(kept: KeptChild, requests: list[tuple[str, str]], until: Path) 
         asked: list[Future[ChildReply]] = []
         for do, text in requests:
             asked.append(threads.submit(ask, kept, do, text, seconds=2 if do == "hang" else 30))
-            while kept._at_once and len(kept._waiting) < len(asked):
-                time.sleep(0.001)
+        time.sleep(0.2)
         until.touch()
         return [one.result() for one in asked]
 
 
-@pytest.fixture(params=[True, False])
-def kept(request: pytest.FixtureRequest) -> Iterator[KeptChild]:
-    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None), at_once=request.param)
+@pytest.fixture
+def kept() -> Iterator[KeptChild]:
+    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None))
     yield kept
     kept.close()
 
@@ -152,8 +148,8 @@ def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_th
 ) -> None:
     found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
 
-    assert [reply.replies[0]["text"] for reply in found] == [str(number) for number in range(40)]
-    assert {reply.replies[0]["pid"] for reply in found} == {pid(kept)}
+    assert [reply.values[0]["text"] for reply in found] == [str(number) for number in range(40)]
+    assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
 
 
 def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: KeptChild, tmp_path: Path) -> None:
@@ -162,13 +158,13 @@ def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept
     found = ask_together(kept, requests, tmp_path / "free")
 
     assert [reply.ending for reply in found] == [None, "crashed", None, "timeout", "crashed", None]
-    assert [reply.replies[0]["text"] for reply in found if reply.replies] == ["1", "2", "3"]
+    assert [reply.values[0]["text"] for reply in found if reply.values] == ["1", "2", "3"]
 
 
 def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild, tmp_path: Path) -> None:
     found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
-    assert [len(reply.replies[0]["text"]) for reply in found] == [900_000, 200_000] * 5
+    assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
 @pytest.mark.parametrize("character", ["x", "\xe9", "\u20ac", "\U0001f600"])
@@ -177,32 +173,27 @@ def test_requests_of_any_characters_and_as_large_replies_hold_nobody_up(
 ) -> None:
     found = ask_together(kept, [("echo", character * 10_000)] * 30, tmp_path / "free")
 
-    assert {reply.replies[0]["text"] for reply in found} == {character * 10_000}
+    assert {reply.values[0]["text"] for reply in found} == {character * 10_000}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no system else says what a pipe holds")
 def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kept: KeptChild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(self: ChildProcess) -> ChildReply:
-        reply = receive(self)
-        if reply.replies[0]["text"] == "too deep":
+    def broken(self: ChildProcess, request: Mapping[str, Any], **options: Any) -> ChildReply:
+        reply = exchange(self, request, **options)
+        if reply.values[0]["text"] == "too deep":
             raise RecursionError
         return reply
 
-    receive = ChildProcess.receive
-    monkeypatch.setattr(ChildProcess, "receive", broken)
-    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None), at_once=True)
+    exchange = ChildProcess.exchange
+    monkeypatch.setattr(ChildProcess, "exchange", broken)
     with ThreadPoolExecutor() as threads:
         busy(kept, threads, tmp_path / "free")
         asked = [threads.submit(ask, kept, "echo", text) for text in ("1", "too deep", "2")]
-        while len(kept._waiting) < len(asked):
-            time.sleep(0.001)
         (tmp_path / "free").touch()
 
         assert isinstance(asked[1].exception(timeout=30), RecursionError)
-        assert [asked[at].result(timeout=30).replies[0]["text"] for at in (0, 2)] == ["1", "2"]
-    kept.close()
+        assert [asked[at].result(timeout=30).values[0]["text"] for at in (0, 2)] == ["1", "2"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
@@ -211,7 +202,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
         raise Interrupted
 
     def ask_many() -> set[bool]:
-        return {ask(kept, "echo", str(number)).replies[0]["text"] == str(number) for number in range(150)}
+        return {ask(kept, "echo", str(number)).values[0]["text"] == str(number) for number in range(150)}
 
     before = signal.signal(signal.SIGALRM, interrupt)
     heard, interrupted = 0, 0
@@ -225,7 +216,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
                     raised_by = time.monotonic() + 5  # what is raised while an object is finalized goes no further
                     while time.monotonic() < raised_by:
                         heard += 1
-                        assert ask(kept, "echo", f"main {heard}").replies[0]["text"] == f"main {heard}"
+                        assert ask(kept, "echo", f"main {heard}").values[0]["text"] == f"main {heard}"
                 except Interrupted:
                     interrupted += 1
             assert [one.result(timeout=60) for one in others] == [{True}] * 3
@@ -242,7 +233,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: KeptCh
             assert ask(kept, "die").ending == "crashed"
         else:
             getattr(kept, end)()
-        done.append(ask(kept, "echo", "heard").replies[0]["text"])
+        done.append(ask(kept, "echo", "heard").values[0]["text"])
 
     kept.start()
     assert kept._child is not None
@@ -300,9 +291,9 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_tur
         last = threads.submit(ask, kept, "echo", "heard")
         (tmp_path / "free").touch()
 
-        assert last.result(timeout=30).replies[0]["text"] == "heard"
+        assert last.result(timeout=30).values[0]["text"] == "heard"
         assert first.result().ending == (None if do == "wait" else "crashed")
-    assert ask(kept, "echo", "again").replies[0]["text"] == "again"
+    assert ask(kept, "echo", "again").values[0]["text"] == "again"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
@@ -315,12 +306,12 @@ def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_oth
         with pytest.raises(KeyboardInterrupt):
             ask_and_interrupt(kept, "hang", before=lambda: asked.append(threads.submit(ask, kept, "echo", "heard")))
 
-        assert asked[0].result(timeout=30).replies[0]["text"] == "heard"
+        assert asked[0].result(timeout=30).values[0]["text"] == "heard"
         assert pid(kept) != first
 
 
 def test_where_no_child_starts_each_thread_is_told() -> None:
-    kept = KeptChild(Program(module="pytest_jsbench.no_such_module", settings={}, memory=None), at_once=True)
+    kept = KeptChild(Program(module="pytest_jsbench.no_such_module", settings={}, memory=None))
     with ThreadPoolExecutor() as threads:
         asked = [threads.submit(kept.ask, {}) for _ in range(3)]
 

@@ -4,7 +4,7 @@ import importlib
 import json
 import pkgutil
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 import pytest_jsbench
 from pytest_jsbench.cli import compare
 from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines import registry
@@ -21,7 +22,6 @@ from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import Verdict, judge
-from pytest_jsbench.verdicts.process import Guard
 from tests import examples
 from tests.docs.blocks import blocks_of
 from tests.docs.reference import ROOT
@@ -105,28 +105,24 @@ def _benchmark(path: Path) -> None:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), task / "test-0.parquet")
 
 
-class KeptGuard(Guard):
-    """One that outlives the run which it judges for: the child process of each would take longer than the run."""
+class KeptCalls(GuardedCalls):
+    """Those whose child outlives the run for which it judges: another for each would take longer than the run."""
 
     def close(self) -> None:
         pass
 
-    def end(self) -> None:
-        super().close()
-
 
 @pytest.fixture(scope="session")
-def kept_guards() -> Iterator[Callable[[dict[str, object]], KeptGuard]]:
-    kept: dict[str, KeptGuard] = {}
-    yield lambda policy: kept.setdefault(json.dumps(policy), KeptGuard(policy))
-    for guard in kept.values():
-        guard.end()
+def kept_calls() -> Iterator[KeptCalls]:
+    kept = KeptCalls()
+    yield kept
+    GuardedCalls.close(kept)
 
 
 @pytest.fixture
-def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_guards: Callable[[dict[str, object]], KeptGuard]) -> None:
+def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     """No engine calls anybody, and one judge is enough."""
-    monkeypatch.setattr(judge, "Guard", kept_guards)
+    monkeypatch.setattr(judge, "GuardedCalls", lambda: kept_calls)
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, AcceptorFactory) else StandInFactory

@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+from dataclasses import asdict
 from importlib.metadata import version
+from typing import Any
 
 import pytest
 
 from pytest_jsbench import verdicts
+from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
-from pytest_jsbench.verdicts import Judge, JudgePolicy
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, in_process
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
@@ -80,3 +85,49 @@ def test_a_child_that_cannot_be_started_early_is_told_of_by_the_first_request(mo
         judge.start()
         with pytest.raises(JudgeError, match="did not start"):
             judge.judge(True, "1")
+
+
+class BrokenCalls(GuardedCalls):
+    """Calls that end as they are told."""
+
+    def __init__(self, reply: ChildReply) -> None:
+        super().__init__()
+        self._reply = reply
+
+    def values_of(self, *_: Any, **__: Any) -> ChildReply:
+        return self._reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason", "message"),
+    [
+        (ChildReply(values=(), error="ZeroDivisionError", detail="by zero"), "crashed", "ZeroDivisionError: by zero"),
+        (ChildReply(values=(), error="PanicException", detail="None"), "crashed", "PanicException: None"),
+        (ChildReply(values=(), error="MemoryError", ending="memory"), "memory", "MemoryError: "),
+        (ChildReply(values=(), ending="crashed", detail="-11"), "crashed", "the judge's process ended: -11"),
+        (ChildReply(values=(), ending="timeout"), "timeout", "the judge had not decided after 5 s"),
+    ],
+)
+def test_a_fault_of_the_judge_is_nobodys_failure(reply: ChildReply, reason: str, message: str) -> None:
+    judge = Judge(calls=BrokenCalls(reply))
+
+    for outcome in (judge.judge(True, "1"), judge.inspect(True)):
+        assert outcome is not None
+        assert (outcome.failure_type, outcome.reason, outcome.message) == (FailureType.UNJUDGED, reason, message)
+
+
+def test_a_fault_in_the_details_leaves_the_verdict() -> None:
+    verdict = Verdict(failure_type=None, valid=True).to_dict()
+
+    assert (
+        Judge(calls=BrokenCalls(ChildReply(values=({"verdict": verdict},), ending="timeout"))).judge(True, "1").passed
+    )
+
+
+def test_an_instance_that_only_a_part_of_the_text_holds_is_sent_once() -> None:
+    policy = json.dumps(asdict(JudgePolicy()))
+
+    fenced = in_process.judged('{"type": "string"}', policy, "```\n1.10\n```", False)
+    assert [sorted(value) for value in fenced] == [["instance", "verdict"], ["verdict"], ["verdict"]]
+    whole = in_process.judged('{"type": "string"}', policy, '{"a": 1, "a": 1}', False)
+    assert [sorted(value) for value in whole] == [["verdict"]] * 3

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.verdicts import Judge, JudgePolicy, process
+from pytest_jsbench.core import child_process
+from pytest_jsbench.verdicts import Judge, JudgePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    monkeypatch.setattr(process, "_KEPT_SCHEMAS", 4)
+    monkeypatch.setattr(child_process, "_KEPT_TEXTS", 4)
     with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
         yield judge
 
@@ -22,7 +23,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
 @pytest.fixture
 def sent(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     judge.inspect(True)
-    child = judge._guard._child
+    child = judge._calls._child._child
     assert child is not None
     messages: list[dict[str, Any]] = []
     write = child._write
@@ -46,7 +47,7 @@ def test_a_schema_is_sent_once_while_the_child_keeps_it(judge: Judge, sent: list
     for _ in range(3):
         for number in range(3):
             assert judge.judge({"const": number}, str(number)).passed
-    schemas = [message["schema"] for message in sent if "schema" in message]
+    schemas = [text for message in sent for text in message["kept"][1:]]
     assert schemas == [json.dumps({"const": number}) for number in range(3)]
     assert len(sent) == 9
 
@@ -54,6 +55,6 @@ def test_a_schema_is_sent_once_while_the_child_keeps_it(judge: Judge, sent: list
 def test_another_child_is_sent_the_schema_anew(judge: Judge) -> None:
     for _ in range(2):
         assert judge.judge({"const": 1}, "1").passed
-        child = judge._guard._child
+        child = judge._calls._child._child
         assert child is not None
         child.kill()

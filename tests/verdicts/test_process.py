@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import json
 import os
 import signal
@@ -18,14 +18,16 @@ import pytest
 from pytest_jsbench.core import child_process
 from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
-from pytest_jsbench.verdicts.process import Guard
+from pytest_jsbench.verdicts import judge as judge_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=1)
+PATIENT = JudgePolicy(validator="jsonschema-rs", timeout=60)
 ENDLESS = {
     "$ref": "#/$defs/d0",
     "$defs": {**{f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(50)}, "d50": {}},
@@ -46,8 +48,27 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
+@contextlib.contextmanager
+def judging(policy: JudgePolicy, calls: GuardedCalls | None = None) -> Iterator[Judge]:
+    """A judge whose calls end with it, its own or the given ones."""
+    with contextlib.closing(calls or GuardedCalls()) as calls, Judge(policy, calls=calls) as judge:
+        yield judge
+
+
+def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_policies() -> None:
+    calls = GuardedCalls()
+    strict, lenient = (Judge(JudgePolicy(extra_fields=kind), calls=calls) for kind in ("fail", "allow"))
+    for _ in range(2):
+        assert strict.judge({"properties": {"a": {}}}, '{"b": 1}').failure_type is FailureType.HALLUCINATION
+        assert lenient.judge({"properties": {"a": {}}}, '{"b": 1}').passed
+    assert calls.call("tests.core.working:process", seconds=30) == child_of(strict).pid == child_of(lenient).pid
+    strict.close()
+    assert child_of(lenient).poll() is None
+    calls.close()
+
+
 def child_of(judge: Judge) -> subprocess.Popen[bytes]:
-    child = judge._guard._child
+    child = judge._calls._child._child
     assert child is not None
     return child._process
 
@@ -87,7 +108,7 @@ def test_one_child_serves_all_requests(judge: Judge) -> None:
 
 def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
     judge = Judge(RS_ONLY)
-    assert judge._guard._child is None
+    assert judge._calls._child._child is None
     assert judge.judge(True, "1").passed
     process = child_of(judge)
     judge.close()
@@ -106,17 +127,13 @@ def test_a_forgotten_judge_takes_its_child_along() -> None:
 
 @pytest.mark.parametrize("alarm", ["thread", pytest.param("signal", marks=posix)])
 def test_either_alarm_ends_a_child_that_takes_too_long(alarm: AlarmKind) -> None:
-    guard = Guard(dataclasses.asdict(RS_ONLY), alarm=alarm)
-    try:
-        request = {"op": "judge", "schema": json.dumps(ENDLESS), "text": "1", "truncated": False}
-        assert guard.ask({**request, "schema": "{}"}).ending is None
+    with judging(RS_ONLY, GuardedCalls(alarm=alarm)) as judge:
+        assert judge.judge(True, "1").passed
         begin = time.perf_counter()
-        answer = guard.ask(request)
-        assert (answer.replies, answer.ending) == ((), "timeout")
+        verdict = judge.judge(ENDLESS, "1")
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")
         assert 0.9 < time.perf_counter() - begin < 3
-        assert guard.ask({**request, "schema": "{}"}).ending is None
-    finally:
-        guard.close()
+        assert judge.judge(True, "1").passed
 
 
 @posix
@@ -139,29 +156,23 @@ def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
-def test_a_pattern_that_needs_too_much_memory_is_nobodys_failure() -> None:
-    guard = Guard(dataclasses.asdict(dataclasses.replace(RS_ONLY, timeout=60)), memory=300 << 20)
-    try:
-        schema = json.dumps({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"})
-        answer = guard.ask({"op": "judge", "schema": schema, "text": '"b"', "truncated": False})
-        assert answer.ending == "memory"
-        assert answer.said.startswith("memory allocation of")
-    finally:
-        guard.close()
+def test_a_pattern_that_needs_too_much_memory_is_nobodys_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_module, "_MEMORY", 300 << 20)
+    with judging(PATIENT) as judge:
+        verdict = judge.judge({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"}, '"b"')
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
+        assert "memory allocation of" in verdict.message
+        assert judge.judge(True, "1").passed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
-def test_an_answer_that_needs_too_much_memory_is_nobodys_failure() -> None:
-    patient = dataclasses.replace(RS_ONLY, timeout=60)
-    guard = Guard(dataclasses.asdict(patient), memory=140 << 20)
-    try:
-        text = json.dumps({f"k{number}": 1 for number in range(650_000)})
-        request = {"op": "judge", "schema": "{}", "text": text, "truncated": False}
-        answer = guard.ask(request)
-        assert [reply["verdict"]["reason"] for reply in answer.replies] == ["memory"]
-        assert guard.ask({**request, "text": "1"}).replies[0]["verdict"]["failure_type"] is None
-    finally:
-        guard.close()
+def test_an_answer_that_needs_too_much_memory_is_nobodys_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge_module, "_MEMORY", 140 << 20)
+    with judging(PATIENT) as judge:
+        verdict = judge.judge({}, json.dumps({f"k{number}": 1 for number in range(650_000)}))
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
+        assert verdict.message.startswith("MemoryError")
+        assert judge.judge({}, "1").passed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
@@ -233,7 +244,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
         judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=1))
         judge.inspect(True)
         endless = json.loads(sys.stdin.readline())
-        print(judge._guard._child._process.pid, flush=True)
+        print(judge._calls._child._child._process.pid, flush=True)
         if endless:
             threading.Thread(target=judge.judge, args=(endless, "1"), daemon=True).start()
             time.sleep(0.3)
@@ -252,14 +263,14 @@ def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
         from pytest_jsbench.verdicts import Judge, JudgePolicy, judge
         ours = Judge(JudgePolicy(validator="jsonschema-rs"))
         assert ours.judge({"type": "integer"}, "1").passed
-        first = ours._guard._child._process.pid
+        first = ours._calls._child._child._process.pid
         if os.fork() == 0:
             assert ours.judge({"type": "integer"}, '"x"').keyword == "type"
-            assert ours._guard._child._process.pid != first
+            assert ours._calls._child._child._process.pid != first
             raise SystemExit(0)
         assert os.wait()[1] == 0
         assert ours.judge({"type": "integer"}, "1").passed
-        assert ours._guard._child._process.pid == first
+        assert ours._calls._child._child._process.pid == first
         print("well")
     """
     output, errors = start(tmp_path, program).communicate(timeout=60)
@@ -277,7 +288,7 @@ def test_a_process_forked_while_another_thread_waits_for_an_answer_does_not_wait
         thread = threading.Thread(target=judge.judge, args=(endless, "1"))
         thread.start()
         time.sleep(0.5)
-        assert judge._guard._lock.locked()
+        assert judge._calls._child._lock.locked()
         if os.fork() == 0:
             signal.alarm(20)
             assert judge.judge({"type": "integer"}, '"x"').keyword == "type"

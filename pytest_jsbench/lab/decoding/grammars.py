@@ -76,12 +76,12 @@ class LibraryProcess:
         reply = self._child.ask({**question, "seconds": timeout})
         if reply.ending == "timeout":
             raise deadline.fault() if deadline is not None and deadline.passed else self._hang(doing, timeout)
-        if reply.ending is not None:
+        if reply.ending is not None and reply.error is None:
             raise self._crash(doing, f"its process ended: {reply.detail}")
-        (answer,) = reply.replies
-        if "broke" in answer:
+        if reply.error is not None:
             self.close()
-            raise self._crash(doing, f"{answer['broke']}: {answer['detail']}")
+            raise self._crash(doing, f"{reply.error}: {reply.detail}")
+        answer: Mapping[str, Any] = reply.values[0]
         return answer
 
     def close(self) -> None:

@@ -93,14 +93,15 @@ class LiveOutputs:
         try:
             if self._child is None:
                 self._child = ChildProcess(self._program)
-            found = self._child.exchange(request)
-            broken = found.ending is not None or "broke" in found.replies[0]
+            reply = self._child.exchange(request)
+            broken = reply.ending is not None or reply.error is not None
         except Exception:  # noqa: BLE001  the tests must go on; at the end all is made anew, and what is wrong is said
             broken = True
         if broken:
             self._whole = False
             return {}
-        return found.replies[0]
+        values: Mapping[str, Any] = reply.values[0]
+        return values
 
     def made_of(self, run: Run) -> MadeOutputs | None:
         """What was made, where it is of exactly the run's attempts, and so many that the page ranks them."""

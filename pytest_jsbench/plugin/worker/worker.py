@@ -15,6 +15,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.files import private
+from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.plugin.session.context import RunContext, variant_of
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
@@ -190,7 +191,7 @@ class Worker:
         """What judges all answers of this process, made when it is first needed."""
         with self._lock:
             if self._judging is None:
-                self._judging = self._resources.enter_context(Judge(self._context.plan.policy))
+                self._judging = self._resources.enter_context(Judge(self._context.plan.policy, calls=guarded_calls()))
             return self._judging
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.child_service import Service
+
+
+class PanicException(BaseException):
+    """As Rust's panics arrive: no Exception."""
+
+
+class CountedAlarm:
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.counting = False
+
+    def set(self, seconds: float) -> None:
+        self.times.append(seconds)
+        self.counting = True
+
+    def off(self) -> None:
+        self.counting = False
+
+
+class Recorded(Service):
+    """A service that keeps what it sends, and leaves its process's signals and streams alone."""
+
+    def __init__(self) -> None:
+        self.counted = self.alarm = CountedAlarm()
+        self.sent: list[Any] = []
+
+    def send(self, line: bytes) -> None:
+        assert not self.counted.counting, "a slow reader is no slow work"
+        self.sent.append(json.loads(line))
+
+
+@pytest.fixture
+def service() -> Recorded:
+    return Recorded()
+
+
+def steps(values: list[Any], error: BaseException | None = None) -> Iterator[Any]:
+    yield from values
+    if error is not None:
+        raise error
+
+
+@pytest.mark.parametrize(
+    "error", [ZeroDivisionError("by zero"), RecursionError(), PanicException("unwrap on None"), MemoryError()]
+)
+def test_what_ends_the_work_ends_the_reply_and_what_was_sent_stands(service: Recorded, error: BaseException) -> None:
+    service.answer(5, lambda: steps([1, 2], error))
+
+    assert service.sent == [1, 2, {"end": {"error": type(error).__name__, "detail": str(error)}}]
+    assert not service.counted.counting
+
+
+def test_the_first_value_has_the_whole_time_and_each_other_a_second(service: Recorded) -> None:
+    service.answer(5, lambda: steps([1, 2, 3]))
+
+    assert service.sent == [1, 2, 3, {"end": None}]
+    assert service.counted.times == [5, 1, 1, 1]
+    assert not service.counted.counting
+
+
+def test_work_that_is_no_iterator_comes_to_one_value(service: Recorded) -> None:
+    service.answer(5, lambda: [1, 2])
+
+    assert service.sent == [[1, 2], {"end": None}]
+
+
+def test_a_value_that_cannot_be_sent_is_an_error(service: Recorded) -> None:
+    service.answer(5, object)
+
+    assert [list(line) for line in service.sent] == [["end"]]
+    assert service.sent[0]["end"]["error"] == "TypeError"
