@@ -113,12 +113,9 @@ def _said(error: jsonschema_rs.ValidationError, data: Any) -> str:
     if error.kind.name == "required":
         missing = printable(error.kind.as_dict()["property"], _LONGEST_VALUE)
         return f"{printable(place, 100, cut='middle')} has no {missing}"
-    text = json_text(found) if isinstance(found, str | int | float | bool | None) else f"an {_kind(found)}"
+    kind = "array" if isinstance(found, list) else "object"
+    text = json_text(found) if isinstance(found, str | int | float | bool | None) else f"an {kind}"
     said = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
     if error.kind.name in {"anyOf", "oneOf"}:
         said = "is nothing that may stand there"
     return f"{printable(place, 100, cut='middle')} is {printable(text, _LONGEST_VALUE)}, which {printable(said, 200)}"
-
-
-def _kind(value: object) -> str:
-    return "array" if isinstance(value, list) else "object"

@@ -237,7 +237,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def is_bare(path: Path) -> bool:
-    """Whether the path is a folder without any file: a run in it was killed before it could write one."""
+    """True of a folder without any file: a run in it was killed before it could write one."""
     return path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir())
 
 
@@ -245,14 +245,19 @@ def find_runs(folder: Path) -> list[Path]:
     """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
     if _files(folder):
         return [folder]
-    runs = [(_has_any(run), run.name, run) for run in folder.iterdir() if run.is_dir() and _files(run)]
-    if strange := next((run for *_, run in runs if not inside(folder, run)), None):
-        raise JournalError(printable(f"{strange}: leads out of {folder}"), found=strange, where=folder)
-    return [run for _, _, run in sorted(runs)]
+    runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
+    if stranger := next((run for run in runs if not inside(folder, run)), None):
+        raise JournalError(printable(f"{stranger}: leads out of {folder}"), found=stranger, where=folder)
+
+    def rank(run: Path) -> tuple[bool, str]:
+        has_any = (run / BATCHES).exists() or any(file.stat().st_size for file in _files(run))
+        return has_any, run.name
+
+    return sorted(runs, key=rank)
 
 
 def what_is_in(folder: Path) -> str:
-    """What somebody who expected something else has named."""
+    """A folder in words, for somebody who expected something else in it."""
     runs = find_runs(folder)
     if runs == [folder]:
         return "the folder of a run"
@@ -263,10 +268,6 @@ def what_is_in(folder: Path) -> str:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
-
-
-def _has_any(folder: Path) -> bool:
-    return (folder / BATCHES).exists() or any(file.stat().st_size for file in folder.glob("records*.jsonl"))
 
 
 def read_header(path: Path) -> RunMetadata:

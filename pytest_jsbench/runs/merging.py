@@ -36,7 +36,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """One run out of several, and what there is to say of it."""
+    """One run out of several, and the notes on it."""
 
     run: Run
     #: one line each
@@ -46,7 +46,7 @@ class Merged:
 
     @property
     def whole(self) -> bool:
-        """Whether every shard is there."""
+        """True where every shard is there."""
         return not self.absent
 
 
@@ -162,8 +162,11 @@ def _choose(one: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome
 def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
     """What one variant was to attempt; a project's own tests are in each shard whole, and say themselves how often."""
     metadata = parts[0].metadata
-    of_tests = (attempt for attempt, outcome in made.items() if outcome.asked_by is not None)
-    own = {attempt for attempt in of_tests if attempt.variant == metadata.variant}
+    own = {
+        attempt
+        for attempt, outcome in made.items()
+        if outcome.asked_by is not None and attempt.variant == metadata.variant
+    }
     asked = {attempt.key for attempt in own}
     for part in parts:
         often = Counter(key for key in part.metadata.planned() or () if key in asked)
