@@ -70,34 +70,61 @@ def run(tmp_path: Path) -> Path:
     return write_run_folder(tmp_path / "run")
 
 
-def test_hostile_records_are_read_resumed_and_judged_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
+def load(key: CaseKey) -> Case | BrokenCase:
+    return Case(key=key, schema=SCHEMA)
 
-    def load(key: CaseKey) -> Case | BrokenCase:
-        return Case(key=key, schema=SCHEMA)
+
+def _read_and_resumed(hostile: Path, _run: Path) -> None:
+    is_records(hostile)
+    content = journal.read_run(hostile)
+    if content.metadata is not None:
+        policy_of(content.metadata.policy, {})
+    resume(hostile, METADATA, [one.key for one in RECORDS], load=load, templates={"": schema_prompt})
+
+
+def _summed_up(hostile: Path, run: Path) -> None:
+    told("compare", run, hostile, "-v")
+    told("compare", hostile, run, "--by=keyword", "--json")
+    told("merge", run, hostile, "--output", run.parent / "merged")
+    told("baseline", hostile, "-o", run.parent / "b.json")
+
+
+def _exported(hostile: Path, run: Path) -> None:
+    told("export", hostile, "--format=every_eval_ever", "--output", run.parent / "every")
+
+
+def _shown_on_a_page(hostile: Path, run: Path) -> None:
+    pytest.importorskip("jinja2")
+    told("report", hostile, "-o", run.parent / "page.html")
+
+
+def _replayed(hostile: Path, _run: Path) -> None:
+    config, factory = EngineConfig(name="replay", options={"records": str(hostile)}), find("replay")
+    factory.check(config)
+    factory.describe(config)
+    engine = factory.build(config)
+    for one in RECORDS:
+        answered(engine.generate, one.key, one.repeat)
+
+
+READERS: dict[str, Callable[[Path, Path], None]] = {
+    "records": _read_and_resumed,
+    "shards": _summed_up,
+    "exports": _exported,
+    "pages": _shown_on_a_page,
+    "replays": _replayed,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_hostile_records_are_read_or_refused_in_one_line(run: Path, tmp_path: Path, name: str) -> None:
+    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
 
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
-        is_records(hostile)
-        found = journal.read_run(hostile)
-        if found.metadata is not None:
-            policy_of(found.metadata.policy, {})
-        resume(hostile, METADATA, [one.key for one in RECORDS], load=load, templates={"": schema_prompt})
+        READERS[name](hostile, run)
 
-    said(survive("records", attempt))
-
-
-def test_hostile_records_are_summed_up_compared_and_merged_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
-
-    def attempt(chance: random.Random) -> None:
-        hostile.write_bytes(mutated_lines(data, chance))
-        told("compare", run, hostile, "-v")
-        told("compare", hostile, run, "--by=keyword", "--json")
-        told("merge", run, hostile, "--output", tmp_path / "merged")
-        told("baseline", hostile, "-o", tmp_path / "b.json")
-
-    said(survive("shards", attempt))
+    said(survive(name, attempt))
 
 
 def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in_one_line(tmp_path: Path) -> None:
@@ -106,9 +133,6 @@ def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in
     whole, hostile = tmp_path / "whole.jsonl", tmp_path / "hostile.jsonl"
     journal.write(whole, metadata.with_plan(one.attempt for one in records), records)
     data = whole.read_bytes()
-
-    def load(key: CaseKey) -> Case | BrokenCase:
-        return Case(key=key, schema=SCHEMA)
 
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
@@ -120,43 +144,6 @@ def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in
         resume(hostile, metadata, [one.key for one in RECORDS], load=load, templates=templates)
 
     said(survive("variants", attempt))
-
-
-def test_hostile_records_are_exported_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
-
-    def attempt(chance: random.Random) -> None:
-        hostile.write_bytes(mutated_lines(data, chance))
-        told("export", hostile, "--format=every_eval_ever", "--output", tmp_path / "every")
-
-    said(survive("exports", attempt))
-
-
-def test_hostile_records_become_a_page_or_are_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
-    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
-
-    def attempt(chance: random.Random) -> None:
-        hostile.write_bytes(mutated_lines(data, chance))
-        told("report", hostile, "-o", tmp_path / "page.html")
-
-    said(survive("pages", attempt))
-
-
-def test_hostile_records_are_replayed_or_refused_in_one_line(run: Path, tmp_path: Path) -> None:
-    hostile, data = tmp_path / "hostile.jsonl", (run / "records.jsonl").read_bytes()
-    config = EngineConfig(name="replay", options={"records": str(hostile)})
-
-    def attempt(chance: random.Random) -> None:
-        hostile.write_bytes(mutated_lines(data, chance))
-        factory = find("replay")
-        factory.check(config)
-        factory.describe(config)
-        engine = factory.build(config)
-        for one in RECORDS:
-            answered(engine.generate, one.key, one.repeat)
-
-    said(survive("replays", attempt))
 
 
 @pytest.mark.parametrize("kind", ["run", "baseline", "theirs"])

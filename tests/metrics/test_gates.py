@@ -42,11 +42,11 @@ def broken(name: str, task: str = "simple") -> Record:
     return record(name, task=task, verdict=examples.BROKEN, generation=examples.failed())
 
 
-@pytest.mark.parametrize(("text", "rate"), [("0.9", 0.9), ("1", 1.0), ("0", 0.0)])
-def test_a_least_pass_rate_is_read(text: str, rate: float) -> None:
-    gate = Gate.least_pass_rate(text)
-
-    assert (gate.name.metric, gate.sign, gate.value) == ("pass_rate", ">=", rate)
+def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baseline() -> None:
+    assert [Gate.least_pass_rate(text).text for text in ("0.9", "1", "0")] == [
+        *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0"),
+    ]
+    assert Gate.most_regression("0.02").text == "baseline.difference>=-0.02"
 
 
 @pytest.mark.parametrize("text", ["90", "-0.1", "nan", "ninety", ""])
@@ -211,53 +211,60 @@ def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
     assert result.message.endswith(f"NOT MET, {reason}")
 
 
-def test_a_run_is_held_against_its_baseline() -> None:
-    before = summary(*(record(name) for name in "abcd"))
-    now = summary(record("a"), record("b"), record("c"), record("d", verdict=examples.VIOLATED))
-    comparison = {"": compare(before.outcomes, now.outcomes)}
-
-    met = [
-        check(gate, now, comparison).met
-        for gate in (
-            Gate.most_regression("0.25"),
-            Gate.most_regression("0.2"),
-            Gate.parse("baseline.newly_failing<=0"),
-            Gate.parse("baseline.newly_failing<=1"),
-            Gate.parse("baseline.p_value>=0.05"),
-            Gate.parse("baseline.difference.ci_low>=-0.2"),
-        )
+def repeated(*counts: int, broke: int = 0) -> Summary:
+    """Cases with four attempts each, of which so many pass; the last of those of the first case may break."""
+    attempts = [
+        replace(record(f"c{at}", verdict=examples.PASSED if number < count else examples.VIOLATED), repeat=number)
+        for at, count in enumerate(counts)
+        for number in range(4)
     ]
-
-    assert met == [True, False, False, True, True, False]
-
-
-def test_a_higher_pass_rate_is_no_regression_though_fewer_cases_pass_each_time() -> None:
-    def repeated(*counts: int) -> Summary:
-        made = [
-            replace(record(f"c{at}", verdict=examples.PASSED if number < count else examples.VIOLATED), repeat=number)
-            for at, count in enumerate(counts)
-            for number in range(4)
-        ]
-        return summary(*made)
-
-    now = repeated(*[3] * 10)
-    comparison = {"": compare(repeated(4, 4, 4, 4, 4, 0, 0, 0, 0, 0).outcomes, now.outcomes)}
-
-    result = check(Gate.most_regression("0.02"), now, comparison)
-
-    assert result.message == "baseline.difference +0.25, gate >= -0.02: met"
-    assert check(Gate.parse("baseline.newly_failing<=5"), now, comparison).met
-    assert not check(Gate.parse("baseline.newly_failing<=4"), now, comparison).met
+    return summary(*[replace(broken("c0"), repeat=3) if broke and at == 3 else one for at, one in enumerate(attempts)])
 
 
-def test_an_attempt_that_broke_may_have_passed_or_failed_beside_others_at_its_case() -> None:
-    before = summary(*(replace(record("a"), repeat=number) for number in range(4)))
-    now = summary(*(replace(record("a"), repeat=number) for number in range(3)), replace(broken("a"), repeat=3))
+INCOMPLETE = "the run is incomplete"
+ALL = summary(*(record(name) for name in "abcd"))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        pytest.param(
+            ALL,
+            summary(*(record(name) for name in "abc"), record("d", verdict=examples.VIOLATED)),
+            {"baseline.difference>=-0.25": "met", "baseline.difference>=-0.2": "NOT MET"}
+            | {"baseline.newly_failing<=0": "NOT MET", "baseline.newly_failing<=1": "met"}
+            | {"baseline.p_value>=0.05": "met", "baseline.difference.ci_low>=-0.2": "NOT MET"},
+            id="one case broke",
+        ),
+        pytest.param(
+            ALL,
+            summary(*(record(name) for name in "abc"), broken("d")),
+            {"baseline.difference>=-0.25": "met", "baseline.difference>=-0.2": INCOMPLETE},
+            id="a broken call counts as a regression",
+        ),
+        pytest.param(
+            repeated(4, 4, 4, 4, 4, 0, 0, 0, 0, 0),
+            repeated(*[3] * 10),
+            {"baseline.difference>=-0.02": "baseline.difference +0.25, gate >= -0.02: met"}
+            | {"baseline.newly_failing<=5": "met", "baseline.newly_failing<=4": "NOT MET"},
+            id="a higher pass rate is no regression though fewer cases pass each time",
+        ),
+        pytest.param(
+            repeated(4),
+            repeated(3, broke=1),
+            {"baseline.difference>=-0.25": "met", "baseline.difference>=-0.2": INCOMPLETE}
+            | {"baseline.newly_failing<=0": "NOT MET"},
+            id="an attempt that broke may have passed or failed beside others at its case",
+        ),
+    ],
+)
+def test_a_run_is_held_against_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
     comparison = {"": compare(before.outcomes, now.outcomes)}
 
-    assert check(Gate.most_regression("0.25"), now, comparison).met
-    assert "the run is incomplete" in check(Gate.most_regression("0.2"), now, comparison).message
-    assert not check(Gate.parse("baseline.newly_failing<=0"), now, comparison).met
+    for text, said in expected.items():
+        result = check(Gate.parse(text), now, comparison)
+        assert said in result.message, text
+        assert result.met is said.endswith("met"), text
 
 
 def test_a_test_that_never_ended_may_have_failed() -> None:
@@ -269,7 +276,7 @@ def test_a_test_that_never_ended_may_have_failed() -> None:
     result = check(Gate.parse("baseline.tests.difference>=0"), summary(record("a")), {"": comparison})
 
     assert not result.met
-    assert "the run is incomplete" in result.message
+    assert INCOMPLETE in result.message
     assert not check(Gate.parse("baseline.tests.worse<=0"), summary(record("a")), {"": comparison}).met
 
 
@@ -282,17 +289,6 @@ def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
     assert not result.met
     assert result.message.endswith("NOT MET, one document has no interval")
     assert check(Gate.parse("value_accuracy_mean>=1"), now).met
-
-
-def test_a_broken_call_counts_as_a_regression() -> None:
-    before = summary(*(record(name) for name in "abcd"))
-    now = summary(record("a"), record("b"), record("c"), broken("d"))
-    comparison = {"": compare(before.outcomes, now.outcomes)}
-
-    assert check(Gate.most_regression("0.25"), now, comparison).met
-    result = check(Gate.most_regression("0.2"), now, comparison)
-    assert not result.met
-    assert "the run is incomplete" in result.message
 
 
 SCHEMA = jsonschema.Draft202012Validator(

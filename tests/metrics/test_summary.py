@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,41 +10,101 @@ from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import FaultKind
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.metric_names import MetricName, reading
-from pytest_jsbench.metrics.statistics import proportion
+from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.runs.records import Missing, MissingReason, Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
 
 
-def test_coverage_and_pass_rate_have_each_their_own_denominator() -> None:
-    total = summarize(
-        examples.run(
-            record("passed"),
-            record("violated", verdict=examples.VIOLATED),
-            record("hallucinated", verdict=examples.HALLUCINATED),
-            record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
-        )
-    ).total
-
-    assert (total.declared_coverage.successes, total.declared_coverage.n) == (3, 4)
-    assert (total.empirical_coverage.successes, total.empirical_coverage.n) == (2, 3)
-    assert (total.pass_rate.successes, total.pass_rate.n) == (1, 4)
-    assert total.complete
+def timed(**times: Any) -> Record:
+    return record(generation=replace(examples.completion(), timing=Timing(**times)))
 
 
-def test_a_broken_call_lowers_declared_coverage_and_is_told_apart() -> None:
-    total = summarize(
-        examples.run(record("a"), record("b", verdict=examples.BROKEN, generation=examples.failed()))
-    ).total
+def told(tokens: int | None, reasoning: int | None = None, ttft: float | None = 0.2) -> Record:
+    answer = examples.completion(ttft=ttft, tgt=1.2, tokens=tokens)
+    return record(generation=replace(answer, usage=replace(answer.usage, reasoning_tokens=reasoning)))
 
-    assert total.declared_coverage.value == 0.5
-    assert total.declared_coverage_excluding_errors.value == 1.0
-    assert total.errors == 1
-    assert not total.complete
+
+def broke(name: str, kind: FaultKind = FaultKind.TIMEOUT) -> Record:
+    return record(name, verdict=examples.BROKEN, generation=examples.failed(kind))
+
+
+UNSTREAMED = ("ttft_p50", "tpot_p50", "gct_p50")
+
+
+@pytest.mark.parametrize(
+    ("records", "figures"),
+    [
+        pytest.param(
+            [
+                record("passed"),
+                record("violated", verdict=examples.VIOLATED),
+                record("hallucinated", verdict=examples.HALLUCINATED),
+                record("unsupported", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+            ],
+            {"declared_coverage": (3, 4), "empirical_coverage": (2, 3), "pass_rate": (1, 4), "complete": True}
+            | {"failure_counts.schema_violation": 1, "failure_counts.hallucination": 1},
+            id="each rate has a denominator of its own",
+        ),
+        pytest.param(
+            [record("a"), broke("b")],
+            {"declared_coverage": (1, 2), "declared_coverage_excluding_errors": (1, 1), "errors": 1, "complete": False},
+            id="a broken call lowers declared coverage, and is told apart",
+        ),
+        pytest.param(
+            [record("a"), record("b", verdict=examples.EXCLUDED)],
+            {"planned": 1, "excluded": 1, "pass_rate": (1, 1), "complete": True, "over_constraint": (0, 0)},
+            id="a broken schema is in no denominator",
+        ),
+        pytest.param(
+            [record("a"), record("b", verdict=examples.UNJUDGED)],
+            {"pass_rate": (1, 2), "empirical_coverage": (1, 2), "unjudged": 1, "complete": False},
+            id="an answer that is not judged is in no numerator",
+        ),
+        pytest.param([told(11)], {"tpot_p50": 100.0, "gct_p50": 1.0}, id="times per token leave the first token out"),
+        pytest.param([told(511, 500)], {"tpot_p50": 100.0}, id="tokens of reasoning do not make an answer's faster"),
+        pytest.param(
+            [timed(tgt=3.0, ttft=2.0, gct=1.0, reasoning_time=1.5)],
+            {"tpot_p50": None, "gct_p50": 1.0, "reasoning_time_p50": 1.5},
+            id="without the tokens of its reasoning a model has no time per token",
+        ),
+        pytest.param(
+            [timed(tgt=1.2, ttft=0, gct=0.0)],
+            dict.fromkeys(UNSTREAMED) | {"tgt_p50": 1.2},
+            id="a time of zero is one that was not measured",
+        ),
+        pytest.param(
+            [told(11, ttft=None)], dict.fromkeys(UNSTREAMED) | {"ttft_count": 0, "tgt_count": 1}, id="without a stream"
+        ),
+        pytest.param(
+            [told(None)], dict.fromkeys(("input_tokens", "output_tokens", "total_tokens")), id="no tokens are told"
+        ),
+        pytest.param(
+            [record(generation=examples.batched())],
+            dict.fromkeys((*UNSTREAMED, "tgt_p50")) | {"completions": 1, "passed": 1, "output_tokens": 11},
+            id="answers out of a batch have no times",
+        ),
+        pytest.param(
+            [broke("a", FaultKind.HANG), broke("b", FaultKind.HANG), broke("c", FaultKind.CRASH)],
+            {"fault_counts": {FaultKind.HANG: 2, FaultKind.CRASH: 1}},
+            id="broken calls are counted by whose fault they were",
+        ),
+    ],
+)
+def test_the_figures_of_a_run_are_those_of_its_records(records: list[Record], figures: dict[str, Any]) -> None:
+    total = summarize(examples.run(*records)).total
+
+    for name, expected in figures.items():
+        found: Any = getattr(total, name) if hasattr(total, name) else total.figure(name)
+        if isinstance(found, Proportion):
+            found = found.successes, found.n
+        if isinstance(found, dict):
+            found = {kind: count for kind, count in found.items() if count}
+        assert found == (pytest.approx(expected) if isinstance(expected, float) else expected), name
 
 
 def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> None:
@@ -68,23 +129,6 @@ def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_cas
     assert (summary.tasks["tests.test_one"].planned, summary.tasks["tests.test_one"].missing) == (2, 0)
 
 
-def test_a_case_with_a_broken_schema_is_in_no_denominator() -> None:
-    total = summarize(examples.run(record("a"), record("b", verdict=examples.EXCLUDED))).total
-
-    assert (total.planned, total.excluded) == (1, 1)
-    assert total.pass_rate.value == 1.0
-    assert total.complete
-
-
-def test_an_unjudged_answer_is_in_no_numerator_and_makes_the_run_incomplete() -> None:
-    total = summarize(examples.run(record("a"), record("b", verdict=examples.UNJUDGED))).total
-
-    assert total.pass_rate.successes == 1
-    assert total.empirical_coverage.successes == 1
-    assert total.unjudged == 1
-    assert not total.complete
-
-
 def test_a_run_of_nothing_has_rates_that_are_null() -> None:
     figures = summarize(examples.run()).total.to_dict()
 
@@ -92,13 +136,6 @@ def test_a_run_of_nothing_has_rates_that_are_null() -> None:
         assert figures[name] is None
     assert figures["failure_rates"]["truncated"] is None
     assert figures["failure_counts"]["truncated"] == 0
-
-
-def test_times_per_token_leave_the_first_token_out() -> None:
-    total = summarize(examples.run(record(generation=examples.completion(ttft=0.2, tgt=1.2, tokens=11)))).total
-
-    assert total.tpot.p50 == pytest.approx(100.0)
-    assert total.gct.p50 == pytest.approx(1.0)
 
 
 def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> None:
@@ -109,52 +146,6 @@ def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> 
     assert summary.total.to_dict()["unreported"] == 1
     sums = [reading(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
     assert [(one.low, one.high) for one in sums] == [(22, math.inf), (22, 22)]
-
-
-def test_tokens_of_reasoning_before_the_answer_do_not_make_its_tokens_faster() -> None:
-    answer = examples.completion(ttft=0.2, tgt=1.2, tokens=511)
-    thought = replace(answer, usage=replace(answer.usage, reasoning_tokens=500))
-
-    assert summarize(examples.run(record(generation=thought))).total.tpot.p50 == pytest.approx(100.0)
-
-
-def test_a_model_that_reasoned_in_tokens_that_are_not_told_has_no_time_per_token() -> None:
-    timing = Timing(tgt=3.0, ttft=2.0, gct=1.0, reasoning_time=1.5)
-    total = summarize(examples.run(record(generation=replace(examples.completion(), timing=timing)))).total
-
-    assert (total.tpot.p50, total.gct.p50, total.reasoning_time.p50) == (None, 1.0, 1.5)
-
-
-@pytest.mark.parametrize("nothing", [0, 0.0])
-def test_a_time_of_zero_is_one_that_was_not_measured(nothing: float) -> None:
-    answer = replace(examples.completion(), timing=Timing(tgt=1.2, ttft=nothing, gct=nothing))
-
-    total = summarize(examples.run(record(generation=answer))).total
-
-    assert (total.ttft.p50, total.tpot.p50, total.gct.p50, total.tgt.p50) == (None, None, None, 1.2)
-
-
-def test_an_engine_that_does_not_stream_has_no_time_to_first_token() -> None:
-    total = summarize(examples.run(record(generation=examples.completion(ttft=None)))).total
-
-    assert (total.ttft.count, total.ttft.p50, total.tpot.p50) == (0, None, None)
-    assert total.tgt.count == 1
-
-
-def test_tokens_are_null_where_no_provider_reported_any() -> None:
-    tokens = summarize(examples.run(record(generation=examples.completion(tokens=None)))).total.tokens
-
-    assert (tokens.input_tokens, tokens.output_tokens, tokens.total_tokens) == (None, None, None)
-
-
-def test_failures_are_counted_by_type() -> None:
-    counts = summarize(
-        examples.run(record("a", verdict=examples.VIOLATED), record("b", verdict=examples.HALLUCINATED))
-    ).total.failure_counts
-
-    assert counts[FailureType.SCHEMA_VIOLATION] == 1
-    assert counts[FailureType.HALLUCINATION] == 1
-    assert FailureType.INVALID_SCHEMA not in counts
 
 
 def test_decisions_about_labelled_answers_are_counted_by_their_labels() -> None:
@@ -210,21 +201,6 @@ def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
     assert total.error_rate.ci_low == pytest.approx(proportion(2, 4).ci_low)
 
 
-def test_without_labelled_answers_there_is_no_rate_of_wrong_decisions() -> None:
-    figures = summarize(examples.run(record())).total.to_dict()
-
-    assert (figures["over_constraint"], figures["under_constraint"]) == (None, None)
-
-
-def test_broken_calls_are_counted_by_whose_fault_they_were() -> None:
-    kinds = (FaultKind.HANG, FaultKind.HANG, FaultKind.CRASH)
-    records = [
-        record(str(n), verdict=examples.BROKEN, generation=examples.failed(kind)) for n, kind in enumerate(kinds)
-    ]
-
-    assert summarize(examples.run(*records)).total.to_dict()["fault_counts"] == {"hang": 2, "crash": 1}
-
-
 def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
     missing = (
@@ -247,14 +223,6 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
         "schema": 0,
         "error": 0,
     }
-
-
-def test_answers_out_of_a_batch_have_no_times_and_are_answers_all_the_same() -> None:
-    total = summarize(examples.run(record("a", generation=examples.batched()))).total
-
-    assert total.completions == total.passed == 1
-    assert (total.ttft.p50, total.tpot.p50, total.tgt.p50, total.gct.p50) == (None, None, None, None)
-    assert total.tokens.output_tokens == 11
 
 
 def test_the_order_of_properties_is_a_rate_over_the_answers_that_have_one() -> None:

@@ -148,33 +148,22 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
         resumed(tmp_path / "records.jsonl", {"a": SCHEMA})
 
 
-def test_a_run_that_was_killed_before_its_first_answer_is_gone_on_with(tmp_path: Path) -> None:
-    (tmp_path / "records.jsonl").touch()
+@pytest.mark.parametrize(
+    ("left", "warning"),
+    [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "torn")],
+    ids=["before its first answer", "before it had a file", "within its first line"],
+)
+def test_a_run_that_was_killed_at_its_start_is_gone_on_with(tmp_path: Path, left: str, warning: str) -> None:
+    folder, _, file = left.rpartition("/")
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    if file:
+        journal.write(tmp_path / left, examples.metadata(), [])
+        (tmp_path / left).write_text((tmp_path / left).read_text()[: 50 if warning else 0])
 
-    found = resumed(tmp_path, {"a": SCHEMA})
-
-    assert (found.metadata, found.answers) == (None, ())
-
-
-def test_a_run_that_was_killed_before_it_had_a_file_is_gone_on_with(tmp_path: Path) -> None:
-    (tmp_path / "runs" / "1").mkdir(parents=True)
-
-    found = resumed(tmp_path / "runs", {"a": SCHEMA})
-
-    assert (found.metadata, found.answers) == (None, ())
-    assert "is empty" in found.warnings[0]
-
-
-def test_a_run_that_was_killed_within_its_first_line_is_gone_on_with(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "1"
-    run.mkdir(parents=True)
-    journal.write(run / "records.jsonl", examples.metadata(), [])
-    (run / "records.jsonl").write_text((run / "records.jsonl").read_text()[:50])
-
-    found = resumed(tmp_path / "runs", {"a": SCHEMA})
+    found = resumed(tmp_path / folder.partition("/")[0], {"a": SCHEMA})
 
     assert (found.metadata, found.answers) == (None, ())
-    assert "torn" in found.warnings[0]
+    assert warning in "".join(found.warnings)
 
 
 def _case(wanted: CaseKey) -> Case:
@@ -260,41 +249,8 @@ def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_p
     assert found.renamed
 
 
-def test_one_variant_of_a_run_answers_for_a_run_without_variants(tmp_path: Path) -> None:
-    then = examples.variants(a={"model": "other"}, b={})
-    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
-
-    assert attempts(resumed_variants(tmp_path, examples.metadata())) == [("y", "")]
-
-
-def test_variants_that_differ_only_in_how_many_calls_are_in_flight_keep_their_own_answers(tmp_path: Path) -> None:
-    then = examples.variants(a={"concurrency": 1}, b={"concurrency": 32})
-    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
-
-    assert attempts(resumed_variants(tmp_path, then)) == [("x", "a"), ("y", "b")]
-    swapped = examples.variants(b={"concurrency": 32}, a={"concurrency": 1})
-    assert attempts(resumed_variants(tmp_path, swapped)) == [("x", "a"), ("y", "b")]
-
-
-def test_a_variant_of_another_name_takes_over_nothing_where_another_one_was_asked_alike(tmp_path: Path) -> None:
-    then = examples.variants(a={}, b={})
-    journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("y", variant="b")])
-
-    found = resumed_variants(tmp_path, examples.variants(a={}, c={}))
-
-    assert attempts(found) == [("x", "a")]
-    assert [one for one in found.warnings if "variant c is asked anew" in one and "could be of any" in one]
-
-
 def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) -> None:
     journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [asked("x", variant="a")])
 
     with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):
         resumed_variants(tmp_path, examples.variants(a={"model": "other"}))
-
-
-def test_an_answer_that_could_be_of_several_variants_is_of_none(tmp_path: Path) -> None:
-    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("x")])
-
-    with pytest.raises(ResumeError, match="asked what several variants ask alike"):
-        resumed_variants(tmp_path, examples.variants(a={}, b={}))

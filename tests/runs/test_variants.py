@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,10 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
-from pytest_jsbench.runs.variants import each, match
+from pytest_jsbench.runs.records import Missing, MissingReason, Record, RunMetadata
+from pytest_jsbench.runs.variants import each, match, strangers
 from tests import examples
-from tests.examples import record
+from tests.examples import record, variants
 
 TWO = examples.variants(a={}, b={"model": "n", "shots": 3, "streaming": False})
 
@@ -97,19 +98,34 @@ def test_an_answer_and_a_broken_call_of_two_variants_do_not_hide_each_other(tmp_
     assert [outcome.variant for outcome in journal.read_run(tmp_path).outcomes] == ["a", "b"]
 
 
-def test_variants_are_matched_by_what_they_ask_and_then_by_name() -> None:
-    words = examples.variants(a={"prompt": "chat"}, b={})
-
-    assert match(examples.metadata(), words) == {"": "b"}
-    assert match(examples.variants(b={"prompt": "chat"}, a={}), words) == {"b": "a", "a": "b"}
-    assert match(examples.variants(b={"prompt": "chat"}), words) == {"b": "a"}
-    assert match(examples.variants(a={"model": "n"}), words) == {}
+ONE, SAME = examples.metadata(), {"a": "a", "b": "b"}
+PACED: dict[str, Mapping[str, object]] = {"a": {"concurrency": 1}, "b": {"concurrency": 32}}
+CHAT = {"prompt": "chat"}
+OTHER = {"model": "n"}
 
 
-def test_what_fits_several_variants_alike_is_of_none_but_the_one_of_its_name() -> None:
-    two_servers = examples.variants(here={}, there={})
+@pytest.mark.parametrize(
+    ("theirs", "ours", "matched", "instead"),
+    [
+        (ONE, variants(a=CHAT, b={}), {"": "b"}, {}),
+        (variants(b=CHAT, a={}), variants(a=CHAT, b={}), {"b": "a", "a": "b"}, {}),
+        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "asked what several"}),
+        (variants(a=OTHER), variants(a=CHAT, b={}), {}, {"a": 'asked model "n"', "b": 'asked model "n"'}),
+        (variants(a=OTHER, b={}), ONE, {"b": ""}, {}),
+        (variants(**PACED), variants(**PACED), SAME, {}),
+        (variants(**PACED), variants(**dict(reversed(PACED.items()))), SAME, {}),
+        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "asked what several variants ask alike"}),
+        (ONE, variants(here={}, there={}), {}, dict.fromkeys(["here", "there"], "asked what several")),
+        (variants(here={}, there={}), variants(other={}), {}, {"other": "asked what several"}),
+        (variants(there={}), variants(here={}, there={}), {"there": "there"}, {"here": "asked what several"}),
+        (variants(a={}, b={}), variants(a={}, b={}), SAME, {}),
+    ],
+)
+def test_variants_are_matched_by_what_they_ask_then_by_name_and_where_several_fit_alike_not_at_all(
+    theirs: RunMetadata, ours: RunMetadata, matched: dict[str, str], instead: dict[str, str]
+) -> None:
+    others = strangers(theirs, ours)
 
-    assert match(examples.metadata(), two_servers) == {}
-    assert match(two_servers, examples.variants(other={})) == {}
-    assert match(examples.variants(there={}), two_servers) == {"there": "there"}
-    assert match(two_servers, two_servers) == {"here": "here", "there": "there"}
+    assert match(theirs, ours) == matched
+    assert others.keys() == {one.variant for one in each(ours)} - set(matched.values())
+    assert [name for name, said in others.items() if instead.get(name, "") not in said] == []
