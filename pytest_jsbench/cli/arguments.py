@@ -12,6 +12,11 @@ from pytest_jsbench.settings.options import BY_NAME
 T = TypeVar("T")
 
 
+def flag_of(name: str) -> str:
+    """The option as a command takes it."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add_option(parser: argparse._ActionsContainer, name: str, flag: str = "", **changes: Any) -> None:
     """Declare an option of the table, as `--name` unless another flag is given."""
     option = BY_NAME[name]
@@ -22,7 +27,7 @@ def add_option(parser: argparse._ActionsContainer, name: str, flag: str = "", **
         "default": list(option.default) if option.repeated else option.default,
     }
     parser.add_argument(
-        flag or f"--{name.replace('_', '-')}",
+        flag or flag_of(name),
         **{"dest": name, "type": reading(option.read), **described, **changes},
     )
 

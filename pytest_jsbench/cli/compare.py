@@ -72,7 +72,7 @@ def _compare(options: argparse.Namespace, out: TextIO) -> bool:
         by = break_down(found, grouping, keywords=keywords, metric=options.metric)
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
-        raise ExportError(message, found=options.metric, where="--metric")
+        raise ExportError(message, found=options.metric, option="metric")
     beside = beside_published(found, names) if options.published else []
     if options.json:
         told = comparison_table.to_dict(found, names, by=by)
@@ -101,7 +101,7 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
         labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
-        raise ExportError(message, found=len(labels), expected=len(paths), where="--labels")
+        raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
     read = [evaluations.read(path) for path in paths]
     for whole in read:
         warn(whole)

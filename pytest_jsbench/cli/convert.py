@@ -123,7 +123,7 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
         message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
-        raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, where="--format")
+        raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
     run = evaluations.read_run(options.run)
     warn(run)

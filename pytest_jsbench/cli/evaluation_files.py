@@ -69,7 +69,7 @@ def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
     known = sorted(set().union(*found))
     if options.weight is not None and options.weight not in known:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
-        raise ExportError(message, found=options.weight, expected=known, where="--weight")
+        raise ExportError(message, found=options.weight, expected=known, option="weight")
     means = aggregate(found, weight=options.weight)
     if options.json:
         rows = [one.to_dict() for one in means]

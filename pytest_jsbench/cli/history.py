@@ -65,7 +65,7 @@ def _add(options: argparse.Namespace, out: TextIO) -> bool:
 def _show(options: argparse.Namespace, out: TextIO) -> bool:
     if options.file is None or options.last < 1:
         message = "jsbench history --file F [--last N]: name the history's file, and at least 1 line"
-        raise ExportError(message, where="--file")
+        raise ExportError(message, option="file")
     if not options.file.exists():
         message = f"{options.file}: No such file; jsbench history add RUN --file {options.file} makes it"
         raise ExportError(message, where=options.file)

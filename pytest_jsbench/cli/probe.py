@@ -12,12 +12,12 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pytest_jsbench.cli.arguments import add_option, reading
+from pytest_jsbench.cli.arguments import add_option, flag_of, reading
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.runner.probing.questions import KEYWORDS
-from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.options import BY_NAME, respelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
@@ -109,7 +109,7 @@ def _probe(options: argparse.Namespace, out: TextIO) -> bool:
     try:
         return _run(options, find(options.engine), config, out)
     except JSBenchError as error:  # the options have shorter names here
-        error.args = (str(error).replace("--jsbench-", "--"),)
+        error.args = (respelled(str(error), flag_of),)
         raise
 
 
@@ -159,7 +159,7 @@ def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineCon
     ways = ways_of(factory, config, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
     if not ways:
         message = f"engine '{config.name}' has no response format that could be enforced: nothing to probe"
-        raise EngineError(message, found=config.name, where="--engine")
+        raise EngineError(message, found=config.name, option="engine")
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
     keywords = options.keywords
     if keywords is None:

@@ -77,7 +77,7 @@ def _read(value: Any, parameter: inspect.Parameter | None, readers: Mapping[str,
 
         shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else f"a {type(value).__name__}"
         message = f"{of}: {parameter.name} is {printable(shown, 80)}; expected {error}"
-        raise JSBenchError(message, found=value, expected=str(error), where=parameter.name) from None
+        raise JSBenchError(message, found=value, expected=str(error), option=parameter.name) from None
 
 
 def text(value: object) -> str:

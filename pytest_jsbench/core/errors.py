@@ -60,14 +60,23 @@ class JSBenchError(Exception):
     text as it is.
     """
 
-    def __init__(self, *message: object, found: object = None, expected: object = None, where: object = None) -> None:
+    def __init__(
+        self,
+        *message: object,
+        found: object = None,
+        expected: object = None,
+        where: object = None,
+        option: str | None = None,
+    ) -> None:
         super().__init__(*message)
+        #: the name of what was said, as in `settings.options`, whichever way it was said: `api_key_env`
+        self.option = option
         #: the value that cannot be used: a name, a number, a type
         self.found = found
         #: what can be: such as the names there are, or a sentence
         self.expected = expected
-        #: the place: an option, a file, a line of it
-        self.where = where
+        #: the place: an option's name, a file, a line of it
+        self.where = option if where is None else where
 
     def __str__(self) -> str:
         """What was found, what was expected and the next step, as far as there is room for it."""

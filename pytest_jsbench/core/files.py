@@ -212,7 +212,7 @@ class FileReader:
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
 
     def _error(self, place: object, found: Unreadable) -> JSBenchError:
-        values = {"found": found.found, "expected": found.expected}
+        values: dict[str, Any] = {"found": found.found, "expected": found.expected}
         named = Unreadable(found.problem, reason=found.reason, path=place, **values)
         return named if self.error is Unreadable else self.error(str(named), where=place, **values)
 

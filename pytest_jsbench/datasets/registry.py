@@ -86,7 +86,7 @@ def _open(selection: Selection) -> CaseSource:
         from pytest_jsbench.datasets.sources.hub import open_hub
 
         return open_hub(selection, revision=named["revision"])
-    raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, where="--jsbench-dataset")
+    raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, option="dataset")
 
 
 def is_published(source: str) -> bool:
@@ -172,7 +172,7 @@ def _refuse_split(selection: Selection) -> None:
     if selection.split not in {Selection().split, "all"}:
         source, split = printable(selection.source), printable(selection.split)
         message = f"dataset '{source}' has no splits; leave --jsbench-split={split} out, it is for the hub's layout"
-        raise DatasetError(message, found=selection.split, expected=Selection().split, where="--jsbench-split")
+        raise DatasetError(message, found=selection.split, expected=Selection().split, option="split")
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -108,7 +108,7 @@ def _condition(where: Sequence[str]) -> Condition | None:
         return all_of([parse(text) for text in where])
     except ConditionError as error:
         message = f"--jsbench-where: {error}"
-        raise ConditionError(message, found=error.found, expected=error.expected, where="--jsbench-where") from None
+        raise ConditionError(message, found=error.found, expected=error.expected, option="where") from None
 
 
 def _first_of_each_task(keys: Iterable[CaseKey], limit: int | None) -> list[CaseKey]:

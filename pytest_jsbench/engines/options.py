@@ -152,7 +152,7 @@ def choose_format(
         f" (one of {', '.join(sorted(offered))}){_unless(preset, elsewhere)}"
     )
     expected = [each.value for each in offered]
-    raise EngineError(message, found=config.response_format.value, expected=expected, where="--jsbench-response-format")
+    raise EngineError(message, found=config.response_format.value, expected=expected, option="response_format")
 
 
 def _unless(preset: ProviderPreset | None, otherwise: str) -> str:

@@ -107,7 +107,7 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
     subset = subset or subset_of(engine) or ""
     if not subset:
         message = f"--jsbench-adapt={mode}: engine '{engine}' has no subset of its own; say one: {mode}:openai"
-        raise EngineError(message, found=engine, where="--jsbench-adapt")
+        raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset
 
     found = find_subset(subset)

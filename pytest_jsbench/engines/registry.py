@@ -60,7 +60,7 @@ def find(name: str) -> EngineFactory:
     if ":" in name:
         return _as_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
     message = f"unknown engine '{name}': {nearest(name, names())}; one of your own is package.module:Factory"
-    raise UnknownEngine(message, found=name, expected=names(), where="--jsbench-engine")
+    raise UnknownEngine(message, found=name, expected=names(), option="engine")
 
 
 def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
@@ -76,7 +76,7 @@ def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
-    raise _unable(problem, name, lambda other: isinstance(other, BatchFactory), where="--jsbench-batch")
+    raise _unable(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
 
 
 def require_passing(factory: EngineFactory, name: str, path: str) -> None:
@@ -88,10 +88,10 @@ def require_passing(factory: EngineFactory, name: str, path: str) -> None:
 
 
 def _unable(
-    problem: str, name: str, is_able: Callable[[EngineFactory], bool], *, where: str | None = None
+    problem: str, name: str, is_able: Callable[[EngineFactory], bool], *, option: str | None = None
 ) -> EngineError:
     able = tuple(other for other in _BUILT_IN if is_able(find(other)))
-    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=able, where=where)
+    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=able, option=option)
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:

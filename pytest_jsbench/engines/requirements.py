@@ -124,4 +124,4 @@ def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:
     if url is None:
         return default
     message = f"--jsbench-model is needed with {url} ({url.rstrip('/')}/models lists them)"
-    raise EngineError(message, expected="the name of a model", where="--jsbench-model")
+    raise EngineError(message, expected="the name of a model", option="model")

@@ -17,7 +17,7 @@ from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection, read_case
 from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
-from pytest_jsbench.library.words import said_to_programs
+from pytest_jsbench.library.options import said_to_programs
 from pytest_jsbench.settings.options import readers
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
 from pytest_jsbench.engines.secrets import build, check, describe
-from pytest_jsbench.library.options import EvaluationOptions
-from pytest_jsbench.library.words import named, said_to_programs
+from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import inexpressible
 from pytest_jsbench.settings.options import readers

@@ -28,9 +28,8 @@ from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
-from pytest_jsbench.library.options import EvaluationOptions, checked
+from pytest_jsbench.library.options import EvaluationOptions, checked, named, said_to_programs
 from pytest_jsbench.library.run import EvaluatedRun, read_gates
-from pytest_jsbench.library.words import named, said_to_programs
 from pytest_jsbench.metrics.gates import Ending, GateResult, decide
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path
-from pytest_jsbench.settings.options import readers
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.settings.options import readers, respelled
 from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
@@ -16,6 +19,32 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
     from pytest_jsbench.core.prompts import Template
     from pytest_jsbench.runs.records import Record
+
+
+#: the arguments that are not called as their options
+_ARGUMENTS = {
+    "comparer": "comparers",
+    "engine_option": "argument",
+    "rpm": "requests_per_minute",
+    "tpm": "tokens_per_minute",
+    "where": "filter",
+}
+
+
+@contextmanager
+def said_to_programs() -> Iterator[None]:
+    """Inside, an error that names an option such as `--jsbench-api-key-env` names the argument `api_key_env`."""
+    try:
+        yield
+    except JSBenchError as error:
+        error.args = tuple(named(part) if isinstance(part, str) else part for part in error.args)
+        raise
+
+
+def named(message: str) -> str:
+    """Write arguments where a message names options; an engine's own option is an argument by its own name."""
+    own = re.sub(r"--jsbench-engine-option[ =](?=\w+=)", "", message)
+    return respelled(own, lambda name: _ARGUMENTS.get(name, name))
 
 
 class EvaluationOptions(TypedDict, total=False):

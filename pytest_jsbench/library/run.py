@@ -16,7 +16,7 @@ from pytest_jsbench.core.arguments import arguments, names, path
 from pytest_jsbench.core.errors import GateError, MissingRequirement, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.library.words import named, said_to_programs
+from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports import summary_table, tables, variant_table

@@ -71,10 +71,10 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
     """The price of an engine's answers at that time (ISO 8601); PriceError where it is not known."""
     if who.provider is None:
         message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
-        raise PriceError(message, found=who.engine, where="--jsbench-max-cost")
+        raise PriceError(message, found=who.engine, option="max_cost")
     if importlib.util.find_spec("genai_prices") is None:
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
-        raise PriceError(message, expected="genai-prices", where="--jsbench-max-cost")
+        raise PriceError(message, expected="genai-prices", option="max_cost")
     try:
         _cost(Usage(input_tokens=1, output_tokens=1), who, started_at)
     except LookupError:
@@ -82,7 +82,7 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
             f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
             "or limit with --jsbench-tpm"
         )
-        raise PriceError(message, found=f"{who.provider} {who.model}", where="--jsbench-max-cost") from None
+        raise PriceError(message, found=f"{who.provider} {who.model}", option="max_cost") from None
     return lambda usage: _cost(usage, who, started_at, batch=batch)
 
 

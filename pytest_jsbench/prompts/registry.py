@@ -51,7 +51,7 @@ def _find(name: str) -> Template:
         raise PromptError(message)
     known = {*PRESETS, *presets}
     message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
-    raise PromptError(message, found=name, expected=sorted(known), where="--jsbench-prompt")
+    raise PromptError(message, found=name, expected=sorted(known), option="prompt")
 
 
 def _function_template(name: str, function: object) -> Template:

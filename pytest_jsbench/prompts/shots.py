@@ -54,7 +54,7 @@ def with_shots(template: Template, shots: int) -> Template:
         return template
     if not 0 <= shots <= MOST_SHOTS:
         message = f"--jsbench-shots={shots}: there are {MOST_SHOTS} examples for each task; expected 0 to {MOST_SHOTS}"
-        raise PromptError(message, found=shots, expected=MOST_SHOTS, where="--jsbench-shots")
+        raise PromptError(message, found=shots, expected=MOST_SHOTS, option="shots")
 
     def render(case: Case) -> Prompt:
         asked = template.render(case).messages

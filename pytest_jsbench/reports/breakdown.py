@@ -108,12 +108,12 @@ def break_down(
     """The runs by group; RecordError where they do not say how each case ended."""
     if metric not in RATES:
         message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(RATES)}"
-        raise RecordError(message, found=metric, expected=RATES, where="--metric")
+        raise RecordError(message, found=metric, expected=RATES, option="metric")
     if metric != DEFAULT_METRIC and by is not Grouping.TASK:
         message = (
             f"by {by} runs are told by their pass rate alone, found {metric}: leave out --metric, or give --by=task"
         )
-        raise RecordError(message, found=metric, expected=DEFAULT_METRIC, where="--metric")
+        raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
     parts = [_by_group(found, by, keywords or {}) for found in evaluations]
     names = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
     cases = {name: len({key for part in parts for key in part.get(name, ())}) for name in names}
@@ -201,5 +201,5 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
                     found.setdefault((outcome.key, schema), outcome.keywords)
     if not found:
         message = "the keywords of a schema stand in records.jsonl, and none of the runs has it: give a run's folder"
-        raise RecordError(message, where="--by")
+        raise RecordError(message, option="by")
     return found

@@ -39,7 +39,7 @@ def marker(name: str) -> str:
         message = (
             f"no name of a comment: '{printable(name, 60)}'; expected letters, digits and any of _ . + and single -"
         )
-        raise ExportError(message, found=name, where="--comment")
+        raise ExportError(message, found=name, option="comment")
     return f"<!-- jsbench:{name} -->"
 
 

@@ -216,7 +216,7 @@ def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) ->
             f"nothing is published of the tasks of these runs ({printable(', '.join(known), 200) or 'none is known'}): "
             f"expected one of {', '.join(theirs)}, or the times of masks of --jsbench-instances"
         )
-        raise RecordError(message, found=known, expected=list(theirs), where="--published")
+        raise RecordError(message, found=known, expected=list(theirs), option="published")
     return found
 
 

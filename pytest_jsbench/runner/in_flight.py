@@ -33,7 +33,7 @@ class CallsInFlight(Generic[T]):
                 threading.Thread(target=self._work, name=f"jsbench-{number}", daemon=True).start()
             except RuntimeError as error:
                 message = f"fewer than {concurrency} threads for calls in flight could be started: {exhausted(error)}"
-                raise EngineError(message, found=number, expected=concurrency, where="--jsbench-concurrency") from error
+                raise EngineError(message, found=number, expected=concurrency, option="concurrency") from error
 
     def __len__(self) -> int:
         """How many calls are queued, under way, or wait for their result to be taken."""

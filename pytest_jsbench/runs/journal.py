@@ -54,10 +54,10 @@ def new_folder(parent: Path, name: str) -> Path:
                 number += 1
                 continue
             message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
-            raise JournalError(message, found=parent, where="--jsbench-output") from None
+            raise JournalError(message, found=parent, option="output") from None
         except OSError as error:
             message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
-            raise JournalError(message, found=parent, where="--jsbench-output") from None
+            raise JournalError(message, found=parent, option="output") from None
         else:
             return folder
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -167,6 +168,11 @@ class Option:
         return self.parse(str(value))
 
 
+def respelled(message: str, spell: Callable[[str], str]) -> str:
+    """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
+    return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)
+
+
 def readers(*names: str) -> dict[str, Reader]:
     """What reads these options where they are arguments of a function."""
     return {name: BY_NAME[name].argument for name in names}
@@ -180,6 +186,8 @@ def _number(given: str) -> int | float | str:
     return given
 
 
+#: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
+_IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
 #: all that may be said, in the order in which it is explained

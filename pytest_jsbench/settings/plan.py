@@ -191,7 +191,7 @@ def refuse_together(values: Values) -> None:
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
         message = f"{flag} {reason}: leave out {BY_NAME[other].flag}"
-        raise JSBenchError(message, where=BY_NAME[other].flag)
+        raise JSBenchError(message, option=other)
 
 
 def selection_of(values: Values) -> Selection:
@@ -258,7 +258,7 @@ def _gates_of(values: Values) -> tuple[Gate, ...]:
                 raise
             if gates[-1].name.baseline and values["baseline"] is None:
                 message = f"{flag} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
-                raise JSBenchError(message, found=text, where=flag)
+                raise JSBenchError(message, found=text, option=name)
     return tuple(gates)
 
 

@@ -105,14 +105,14 @@ def make_variants(ways: Mapping[str, Values], *, workers: int = 1) -> dict[str, 
     for name, values in ways.items():
         if values["batch"] is not None and len(ways) > 1:
             message = f"--jsbench-batch hands in one variant at a time, and these are {', '.join(ways)}: "
-            raise BatchError(f"{message}run each by itself", found=tuple(ways), where="--jsbench-batch")
+            raise BatchError(f"{message}run each by itself", found=tuple(ways), option="batch")
         if values["engine"] is None and values["replay"] is None:
             about = f"variant '{name}' names no engine" if name else "no engine is named"
             message = f"--jsbench-variants: {about}: say engine in its table, or --jsbench-engine=NAME for all"
             if values["record"] is not None:
                 needs = "--jsbench-record needs an engine to record"
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
-            raise JSBenchError(message, where="--jsbench-engine")
+            raise JSBenchError(message, option="engine")
     variants = {}
     for name, values in ways.items():
         with errors_of(name):

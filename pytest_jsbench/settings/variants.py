@@ -61,13 +61,13 @@ class VariantsTable:
         """Return the rows of these names, in their order; JSBenchError where one is not there."""
         if self.path is None:
             message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
-            raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", where="--jsbench-variants")
+            raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", option="variants")
         if names == ("all",):
             return self.rows
         for name in names:
             if name not in self.rows:
                 message = f"--jsbench-variants: no variant '{printable(name, 60)}' in {self.path}: "
-                raise JSBenchError(message + nearest(name, self.rows), found=name, where="--jsbench-variants")
+                raise JSBenchError(message + nearest(name, self.rows), found=name, option="variants")
         return {name: self.rows[name] for name in names}
 
 
@@ -209,12 +209,12 @@ def _rows_asked_for(
     conflict = next((conflict for name, row in rows.items() if (conflict := _said_twice(name, row, typed))), None)
     if conflict is None:
         return rows, ""
-    option, row_name = conflict
+    flag, row_name = conflict
     nobody_else = values["engine"] is None and not recorded
     if names is not None and (nobody_else or "variants" in typed):
-        message = f"{option} and variant '{row_name}' in {table.path} say the same thing in two ways: leave out "
-        raise JSBenchError(f"{message}{option} or --jsbench-variants", where=option)
-    return nothing, f"the variants in {table.path} are left out, since {option} is given here"
+        message = f"{flag} and variant '{row_name}' in {table.path} say the same thing in two ways: leave out "
+        raise JSBenchError(f"{message}{flag} or --jsbench-variants", option="variants")
+    return nothing, f"the variants in {table.path} are left out, since {flag} is given here"
 
 
 def _said_twice(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
@@ -240,7 +240,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
                 value = option.read(text)
             except ValueError as error:
                 message = f"{option.flag}: {error}"
-                raise JSBenchError(message, where=option.flag) from None
+                raise JSBenchError(message, option=name) from None
             key = value[0] if option.repeated else ""
             change = {name: [value] if option.repeated else value}
             by_key.setdefault(key, {}).setdefault(repr(value), (_part(option, text), change))

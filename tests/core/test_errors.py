@@ -11,10 +11,9 @@ from pytest_jsbench.core.files import FileReader
 
 
 def test_an_error_carries_what_was_found_what_was_expected_and_where() -> None:
-    error = UnknownEngine(
-        "no engine 'opnai'", found="opnai", expected=("anthropic", "openai"), where="--jsbench-engine"
-    )
-    assert (error.found, error.expected, error.where) == ("opnai", ("anthropic", "openai"), "--jsbench-engine")
+    error = UnknownEngine("no engine 'opnai'", found="opnai", expected=("anthropic", "openai"), option="engine")
+    assert (error.found, error.expected) == ("opnai", ("anthropic", "openai"))
+    assert error.option == error.where == "engine"
     assert str(error) == "no engine 'opnai'"
     assert error.args == ("no engine 'opnai'",)
 

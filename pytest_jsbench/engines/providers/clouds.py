@@ -251,7 +251,7 @@ def _model(config: EngineConfig, such_as: str) -> str:
     if config.model:
         return config.model
     message = f"--jsbench-model is needed with engine '{config.name}': {such_as}"
-    raise EngineError(message, expected="the name of a model", where="--jsbench-model")
+    raise EngineError(message, expected="the name of a model", option="model")
 
 
 def _region_of(profile: str | None) -> str | None:

@@ -203,7 +203,7 @@ def _azure_address(config: EngineConfig) -> Address:
     url = address.url.rstrip("/")
     if url.endswith(f"{_AZURE_PATH}/v1"):
         message = f"{url} speaks OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
-        raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", where="--jsbench-base-url")
+        raise EngineError(message, found=url, expected="https://RESOURCE.openai.azure.com", option="base_url")
     return replace(address, url=url if url.endswith(_AZURE_PATH) else url + _AZURE_PATH)
 
 

@@ -111,7 +111,7 @@ def _recordings(config: EngineConfig) -> Recordings:
     folder = Path(path)
     if not folder.is_dir():
         message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
-        raise EngineError(message, found=str(folder), expected="a folder", where="--jsbench-replay")
+        raise EngineError(message, found=str(folder), expected="a folder", option="replay")
     if runs := journal.find_runs(folder):
         message = (
             f"{_nothing_in(folder)}: name what --jsbench-record filled, or say the run again with "

@@ -392,12 +392,12 @@ class Recordings:
                 try_writing(path)
         except OSError as error:
             message = f"cannot write to --jsbench-record={path}: {error.strerror}; name a folder that can be written"
-            raise RecordError(message, found=path, where="--jsbench-record") from error
+            raise RecordError(message, found=path, option="record") from error
 
     def _refuse_link(self, path: Path) -> None:
         if not inside(self.folder, path):
             message = f"cannot write to {path}: it leads out of {self.folder}, and no answer is recorded through a link"
-            raise RecordError(message, found=path, where="--jsbench-record")
+            raise RecordError(message, found=path, option="record")
 
 
 def _lasting(server: ServerAnswer) -> list[object]:
