@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, Protocol
@@ -126,6 +126,15 @@ class Usage:
     cached_tokens: int | None = None
     #: part of the output tokens
     reasoning_tokens: int | None = None
+
+    @classmethod
+    def total(cls, usages: Collection[Usage]) -> Usage:
+        """All of them together; None where none says."""
+        totals = {}
+        for name in cls.__dataclass_fields__:
+            known = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
+            totals[name] = sum(known) if known else None
+        return cls(**totals)
 
     @property
     def answer_tokens(self) -> int | None:

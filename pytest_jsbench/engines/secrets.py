@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -18,7 +19,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
-from pytest_jsbench.core.generations import CallError, Completion, Declined, EngineInfo, Failed, FaultKind, Request
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    Request,
+    Usage,
+)
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
@@ -225,15 +235,18 @@ def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 class DiscreetEngine:
     """
-    Asks an engine, and replaces each secret of the run in what it answers or raises.
+    Asks an engine, replaces each secret of the run in what it answers or raises, and counts the calls and their tokens.
 
     `build` puts one around every engine of a run. It sees an answer when it is whole, so that a secret which a stream
-    cuts in two is found too. The threads of the calls in flight enter `generate`; it keeps no state.
+    cuts in two is found too. The threads of the calls in flight enter `generate`.
     """
 
     def __init__(self, engine: Engine, secrets: Secrets) -> None:
         self._engine = engine
         self._secrets = secrets
+        self._lock = threading.Lock()
+        #: calls that were answered, and the tokens of their answers
+        self.calls, self.usage = 0, Usage()
 
     @property
     def info(self) -> EngineInfo:
@@ -243,7 +256,10 @@ class DiscreetEngine:
     def generate(self, request: Request) -> Completion | Declined:
         """The engine's answer; any exception becomes a CallError, since its own words may quote a key."""
         try:
-            return out_of_generation(self._engine.generate(request), self._secrets)
+            answer = out_of_generation(self._engine.generate(request), self._secrets)
+            with self._lock:
+                self.calls, self.usage = self.calls + 1, Usage.total([self.usage, answer.usage])
+            return answer
         except CallError as error:
             raise out_of_fault(error, self._secrets) from None
         except JSBenchError:
@@ -316,7 +332,7 @@ class DiscreetBatches:
         self._batches.close()
 
 
-def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> Engine:
+def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> DiscreetEngine:
     """The factory's engine, with the secrets of all engines of the run replaced in what it says."""
     with _errors_freed(config, *others) as secrets:
         return DiscreetEngine(factory.build(config), secrets)

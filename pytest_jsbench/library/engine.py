@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,7 +28,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find, sampled
@@ -40,7 +39,7 @@ from pytest_jsbench.runner.attempts import inexpressible
 from pytest_jsbench.settings.options import readers
 
 if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import Engine
+    pass
 
 #: an engine by its name, a factory of one, or a function that answers
 EngineLike = str | EngineFactory | AnswerFunction
@@ -169,7 +168,7 @@ class OpenEngine:
         self.said = {**config.said(), **{name: value for name, value in said.items() if value is not None}}
         with ExitStack() as resources:
             #: what is called; it counts what it uses
-            self.engine = MeteredEngine(build(factory, resources.enter_context(factory.prepare(config))))
+            self.engine = build(factory, resources.enter_context(factory.prepare(config)))
             resources.callback(self.engine.close)
             self._resources = resources.pop_all()
         self._closed = False
@@ -259,41 +258,6 @@ class OpenEngine:
             raise EngineError(message, found=self.config.name, where="engine")
 
 
-class MeteredEngine:
-    """Counts the calls of an engine and the tokens of its answers; an OpenEngine has one, for its whole life."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self.usage = Usage()
-        self.calls = 0
-
-    @property
-    def info(self) -> EngineInfo:
-        """Who it is."""
-        return self._engine.info
-
-    def generate(self, request: Request) -> Completion | Declined:
-        """Make one call."""
-        answer = self._engine.generate(request)
-        with self._lock:
-            self.calls += 1
-            self.usage = _sum(self.usage, answer.usage)
-        return answer
-
-    def count_tokens(self, prompt: Prompt) -> int | None:
-        """The tokens of the prompt, where the engine can say."""
-        return self._engine.count_tokens(prompt) if isinstance(self._engine, TokenCounter) else None
-
-    def tokenize(self, text: str) -> Sequence[int] | None:
-        """The tokens of the text, where the engine can say."""
-        return self._engine.tokenize(text) if isinstance(self._engine, TextTokenizer) else None
-
-    def close(self) -> None:
-        """Close the engine."""
-        self._engine.close()
-
-
 def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     try:
         return adapter(said)
@@ -308,13 +272,3 @@ def _prompt(case: Case, prompt: Prompt | str | None) -> Prompt:
 
 def _as_prompt(prompt: Prompt | str) -> Prompt:
     return prompt if isinstance(prompt, Prompt) else Prompt(messages=(Message(role="user", content=prompt),))
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    """Both together; None where neither says."""
-    before, more = asdict(one), asdict(other)
-    return Usage(**{name: _plus(before[name], more[name]) for name in before})
-
-
-def _plus(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other if one is None else one + other

@@ -6,28 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_jsbench.core.generations import FaultKind
+from pytest_jsbench.core.generations import FaultKind, Usage
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
 from pytest_jsbench.runs.records import Cause, MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """Sums over the attempts that reported tokens; None where none did."""
-
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int | None
-    reasoning_tokens: int | None
-
-    @property
-    def total_tokens(self) -> int | None:
-        """Input and output together; None when either is unknown."""
-        if self.input_tokens is None or self.output_tokens is None:
-            return None
-        return self.input_tokens + self.output_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +87,7 @@ class Metrics:
     mask_time: Distribution
     #: seconds from when an attempt is queued to when it is sent
     queue: Distribution
-    tokens: Tokens
+    tokens: Usage
     #: attempts that told their tokens, and answers that did not
     reported: int
     unreported: int

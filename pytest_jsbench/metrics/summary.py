@@ -9,11 +9,11 @@ from typing import Any
 
 from pytest_jsbench.core.arguments import arguments, one_of
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.generations import FaultKind, tpot_ms
+from pytest_jsbench.core.generations import FaultKind, Usage, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES
-from pytest_jsbench.metrics.metrics import Metrics, Tokens
+from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
@@ -265,7 +265,7 @@ def metrics(
         ),
         queue=Distribution.of(attempt.queue_s for attempt in counted if attempt.queue_s is not None),
         # an answer to an application that no schema describes costs what it costs
-        tokens=_tokens(attempts),
+        tokens=Usage.total([attempt.usage for attempt in attempts if attempt.usage is not None]),
         reported=len(
             told := [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
         ),
@@ -329,18 +329,3 @@ def _plan(
 def _spread(attempts: Iterable[AttemptOutcome], name: str) -> Distribution:
     values = (getattr(attempt.timing, name) for attempt in attempts if attempt.timing is not None)
     return Distribution.of(value for value in values if value is not None)
-
-
-def _tokens(attempts: Iterable[AttemptOutcome]) -> Tokens:
-    usages = [attempt.usage for attempt in attempts if attempt.usage is not None]
-
-    def total(name: str) -> int | None:
-        known = [value for usage in usages if (value := getattr(usage, name)) is not None]
-        return sum(known) if known else None
-
-    return Tokens(
-        input_tokens=total("input_tokens"),
-        output_tokens=total("output_tokens"),
-        cached_tokens=total("cached_tokens"),
-        reasoning_tokens=total("reasoning_tokens"),
-    )
