@@ -284,10 +284,14 @@ def test_a_prompt_longer_than_the_context_is_known_before_the_call_and_declined_
     assert decline(engine, asked).reason is DeclineReason.CONTEXT_LENGTH
 
 
-def test_a_prompt_is_counted_as_the_call_counts_it(engine: Engine) -> None:
+def test_a_prompt_is_counted_as_the_call_counts_it_and_a_text_taken_apart(engine: Engine) -> None:
     asked = request(prompt="naïve 漢字 \n  {}")
     assert isinstance(engine, TokenCounter)
+    assert isinstance(engine, TextTokenizer)
     assert engine.count_tokens(asked.prompt) == complete(engine, asked).usage.input_tokens
+    tokens = engine.tokenize("one two three")
+    assert tokens is not None
+    assert [type(token) for token in tokens] == [int] * 3
 
 
 def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: EngineConfig) -> None:
@@ -365,22 +369,12 @@ def test_what_it_cannot_do_is_refused_before_anything_starts(changes: dict[str, 
         pytest.fail("prepared")
 
 
-def test_it_is_built_only_with_what_was_prepared() -> None:
-    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
-        find("local").build(EngineConfig(name="local"))
-
-
-def test_one_server_serves_the_whole_run() -> None:
-    factory = find("local")
+@pytest.mark.parametrize("name", ["local", "outlines"])
+def test_one_server_serves_the_whole_run_and_the_engine_is_built_only_with_it(name: str) -> None:
+    factory = find(name)
     assert (factory.shared, factory.concurrency) == (True, 4)
-
-
-def test_the_server_takes_a_text_apart_into_tokens(engine: Engine) -> None:
-    assert isinstance(engine, TextTokenizer)
-    tokens = engine.tokenize("one two three")
-    assert tokens is not None
-    assert len(tokens) == 3
-    assert all(isinstance(token, int) for token in tokens)
+    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
+        factory.build(EngineConfig(name=name))
 
 
 def test_the_model_is_asked_a_conversation_of_several_turns(engine: Engine) -> None:

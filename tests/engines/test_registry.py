@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, UnknownEngine
-from pytest_jsbench.core.generations import GenerationParams
+from pytest_jsbench.core.generations import FaultKind, GenerationParams
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.messages import messages_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import find, names, sampled
-from tests.engines.asking import complete, request
+from tests.engines.asking import complete, fault, request
 
 OWN = """
 from pytest_jsbench import Completion, Stopwatch
@@ -152,6 +152,17 @@ def test_only_the_local_engine_starts_something_for_the_whole_run() -> None:
         config = EngineConfig(name=name)
         with find(name).prepare(config) as prepared:
             assert prepared is config
+
+
+def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
+    config, factory = EngineConfig(name="application", model="m"), find("application")
+    factory.check(config)
+    engine = factory.build(config)
+    error = fault(engine)
+    assert "asks nobody: jsbench.check" in error.message
+    assert (error.kind, engine.info.model) == (FaultKind.ENGINE, "m")
+    with pytest.raises(EngineError, match="engine 'application' has no option 'strem': there is none"):
+        factory.check(EngineConfig(name="application", options={"strem": True}))
 
 
 def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

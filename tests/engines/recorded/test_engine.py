@@ -86,14 +86,6 @@ def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path
     assert not {"\x1b", "\u202e", "\r"} & set(text)
 
 
-def test_each_attempt_has_a_file_of_its_own(tmp_path: Path) -> None:
-    first = record(tmp_path, asking(), examples.completion())
-    second = record(tmp_path, replace(asking(), repeat=1), examples.completion())
-
-    assert first != second
-    assert sorted(tmp_path.rglob("*.json")) == sorted([first, second])
-
-
 def test_a_file_changes_only_when_what_was_said_does(tmp_path: Path) -> None:
     path = record(tmp_path, asking(), examples.completion(tgt=1.0))
     before = path.read_text()

@@ -243,8 +243,3 @@ def test_a_library_that_is_not_there_is_said_with_the_extra_that_brings_it(
     with pytest.raises(MissingRequirement) as caught:
         find(name).check(EngineConfig(name=name))
     assert str(caught.value).endswith(f": pip install 'pytest-jsbench[{name}]'")
-
-
-def test_it_is_built_only_with_what_was_prepared() -> None:
-    with pytest.raises(EngineError, match=r"has no server yet: build it with what prepare\(\) gives out"):
-        find("outlines").build(EngineConfig(name="outlines"))
