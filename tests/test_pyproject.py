@@ -28,7 +28,7 @@ USED_WITH = {
     "engines/providers/batches.py": ["openai", "anthropic", "gemini"],
     "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],
     "engines/local_server.py": ["local", "llguidance", "outlines", "xgrammar"],
-    "lab/decoding/token_server.py": ["llguidance", "outlines", "xgrammar"],
+    "lab/decoding/engines.py": ["llguidance", "outlines", "xgrammar"],
     "prompts/jinja.py": ["prompts"],
     "reports/html": ["report"],
     "reports/plot.py": ["plot"],
@@ -42,7 +42,7 @@ OF_A_CLOUD = {
     ("engines/http/event_stream.py", "botocore"): ["bedrock"],
     ("engines/providers/clouds.py", "google-auth"): ["vertex"],
     # the packages of those who asked for one of them
-    ("lab/decoding/token_server.py", "filelock"): ["outlines", "xgrammar"],
+    ("lab/decoding/engines.py", "filelock"): ["outlines", "xgrammar"],
 }
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo,
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
+from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.values import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Options, choose_format
@@ -31,10 +33,10 @@ from pytest_jsbench.engines.providers.provider import ProviderSettings
 from pytest_jsbench.engines.requirements import Key, package_version, require_package
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Completion, Exchange, GenerationParams, Request, ServerAnswer
+    from pytest_jsbench.core.generations import Completion, GenerationParams, Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
 
@@ -48,8 +50,6 @@ _MOST_THREADS = 8
 _SERVER_MODULE = "pytest_jsbench.engines.local_server"
 #: seconds between closing the server's stdin and killing it
 _GOODBYE = 5.0
-#: seconds for the server to count a prompt's tokens
-PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,22 +138,41 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
         process.close(_GOODBYE)
 
 
-class LocalEngine:
+class LocalEngine(OpenAIEngine):
     """Calls the local server, with schemas that a small model can finish."""
 
-    def __init__(self, chat: OpenAIEngine, *, narrowing: bool) -> None:
-        self.info = chat.info
-        self._chat = chat
+    def __init__(self, config: EngineConfig, info: EngineInfo, *, top_p: float | None, narrowing: bool) -> None:
+        if config.base_url is None or config.api_key is None:
+            message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
+            raise EngineError(message)
+        # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
+        limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
+        settings = ProviderSettings(
+            model=info.model,
+            address=Address.parse(config.base_url),
+            response_format=info.response_format,
+            streaming=info.streaming,
+            wire=chat.CHAT,
+            path=chat.PATH,
+            seed_field="seed",
+            # with it an answer would depend on the requests before it
+            extra_body={"cache_prompt": False, **limits},
+            has_template=True,
+            # a proxy would look for the server on its own machine
+            proxies=False,
+        )
+        super().__init__(settings, info, key=Key(value=config.api_key))
         self._narrowing = narrowing
 
     def generate(self, request: Request) -> Completion | Declined:
-        """One call; what was sent is in the result where it is not the schema itself."""
+        """Make one call; what was sent is in the result where it is not the schema itself."""
         if (exchange := request.origin.exchange) is not None:
-            held = HeldExchange(exchange, max_tokens=request.params.max_tokens)
-            return self._chat.generate(replace(request, origin=replace(request.origin, exchange=held)))
+            held = replace(self._settings, place=partial(_hold, max_tokens=request.params.max_tokens))
+            outcome = self.ask_as(held, request, exchange.sent, Deadline(request.params.timeout))
+            return replace(outcome, server=exchange.answer)
         request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
-            return self._chat.generate(request)
+            return super().generate(request)
         if request.schema is False:
             # the server would take it for no schema at all
             return unsupported("no value conforms to the schema false")
@@ -163,55 +182,36 @@ class LocalEngine:
             schema = bounded_within(schema) if self._narrowing else schema
         except CannotBound as error:
             return unsupported(str(error))
-        outcome = self._chat.generate(replace(request, schema=schema))
         sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
-        return replace(outcome, sent=sent)
+        return self.ask(replace(request, schema=schema), sent=sent)
 
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The prompt's tokens in the model's own chat template, as the server counts them."""
-        return self._chat.input_tokens(prompt, timeout=PATIENCE)
+        body = {"model": self.info.model, "messages": prompt.to_messages()}
+        tokens = self.ask_server("/chat/completions/input_tokens", body).get("input_tokens")
+        return tokens if isinstance(tokens, int) else None
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """The model's tokens of the text, as the server takes it apart."""
-        return self._chat.tokens_of(text, timeout=PATIENCE)
-
-    def close(self) -> None:
-        """Close the client's connections; the server is `prepare`'s."""
-        self._chat.close()
+        tokens = self.ask_server(self.beside("/tokenize"), {"content": text}).get("tokens")
+        return tokens if isinstance(tokens, list) else None
 
 
-class HeldExchange:
+def _hold(path: str, body: Mapping[str, Any], _: str, *, max_tokens: int) -> tuple[str, Mapping[str, Any]]:
     """
-    An application's own call, whose answer is held to the schema in Responses too, and comes to an end.
+    Hold the answer to an application's own call to the schema in Responses too, and let it come to an end.
 
     llama.cpp takes a schema there, and ignores it, but knows the field of chat. Without a limit a small model that has
-    lost its way fills the context, and the application's client asks it again. The engine makes one for each call.
+    lost its way fills the context, and the application's client asks it again.
     """
-
-    def __init__(self, exchange: Exchange, *, max_tokens: int) -> None:
-        self._exchange = exchange
-        self._max_tokens = max_tokens
-        self.path = exchange.path
-        self.sent = exchange.sent
-
-    @property
-    def answer(self) -> ServerAnswer | None:
-        """What the server has answered; None until it has."""
-        return self._exchange.answer
-
-    def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
-        """Make the call through `post`."""
-        return self._exchange.pass_on(lambda body, **how: post(self._held(body), **how), deadline)
-
-    def _held(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        limit = "max_output_tokens" if self.path == responses.PATH else "max_tokens"
-        if body.get(limit) is None and body.get("max_completion_tokens") is None:
-            body = {**body, limit: self._max_tokens}
-        shape = get(body, "text", "format")
-        kind = get(shape, "type")
-        if kind not in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
-            return body
-        return {**body, "response_format": {"type": kind, "json_schema": shape}}
+    limit = "max_output_tokens" if path == responses.PATH else "max_tokens"
+    if body.get(limit) is None and body.get("max_completion_tokens") is None:
+        body = {**body, limit: max_tokens}
+    shape = get(body, "text", "format")
+    kind = get(shape, "type")
+    if kind in (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT):
+        body = {**body, "response_format": {"type": kind, "json_schema": shape}}
+    return path, body
 
 
 def at_zero(params: GenerationParams) -> GenerationParams:
@@ -284,43 +284,13 @@ class LocalFactory:
     def build(self, config: EngineConfig) -> LocalEngine:
         """The engine, for a configuration that `prepare` has given out."""
         settings = LocalSettings.from_config(config)
-        engine = chat_engine(config, self.describe(config), top_p=settings.top_p)
-        return LocalEngine(engine, narrowing=settings.narrowing)
-
-
-def served(config: EngineConfig) -> tuple[str, str]:
-    """Return the address and the key of the server that `prepare` has started; EngineError where it has not."""
-    if config.base_url is None or config.api_key is None:
-        message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
-        raise EngineError(message)
-    return config.base_url, config.api_key
+        info = self.describe(config)
+        return LocalEngine(config, info, top_p=settings.top_p, narrowing=settings.narrowing)
 
 
 def top_p_said(top_p: float | None) -> dict[str, float]:
     """The same in an engine's details."""
     return {} if top_p is None else {"top_p": top_p}
-
-
-def chat_engine(config: EngineConfig, info: EngineInfo, *, top_p: float | None) -> OpenAIEngine:
-    """What speaks to the server that `prepare` has started."""
-    address, key = served(config)
-    # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
-    limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
-    settings = ProviderSettings(
-        model=_model_name(config),
-        address=Address.parse(address),
-        response_format=info.response_format,
-        streaming=info.streaming,
-        wire=chat.CHAT,
-        path=chat.PATH,
-        seed_field="seed",
-        # with it an answer would depend on the requests before it
-        extra_body={"cache_prompt": False, **limits},
-        has_template=True,
-        # a proxy would look for the server on its own machine
-        proxies=False,
-    )
-    return OpenAIEngine(settings, info, key=Key(value=key))
 
 
 def _model_name(config: EngineConfig) -> str:

@@ -13,41 +13,49 @@ may come: the likeliest that may is taken, or at a temperature one is drawn from
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import shutil
-from contextlib import contextmanager
+import tempfile
+import time
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import (
+    CallError,
     Completion,
     Declined,
     EngineInfo,
+    FaultKind,
     FinishReason,
     GenerationParams,
     Request,
     ResponseFormat,
+    Sent,
     Usage,
 )
 from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.http.calls import Deadline, reading
+from pytest_jsbench.engines.http.faults import EnclosedError, explain_error
+from pytest_jsbench.engines.http.values import parse_json
 from pytest_jsbench.engines.options import Options, choose_format
 from pytest_jsbench.engines.requirements import package_version, require_package
 from pytest_jsbench.lab.decoding.grammars import Grammars, LibraryProcess
 from pytest_jsbench.lab.decoding.libraries import guidance_options
-from pytest_jsbench.lab.decoding.token_server import Slots, TokenServer, slots_folder
 from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 from pytest_jsbench.lab.decoding.walks import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.engines.providers.openai import OpenAIEngine
+    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.lab.decoding.grammars import Grammar
+    from pytest_jsbench.lab.decoding.walks import Offered
 
 #: of the server, as the engine `local` takes them
 _SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout", "top_p"})
@@ -59,6 +67,10 @@ CANARY = "@"
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
 _FEWEST, _MOST = 1, 8
+#: seconds between two looks for a slot that another process holds
+_PAUSE = 0.02
+#: without a schema: whatever the server says against a request is no word about one
+_SENT = Sent(response_format=ResponseFormat.TEXT)
 #: of the likeliest tokens; where none of them may come more are asked for, and then all
 _FEW, _MANY = 60, 2000
 
@@ -105,8 +117,8 @@ def model_file(config: EngineConfig) -> str:
 
 
 class _GrammarEngine(local.LocalEngine):
-    def __init__(self, chat: OpenAIEngine, grammars: Grammars) -> None:
-        super().__init__(chat, narrowing=False)
+    def __init__(self, config: EngineConfig, info: EngineInfo, grammars: Grammars, *, top_p: float | None) -> None:
+        super().__init__(config, info, top_p=top_p, narrowing=False)
         self._grammars = grammars
 
     def close(self) -> None:
@@ -127,12 +139,11 @@ class LLGuidanceEngine(_GrammarEngine):
             return grammar
         # one more token, for the canary
         params = replace(local.at_zero(request.params), max_tokens=request.params.max_tokens + 1)
-        outcome = self._chat.ask(
-            replace(request, params=params),
-            sent=self._grammars.to_sent(request.schema),
-            deadline=deadline,
-            extra_body={"grammar": to_grammar(self._grammars.given(request.schema))},
-        )
+        body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
+        # the grammar stands for the schema
+        settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
+        sent = self._grammars.to_sent(request.schema)
+        outcome = self.ask_as(settings, replace(request, params=params), sent, deadline)
         return outcome if isinstance(outcome, Declined) else _without_canary(outcome, grammar)
 
 
@@ -162,30 +173,29 @@ class MaskedEngine(_GrammarEngine):
 
     def __init__(
         self,
-        chat: OpenAIEngine,
+        config: EngineConfig,
+        info: EngineInfo,
         grammars: Grammars,
         *,
-        server: TokenServer,
         slots: Slots,
         vocabulary: Vocabulary,
-        top_p: float,
+        top_p: float | None,
     ) -> None:
-        super().__init__(chat, grammars)
-        self._server = server
+        super().__init__(config, info, grammars, top_p=top_p)
         self._slots = slots
         self._vocabulary = vocabulary
-        self._top_p = top_p
+        self._top_p = 1.0 if top_p is None else top_p
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
-            if (declined := self._server.refused(request.prompt, deadline)) is not None:
+            if (declined := self.without_calls(request.prompt)) is not None:
                 return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):
                 return replace(grammar, timing=watch.stop())
-            prompt = self._server.read_prompt(request.prompt, deadline)
+            prompt = self._read_prompt(request.prompt, deadline)
             tokens, state = self._walk(grammar, prompt, request.params, slot, deadline)
             timing = grammar.timed(watch.stop())
         most = request.params.max_tokens
@@ -202,11 +212,6 @@ class MaskedEngine(_GrammarEngine):
             sent=self._grammars.to_sent(request.schema),
         )
 
-    def close(self) -> None:
-        """Close the other client's connections, too."""
-        self._server.close()
-        super().close()
-
     def _walk(
         self, grammar: Grammar, prompt: list[int], params: GenerationParams, slot: int, deadline: Deadline
     ) -> tuple[list[int], State]:
@@ -217,7 +222,7 @@ class MaskedEngine(_GrammarEngine):
         tokens = list(step.taken)
         count, breadth, fresh = _FEWEST, _FEW, True
         while len(tokens) < most and step.state in (State.OPEN, State.STUCK):
-            offered = self._server.rank(
+            offered = self._rank(
                 [*prompt, *tokens],
                 count=min(count, most - len(tokens)),
                 breadth=breadth,
@@ -237,6 +242,90 @@ class MaskedEngine(_GrammarEngine):
             else:
                 break
         return tokens, step.state
+
+    def _read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
+        """Return the tokens by which the model is asked."""
+        rendered = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"]
+        body = {"content": rendered, "add_special": True, "parse_special": True}
+        return [int(token) for token in self._post("/tokenize", body, deadline)["tokens"]]
+
+    def _rank(
+        self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
+    ) -> list[Offered]:
+        """
+        Return the likeliest tokens at each of the next positions, as the model itself would go on.
+
+        Fresh: nothing that was computed before is used, so that an answer depends on its own request alone.
+        """
+        body = {
+            "prompt": list(tokens),
+            "n_predict": count,
+            "n_probs": breadth,
+            "temperature": 0,
+            "id_slot": slot,
+            "cache_prompt": not fresh,
+        }
+        positions = self._post("/completion", body, deadline)["completion_probabilities"]
+        if not positions:
+            raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
+        return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
+
+    def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
+        try:
+            with reading(), closing(self._client.post(self.beside(path), body, deadline=deadline)) as response:
+                return parse_json(response.read().decode())
+        except CallError:
+            if deadline.passed:
+                raise deadline.fault() from None
+            raise
+        except EnclosedError as error:
+            outcome = explain_error(
+                error, _SENT, address=self._settings.address.url, model="the model", secret=self._key.value
+            )
+        if isinstance(outcome, CallError):
+            raise outcome
+        message = outcome.text if isinstance(outcome, Completion) else outcome.message
+        raise CallError(FaultKind.BAD_RESPONSE, message)
+
+
+class Slots:
+    """
+    The server's slots, each lent to one call of one process at a time.
+
+    What a slot has computed for a call is used by the next request of that call: another call in between would take
+    it away, and what is computed again comes out a little differently.
+    """
+
+    def __init__(self, count: int, *, key: str) -> None:
+        self._count = count
+        # a folder that all processes of the run know, and nobody else
+        self._folder = slots_folder(key)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+
+    @contextmanager
+    def lent(self) -> Iterator[int]:
+        """Lend a free slot by its number, for the length of the block; wait for one."""
+        from filelock import FileLock, Timeout
+
+        locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
+        while True:
+            for slot, lock in enumerate(locks):
+                try:
+                    lock.acquire(blocking=False)
+                except Timeout:
+                    continue
+                try:
+                    yield slot
+                finally:
+                    lock.release()
+                return
+            time.sleep(_PAUSE)
+
+
+def slots_folder(key: str) -> Path:
+    """Return where the locks of the slots are, for the server of that key."""
+    name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
+    return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,18 +384,16 @@ class DecodingFactory:
     def build(self, config: EngineConfig) -> LLGuidanceEngine | MaskedEngine:
         """The engine, for a configuration that `prepare` has given out."""
         server = DecodingSettings.from_config(config).server
-        address, key = local.served(config)
-        chat = local.chat_engine(config, self.describe(config), top_p=server.top_p)
-        grammars = self.build_acceptor(config)
+        info, grammars = self.describe(config), self.build_acceptor(config)
         if not self.masked:
-            return LLGuidanceEngine(chat, grammars)
+            return LLGuidanceEngine(config, info, grammars, top_p=server.top_p)
         return MaskedEngine(
-            chat,
+            config,
+            info,
             grammars,
-            server=TokenServer(address.removesuffix("/v1"), key=key),
-            slots=Slots(server.slots, key=key),
+            slots=Slots(server.slots, key=str(config.api_key)),
             vocabulary=Vocabulary.from_gguf(Path(model_file(config))),
-            top_p=1.0 if server.top_p is None else server.top_p,
+            top_p=server.top_p,
         )
 
     def build_acceptor(self, config: EngineConfig) -> Grammars:

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.lab.decoding.engines import MODEL_FILE, model_file
-from pytest_jsbench.lab.decoding.token_server import slots_folder
+from pytest_jsbench.lab.decoding.engines import MODEL_FILE, model_file, slots_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,13 +24,13 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find, sampled
-from pytest_jsbench.lab.decoding.engines import CANARY, to_grammar
+from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.conversation import PROMPT
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import ServedContract
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_jsbench.engines.base import Engine, EngineFactory
 
@@ -243,3 +245,35 @@ def test_a_library_that_is_not_there_is_said_with_the_extra_that_brings_it(
     with pytest.raises(MissingRequirement) as caught:
         find(name).check(EngineConfig(name=name))
     assert str(caught.value).endswith(f": pip install 'pytest-jsbench[{name}]'")
+
+
+@pytest.fixture
+def slots_key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server's key of this test alone; its folder of locks is removed."""
+    pytest.importorskip("filelock", reason="comes with the extras outlines and xgrammar")
+    slots_key = f"{tmp_path_factory.getbasetemp()}-{request.node.name}"
+    yield slots_key
+    shutil.rmtree(slots_folder(slots_key), ignore_errors=True)
+
+
+def test_a_slot_is_lent_to_one_at_a_time_whoever_asks(slots_key: str) -> None:
+    # two objects, as two processes have them
+    here, there = Slots(2, key=slots_key), Slots(2, key=slots_key)
+    with here.lent() as first, there.lent() as second:
+        assert {first, second} == {0, 1}
+        waiting = threading.Event()
+
+        def wait() -> None:
+            with here.lent():
+                waiting.set()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert not waiting.wait(0.1)
+    assert waiting.wait(5)
+    thread.join()
+
+
+def test_servers_have_slots_of_their_own(slots_key: str) -> None:
+    assert slots_folder(slots_key) != slots_folder(f"{slots_key}!")
+    assert slots_key not in str(slots_folder(slots_key))
