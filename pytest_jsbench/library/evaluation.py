@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import islice
@@ -38,9 +38,9 @@ from pytest_jsbench.runner.description import describe_cases, describe_shared, d
 from pytest_jsbench.runner.in_flight import CallsInFlight
 from pytest_jsbench.runner.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
+from pytest_jsbench.runner.state import RunState
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import LATE, Journal, new_folder
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
 from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
@@ -72,38 +72,6 @@ def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
     else:
         with open_engine(engine) as asked:
             yield asked
-
-
-@dataclass(slots=True, kw_only=True)
-class _Findings:
-    """What has come of the attempts so far."""
-
-    outcomes: dict[Attempt, AttemptOutcome] = field(default_factory=dict)
-    missing: dict[Attempt, Missing] = field(default_factory=dict)
-    resumed: int = 0
-    #: in their order, each once
-    warnings: dict[str, None] = field(default_factory=dict)
-
-    def take(self, result: AttemptResult) -> None:
-        """Note the result of an attempt."""
-        match result.result:
-            case AttemptOutcome() as outcome:
-                self.outcomes[outcome.attempt] = outcome
-                self.resumed += result.resumed
-            case Missing() as missing:
-                self.missing[missing.attempt] = missing
-        if result.journal_error:
-            self.warnings[f"{result.journal_error}; the record of {result.result.key} is not on disk"] = None
-        self.warnings.update(dict.fromkeys(filter(None, [result.recording_error, *result.classifier_errors])))
-
-    def has_all(self, attempts: Iterable[Attempt]) -> bool:
-        """Whether there is a result of each attempt."""
-        return all(attempt in self.outcomes or attempt in self.missing for attempt in attempts)
-
-    def add(self, written: Iterable[AttemptOutcome]) -> None:
-        """Add what has been answered and written, and was not taken before the run was ended."""
-        for outcome in written:
-            self.outcomes.setdefault(outcome.attempt, outcome)
 
 
 class CaseEvaluation:
@@ -159,7 +127,6 @@ class CaseEvaluation:
         self._record_mode = record_mode
         self._redaction = Redaction.new() if redact else None
         self._progress = progress
-        self._findings = _Findings()
         #: None: there is nothing more to wait for
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._stopped = False
@@ -177,13 +144,15 @@ class CaseEvaluation:
         """Make all attempts; the run that came of them."""
         self._engine = engine
         keys = self._dataset.keys()
+        self._state = RunState(keys)
         if not keys:
             message = f"{self._dataset!r} holds no cases, so that there is nothing to evaluate"
             raise DatasetError(message, found=0)
         if self._gates:
             read_gates(self._gates, (key.task for key in keys))
         metadata = self._describe(keys)
-        attempts = [Attempt(key, repeat) for key in keys for repeat in range(self._repeats)]
+        self._state.plan(Attempt(key, repeat) for key in keys for repeat in range(self._repeats))
+        attempts = self._state.planned
         with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as temporary:
             shared = Path(temporary)
             # before anything is written
@@ -217,9 +186,9 @@ class CaseEvaluation:
                 except KeyboardInterrupt as error:
                     if self._output is not None:
                         error.add_note(_how_to_go_on(folder))
-                        self._finish(metadata, attempts, kept, resumption)
+                        self._finish(metadata, kept, resumption)
                     raise
-                return self._finish(metadata, attempts, kept, resumption)
+                return self._finish(metadata, kept, resumption)
 
     def _describe(self, keys: Sequence[CaseKey]) -> RunMetadata:
         """All that the answers of this run depend on."""
@@ -253,7 +222,7 @@ class CaseEvaluation:
             return None
         source, templates = self._dataset.source, {"": self._template.render}
         resumption = resume(Path(path), metadata, keys, load=source.case, templates=templates)
-        self._findings.warnings.update(dict.fromkeys(map(named, resumption.warnings)))
+        self._state.warn(*map(named, resumption.warnings))
         return resumption
 
     def _runner(self, judge: Judge, admission: Admission, lost: Callable[[str], None]) -> Runner:
@@ -325,7 +294,7 @@ class CaseEvaluation:
                 for _ in attempts:
                     if (done := self._done.get()) is None or self._stopped:
                         break
-                    self._findings.take(calls.take(done))
+                    self._state.take(calls.take(done))
                     advance()
                     for attempt in islice(waiting, 1):
                         calls.add(attempt, call(attempt))
@@ -333,17 +302,14 @@ class CaseEvaluation:
             admission.stop(Refused(MissingReason.STOPPED, "the evaluation ended first"))
             calls.stop()
 
-    def _finish(
-        self, metadata: RunMetadata, attempts: Sequence[Attempt], kept: Journal, resumption: Resumption | None
-    ) -> EvaluatedRun:
+    def _finish(self, metadata: RunMetadata, kept: Journal, resumption: Resumption | None) -> EvaluatedRun:
         """The run; all its records are one file, and its other files are written, where it is kept."""
-        found, folder = self._findings, kept.path.parent
-        answered = kept.path
+        folder, answered = kept.path.parent, kept.path
         # what a call that is still under way brings is not of this run
         kept.go_on_in(folder / LATE)
-        if not found.has_all(attempts) and answered.exists():
-            found.add(journal.read(answered).outcomes)
-        run = self._gathered(metadata, attempts)
+        if not self._state.complete:
+            self._state.add_from(folder)
+        run = replace(self._state.to_run(metadata), warnings=tuple(self._state.warnings))
         if self._output is None:
             records = zip(run.outcomes, run.records, strict=True)
             in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
@@ -354,7 +320,7 @@ class CaseEvaluation:
         except JSBenchError as error:  # a disk that is full: the records are where they were first written
             run = replace(run, warnings=(*run.warnings, str(error)))
         else:
-            if all(answer.attempt in found.outcomes for answer in answers):
+            if self._state.has_all(answer.attempt for answer in answers):
                 (folder / journal.RESUMED).unlink(missing_ok=True)
         evaluated, gates = self._decided(EvaluatedRun.of_run(run, folder))
         from pytest_jsbench.reports.run_files import write_files
@@ -372,24 +338,6 @@ class CaseEvaluation:
             return run, ()
         gates = run.check(*self._gates)
         return replace(run, verdict=decide(Ending(), run.summary.total, gates)), gates
-
-    def _gathered(self, metadata: RunMetadata, attempts: Sequence[Attempt]) -> Run:
-        """What has come of the attempts, in their order, and what has not."""
-        found = self._findings
-        order = {attempt: number for number, attempt in enumerate(attempts)}
-        outcomes = sorted(found.outcomes.values(), key=lambda outcome: order[outcome.attempt])
-        return Run(
-            metadata=metadata,
-            planned=tuple(attempt.key for attempt in attempts),
-            outcomes=tuple(outcomes),
-            missing=tuple(
-                found.missing.get(attempt) or Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
-                for attempt in attempts
-                if attempt not in found.outcomes
-            ),
-            resumed=found.resumed,
-            warnings=tuple(found.warnings),
-        )
 
 
 def _how_to_go_on(folder: Path) -> str:

@@ -99,10 +99,10 @@ def _register_controller(
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.controller.provider_watch import ProviderWatch
-    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.controller.terminal import Terminal
+    from pytest_jsbench.runner.state import RunState
 
-    state = RunState(context.plan.keys, variants=tuple(context.plan.variants), repeats=context.plan.repeats)
+    state = RunState(context.plan.keys, variants=context.plan.variants)
     progress = Progress(config, context, state)
     controller = Controller(config, context, worker, resumption, state=state, progress=progress)
     config.pluginmanager.register(controller, "jsbench-controller")

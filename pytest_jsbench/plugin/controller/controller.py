@@ -20,7 +20,7 @@ from pytest_jsbench.plugin.controller.expectations import Expectations, GateDeci
 from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
 from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.progress import write_line
-from pytest_jsbench.plugin.controller.run_state import SessionEnding
+from pytest_jsbench.plugin.controller.session_ending import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options import ROOT
@@ -41,15 +41,13 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.progress import Progress
-    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runner.record_keeper import AttemptResult
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunVerdict
+    from pytest_jsbench.runner.state import RunState
+    from pytest_jsbench.runs.outcomes import Run, RunVerdict
     from pytest_jsbench.runs.resumption import Resumption
 
-#: reasons that hold for all tests of a process, and that none of them shows
-_WARNED = frozenset({MissingReason.EXHAUSTED, MissingReason.ERROR})
 #: cases of the user's own that are looked at before the first test
 _MOST_READ = 2000
 
@@ -102,14 +100,10 @@ class Controller:
         self.decision: GateDecision | None = None
         #: recorded answers that no test of a whole run has asked for
         self.unasked: list[Path] = []
-        #: one line each: what could not be written or read
-        self.warnings: list[str] = list(resumption.warnings) if resumption else []
-        self.warnings += self._expectations.warnings
+        self.state.warn(*(resumption.warnings if resumption else ()), *self._expectations.warnings)
         #: words in the user's own schemas that are near to a keyword, by case
         self.misspelt = list(_misspelt(context))
-        self.warnings += self.misspelt
-        #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
-        self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
+        self.state.warn(*self.misspelt)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -158,21 +152,16 @@ class Controller:
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed
-            self.state.miss(report.nodeid, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+            if (attempt := attempt_of(report.nodeid, repeats=self._context.settings.repeats)) is not None:
+                self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, outcome: AttemptResult, *, of_project: bool = False) -> None:
+        errors = [error for error in outcome.classifier_errors if error not in self.state.warnings]
         attempt = self.state.take(outcome, of_project=of_project)
-        if isinstance(missing := outcome.result, Missing) and missing.reason in _WARNED and not of_project:
-            self._warn(missing.message)
         if attempt is None:
             return
-        if outcome.journal_error:
-            self._warn_unwritten(outcome.journal_error, attempt)
-        self._warn(outcome.recording_error)
-        for error in outcome.classifier_errors:
-            if error not in self.warnings:
-                self._ending.fail(error)
-            self._warn(error)
+        for error in errors:
+            self._ending.fail(error)
         self._progress.count(attempt, resumed=outcome.resumed)
         if self._live is None and self._keeps_all and len(self.state.planned) > FEW:
             self._live = LiveOutputs(self._folder.path, self._context.handover.metadata)
@@ -224,8 +213,8 @@ class Controller:
         overruled = verdict.overruled(int(status), reason if raised is None else f"another plugin: {described(raised)}")
         before, self.run = self.run, replace(self.run, verdict=overruled)
         for problem in self._write_files(self.run, self.summary):
-            self._warn(problem)
-        self._warn(
+            self.state.warn(problem)
+        self.state.warn(
             outputs.append_step_summary(self.run, self.summary, self.decision or GateDecision(), instead_of=before)
         )
         self._session.exitstatus = overruled.exit_status
@@ -252,8 +241,7 @@ class Controller:
             # xdist ends its workers before their files are read and removed, and not only after
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
-            for problem in self._folder.add_to(self.state):
-                self._warn(problem)
+            self.state.add_from(self._folder.path)
         self.state.miss_project_tests(self._silent_project_tests(session))
         if self._live is not None:
             self._live.finish()
@@ -267,15 +255,15 @@ class Controller:
         self._session, session.exitstatus = session, verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         for problem in self._write_files(run, self.summary):
-            self._warn(problem)
+            self.state.warn(problem)
         self._find_unasked(session, run)
         for problem in outputs.export(self._exporters, run, self.summary):
-            self._warn(problem)
-        self._warn(outputs.append_step_summary(run, self.summary, self.decision))
+            self.state.warn(problem)
+        self.state.warn(outputs.append_step_summary(run, self.summary, self.decision))
         settings = self._context.settings
         # recorded times are no news, and would stand among those that are
         if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
-            self._warn(problem)
+            self.state.warn(problem)
 
     def _find_unasked(self, session: pytest.Session, run: Run) -> None:
         """Note the recordings that no test has asked for, where all tests have run to the end of the session."""
@@ -294,7 +282,7 @@ class Controller:
             try:
                 unasked.write(self._folder.path, folder, found)
             except JSBenchError as error:
-                self._warn(str(error))
+                self.state.warn(str(error))
 
     def _may_lack_records(self, session: pytest.Session) -> bool:
         """Whether there may be attempts that were made and not reported."""
@@ -319,14 +307,14 @@ class Controller:
             return run
         resumption = self.resumption
         resumed = () if resumption is None else (*resumption.answers, *resumption.project_answers)
-        resumed_all = self.state.has_all(resumed)
+        resumed_all = self.state.has_all(outcome.attempt for outcome in resumed)
         try:
             run = self._folder.write(run)
         except JSBenchError as error:
-            self._warn(str(error))
+            self.state.warn(str(error))
             return run
         # what was taken over need not be kept apart
-        self._warn(self._folder.remove_parts(resumed_all=resumed_all))
+        self.state.warn(self._folder.remove_parts(resumed_all=resumed_all))
         return run
 
     def _write_files(self, run: Run, summary: Summary) -> list[str]:
@@ -347,21 +335,6 @@ class Controller:
     def _keeps_all(self) -> bool:
         """Whether all files of the run are to be written."""
         return self._context.handover.folder is not None and self._context.plan.output is not None
-
-    def _warn_unwritten(self, problem: str, attempt: AttemptOutcome) -> None:
-        """Warn that a record is not on disk; all that one problem kept off it are one warning."""
-        first, count, before = self._unwritten.get(problem, (attempt, 0, ""))
-        others = f" and {count:,} more are" if count else " is"
-        warning = f"{problem}; the record of {first.key}{others} not on disk"
-        self._unwritten[problem] = first, count + 1, warning
-        if before in self.warnings:
-            self.warnings[self.warnings.index(before)] = warning
-        else:
-            self._warn(warning)
-
-    def _warn(self, message: str) -> None:
-        if message and message not in self.warnings:
-            self.warnings.append(message)
 
 
 def _misspelt(context: RunContext) -> Iterator[str]:

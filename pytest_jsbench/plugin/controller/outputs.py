@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from xml.etree.ElementTree import ParseError
 
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.controller.progress import write_line
@@ -22,7 +21,6 @@ from pytest_jsbench.runs import journal
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.live_outputs import LiveOutputs
-    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runs.outcomes import Run
 
@@ -114,25 +112,11 @@ class RunFolder:
     """
     The folder of one run, and its records; a folder that goes with the session where nothing is kept.
 
-    The controller makes one, and calls it in the main thread when the session ends, to add what was not reported and to
-    write all records as one file.
+    The controller makes one, and calls it in the main thread when the session ends, to write all records as one file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    def add_to(self, reported: RunState) -> Iterator[str]:
-        """Add records on disk that were not reported; one line for each file that cannot be read, which is kept."""
-        for path in sorted(self.path.glob("records*.jsonl")):
-            if path.name == journal.RESUMED:  # not judged by this run where it was not reported
-                continue
-            try:
-                content = journal.read(path)
-            except JSBenchError as error:
-                yield f"{error}; {_put_aside(path, reported)}"
-                continue
-            yield from content.warnings
-            reported.add(content.outcomes)
 
     def write(self, run: Run) -> Run:
         """Write the records of all processes as one file, and give the run with its records there; or JSBenchError."""
@@ -147,14 +131,3 @@ class RunFolder:
         except OSError as error:
             return str(error)
         return ""
-
-
-def _put_aside(path: Path, reported: RunState) -> str:
-    """Rename a file that cannot be read whole, so that it is kept and not overwritten; what was done, in words."""
-    try:
-        aside = path.rename(path.with_name(f"{path.name}.unreadable"))
-    except OSError as error:
-        return f"it stays where it is: {error}"
-    # what was reported of it stands before the line that is broken, or after it
-    reported.follow(path, aside)
-    return f"it is kept as {aside.name}"

@@ -15,8 +15,8 @@ from pytest_jsbench.runs.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.plugin.controller.run_state import RunState
     from pytest_jsbench.plugin.session.context import RunContext
+    from pytest_jsbench.runner.state import RunState
     from pytest_jsbench.runs.outcomes import AttemptOutcome
     from pytest_jsbench.runs.records import AnsweredBy
 

@@ -141,7 +141,7 @@ class Terminal:
         for record in Records(beside[:_MOST_TESTS]):
             for line in detail("failed", printable(f"{record.key}: {': '.join(record.failure)}", 2000)):
                 reporter.write_line(line, red=True)
-        for warning in controller.warnings:
+        for warning in controller.state.warnings:
             for line in detail("warning", printable(warning, 2000)):
                 reporter.write_line(line, yellow=True)
         if os.environ.get("GITHUB_ACTIONS") == "true":

@@ -7,14 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench.plugin.controller import outputs
-from pytest_jsbench.plugin.controller.outputs import RunFolder
-from pytest_jsbench.plugin.controller.run_state import RunState
 from pytest_jsbench.plugin.worker import items
-from pytest_jsbench.runner.record_keeper import AttemptResult
-from pytest_jsbench.runs.journal import Journal
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from tests import examples
-from tests.examples import record
 from tests.plugin.conftest import Bench, both_ways
 
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
@@ -87,41 +80,6 @@ def test_what_cannot_be_written_is_a_warning_and_no_failure(plain: Bench, monkey
 
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["warning    cannot write GITHUB_STEP_SUMMARY: *"])
-
-
-def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count(tmp_path: Path) -> None:
-    good, torn = tmp_path / "records.gw0.jsonl", tmp_path / "records.gw1.jsonl"
-    journal = Journal(good, examples.metadata())
-    journal.append(record("a"))
-    journal.close()
-    torn.write_text('{"type": "rec\n{}\n')
-    reported = RunState([record("a").key])
-    reported.plan([record("a").attempt])
-
-    (said,) = RunFolder(tmp_path).add_to(reported)
-
-    assert reported.complete
-    assert said.startswith(f"{torn}:1: ")
-    assert said.endswith("; it is kept as records.gw1.jsonl.unreadable")
-    assert [path.name for path in sorted(tmp_path.iterdir())] == [good.name, "records.gw1.jsonl.unreadable"]
-
-
-def test_what_was_reported_of_a_file_that_is_put_aside_is_read_there(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "records.gw0.jsonl", examples.metadata())
-    place = journal.append(record("a"))
-    journal.close()
-    with journal.path.open("a") as file:
-        file.write('{"type": "rec\n{}\n')
-    reported = RunState([record("a").key])
-    reported.plan([record("a").attempt])
-    reported.take(AttemptResult(result=AttemptOutcome.of(record("a"), place)))
-    folder = RunFolder(tmp_path)
-
-    assert len(list(folder.add_to(reported))) == 1
-    written = folder.write(reported.to_run(examples.metadata()))
-
-    assert list(written.records) == [record("a")]
-    assert [path.name for path in sorted(tmp_path.iterdir())] == ["records.gw0.jsonl.unreadable", "records.jsonl"]
 
 
 def test_a_run_that_a_hook_keeps_can_be_read_after_its_files_are_one(mixed: Bench) -> None:

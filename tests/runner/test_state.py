@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from pytest_jsbench.plugin.controller.run_state import RunState
 from pytest_jsbench.runner.record_keeper import AttemptResult
+from pytest_jsbench.runner.state import RunState
+from pytest_jsbench.runs.journal import Journal, gather
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Missing, MissingReason
 from tests import examples
@@ -26,8 +28,7 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
     reported = RunState([first.key, second.key])
     reported.plan([second.attempt, first.attempt])
     for one in (first, second):
-        reported.miss(f"jsbench::{one.key}", MissingReason.ERROR)
-    reported.miss("tests/test_other.py::test_it", MissingReason.ERROR)
+        reported.miss(one.attempt, MissingReason.ERROR)
 
     reported.add(map(AttemptOutcome.of, [second, record("unplanned")]))
 
@@ -47,3 +48,40 @@ def test_own_tests_that_never_asked_are_missing_and_those_that_did_are_not() -> 
 
     assert reported.attempts == (asked.attempt, never.attempt)
     assert reported.to_run(examples.metadata()).missing == (never,)
+
+
+def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count(tmp_path: Path) -> None:
+    good, torn = tmp_path / "records.gw0.jsonl", tmp_path / "records.gw1.jsonl"
+    journal = Journal(good, examples.metadata())
+    journal.append(record("a"))
+    journal.close()
+    torn.write_text('{"type": "rec\n{}\n')
+    reported = RunState([record("a").key])
+    reported.plan([record("a").attempt])
+
+    reported.add_from(tmp_path)
+
+    (said,) = reported.warnings
+    assert reported.complete
+    assert said.startswith(f"{torn}:1: ")
+    assert said.endswith("; it is kept as records.gw1.jsonl.unreadable")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [good.name, "records.gw1.jsonl.unreadable"]
+
+
+def test_what_was_reported_of_a_file_that_is_put_aside_is_read_there(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "records.gw0.jsonl", examples.metadata())
+    place = journal.append(record("a"))
+    journal.close()
+    with journal.path.open("a") as file:
+        file.write('{"type": "rec\n{}\n')
+    reported = RunState([record("a").key])
+    reported.plan([record("a").attempt])
+    reported.take(AttemptResult(result=AttemptOutcome.of(record("a"), place)))
+
+    reported.add_from(tmp_path)
+    written = gather(tmp_path / "records.jsonl", reported.to_run(examples.metadata()))
+
+    assert len(reported.warnings) == 1
+
+    assert list(written.records) == [record("a")]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["records.gw0.jsonl.unreadable", "records.jsonl"]
