@@ -16,15 +16,14 @@ from pytest_jsbench.cli.arguments import add_option, flag_of, reading
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
-from pytest_jsbench.runner.probing.questions import KEYWORDS
+from pytest_jsbench.runner.probe_questions import KEYWORDS
 from pytest_jsbench.settings.options import BY_NAME, respelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
     from pytest_jsbench.runner.limits import Admission
-    from pytest_jsbench.runner.probing.plan import ProbePlan
-    from pytest_jsbench.runner.probing.probe import ProbeSettings
+    from pytest_jsbench.runner.probe import ProbePlan, ProbeSettings
 
 _LEVELS = (1, 8, 32)
 #: seconds without any answer after which a probe gives up on the server
@@ -117,7 +116,7 @@ def _run(options: argparse.Namespace, factory: EngineFactory, config: EngineConf
     from pytest_jsbench.engines.secrets import check, describe
     from pytest_jsbench.metrics.enforcement import Probed
     from pytest_jsbench.reports import enforcement
-    from pytest_jsbench.runner.probing.probe import Probe
+    from pytest_jsbench.runner.probe import Probe
 
     check(factory, config)
     info = describe(factory, config)
@@ -153,7 +152,7 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 
 def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.runner.probing.plan import ProbePlan, control_of, documented_subset, keywords_within, ways_of
+    from pytest_jsbench.runner.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
 
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
     ways = ways_of(factory, config, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
@@ -178,7 +177,7 @@ def _settings(
     options: argparse.Namespace, factory: EngineFactory, info: EngineInfo, started_at: str
 ) -> Iterator[ProbeSettings]:
     from pytest_jsbench.core.generations import GenerationParams
-    from pytest_jsbench.runner.probing.probe import POLICY, ProbeSettings
+    from pytest_jsbench.runner.probe import POLICY, ProbeSettings
     from pytest_jsbench.verdicts import Judge
 
     params = GenerationParams(

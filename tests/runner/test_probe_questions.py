@@ -7,9 +7,9 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from pytest_jsbench.runner.probing.plan import keywords_within
-from pytest_jsbench.runner.probing.questions import KEYWORDS, ProbeQuestion, Words, any_question, keyword_question
-from tests.runner.probing.enforcing import conforming
+from pytest_jsbench.runner.probe import keywords_within
+from pytest_jsbench.runner.probe_questions import KEYWORDS, ProbeQuestion, Words, any_question, keyword_question
+from tests.runner.enforcing import conforming
 
 RANDOM = Random(7)
 

@@ -5,7 +5,7 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.runner.probing.plan import documented_subset, ways_of
+from pytest_jsbench.runner.probe import documented_subset, ways_of
 
 
 def ways(engine: str, **reasoning: object) -> list[str]:
