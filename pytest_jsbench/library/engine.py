@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
@@ -31,15 +31,13 @@ from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_o
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
 from pytest_jsbench.engines.presets import adaptation
-from pytest_jsbench.engines.registry import as_factory, find, sampled
-from pytest_jsbench.engines.secrets import build, check, describe
+from pytest_jsbench.engines.registry import as_factory, find
+from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
-from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.prompts import template_of
 from pytest_jsbench.runner.attempts import inexpressible
 from pytest_jsbench.settings.options import readers
-
-if TYPE_CHECKING:
-    pass
+from pytest_jsbench.settings.variant import Variant
 
 #: an engine by its name, a factory of one, or a function that answers
 EngineLike = str | EngineFactory | AnswerFunction
@@ -88,15 +86,24 @@ def open_engine(
             response_format=None if response_format is None else ResponseFormat(response_format),
             options={name: fspath(said) if isinstance(said, PathLike) else said for name, said in options.items()},
         )
-        asked = GenerationParams(
-            max_tokens=factory.max_tokens if max_tokens is None else max_tokens,
-            temperature=temperature,
-            seed=seed,
-            timeout=timeout,
+        mode, _, subset = adapt.partition(":")
+        sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        variant = Variant(
+            factory=factory,
+            engine=config,
+            said={**config.said(), **{name: value for name, value in sampling.items() if value is not None}},
+            template=template_of("schema", shots=0),
+            params=GenerationParams(
+                max_tokens=factory.max_tokens if max_tokens is None else max_tokens,
+                temperature=temperature,
+                seed=seed,
+                timeout=timeout,
+            ),
+            adapt=adaptation(mode, subset, engine=config.name),
+            concurrency=factory.concurrency,
         )
-        said = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         try:
-            return OpenEngine(factory, config, asked, adapt=adapt, said=said)
+            return OpenEngine(variant)
         except EngineError as error:
             if error.found not in options or error.where != config.name:
                 raise
@@ -145,30 +152,17 @@ class OpenEngine:
     ends with `close`, and the server of a local model with it.
     """
 
-    def __init__(
-        self,
-        factory: EngineFactory,
-        config: EngineConfig,
-        asked: GenerationParams,
-        *,
-        adapt: str,
-        said: Mapping[str, Any],
-    ) -> None:
-        mode, _, subset = adapt.partition(":")
-        #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
-        self.adaptation = adaptation(mode, subset, engine=config.name)
-        self.adapter = _adapter(self.adaptation)
-        check(factory, config)
-        self.factory = factory
-        self.config = config
-        #: the sampling that was asked for, and what is known of how the engine samples then
-        self.asked_params, self.params = asked, sampled(factory, config, asked)
-        self.described = describe(factory, config)
-        #: what the program said that may change answers, as the plugin says it of its options; nothing secret
-        self.said = {**config.said(), **{name: value for name, value in said.items() if value is not None}}
+    def __init__(self, variant: Variant) -> None:
+        #: one way to ask, which a run may ask in other words
+        self.variant = variant
+        #: the sampling, as far as is known how the engine samples
+        self.params = variant.sampled
+        self._adapter = _adapter(variant.adapt)
+        check(variant.factory, variant.engine)
         with ExitStack() as resources:
+            config = resources.enter_context(variant.factory.prepare(variant.engine))
             #: what is called; it counts what it uses
-            self.engine = build(factory, resources.enter_context(factory.prepare(config)))
+            self.engine = build(variant.factory, config)
             resources.callback(self.engine.close)
             self._resources = resources.pop_all()
         self._closed = False
@@ -215,7 +209,7 @@ class OpenEngine:
             request = Request(
                 key=request.key,
                 repeat=0,
-                prompt=_prompt(request, prompt),
+                prompt=prompt_of(request, self.variant.template.render) if prompt is None else _as_prompt(prompt),
                 schema=copy_of(adapted.schema),
                 params=self.params,
             )
@@ -230,7 +224,7 @@ class OpenEngine:
 
     def adapt(self, schema: Schema) -> Adapted | Inexpressible:
         """The schema as it is sent, with each change, by the `adapt` that the engine was opened with."""
-        return Adapted(schema=schema) if self.adapter is None else self.adapter(schema)
+        return Adapted(schema=schema) if self._adapter is None else self._adapter(schema)
 
     def count_tokens(self, prompt: Prompt | str) -> PromptLength:
         """The tokens of a prompt: counted where the engine can, and else a low estimate."""
@@ -242,8 +236,9 @@ class OpenEngine:
         """The model's tokens of a text; EngineError where the engine cannot say."""
         tokens = self.engine.tokenize(text)
         if tokens is None:
-            message = f"engine '{self.config.name}' does not say its tokens: expected one whose model is here, as local"
-            raise EngineError(message, found=self.config.name, expected="local")
+            name = self.variant.engine.name
+            message = f"engine '{name}' does not say its tokens: expected one whose model is here, as local"
+            raise EngineError(message, found=name, expected="local")
         return tokens
 
     def close(self) -> None:
@@ -254,8 +249,8 @@ class OpenEngine:
     def require_open(self) -> None:
         """EngineError where it has been closed."""
         if self._closed:
-            message = f"engine '{self.config.name}' is closed: call it inside its `with`, or open it again"
-            raise EngineError(message, found=self.config.name, where="engine")
+            message = f"engine '{self.variant.engine.name}' is closed: call it inside its `with`, or open it again"
+            raise EngineError(message, found=self.variant.engine.name, where="engine")
 
 
 def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
@@ -264,10 +259,6 @@ def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     except ValueError as error:
         message = f"adapt: {error}"
         raise EngineError(message, found=said, where="adapt") from None
-
-
-def _prompt(case: Case, prompt: Prompt | str | None) -> Prompt:
-    return prompt_of(case, PRESETS["schema"].render) if prompt is None else _as_prompt(prompt)
 
 
 def _as_prompt(prompt: Prompt | str) -> Prompt:

@@ -9,10 +9,9 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from itertools import islice
 from os import PathLike
@@ -20,41 +19,34 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
-from pytest_jsbench.core.generations import Origin
-from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.core.text import described
-from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
 from pytest_jsbench.library.options import EvaluationOptions, checked, named, said_to_programs
 from pytest_jsbench.library.run import EvaluatedRun, read_gates
 from pytest_jsbench.metrics.gates import Ending, GateResult, decide
-from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.prompts import template_of
-from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.description import describe_cases, describe_shared, describe_variant
+from pytest_jsbench.runner.description import describe_run
 from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runner.limits import Admission, LimitsFile, Refused
-from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
+from pytest_jsbench.runner.record_keeper import AttemptResult
+from pytest_jsbench.runner.session import RunSession
 from pytest_jsbench.runner.state import RunState
 from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.journal import LATE, Journal, new_folder
+from pytest_jsbench.runs.journal import new_folder
 from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
-from pytest_jsbench.runs.redaction import Redaction
-from pytest_jsbench.runs.resumption import Recorded, Resumption, resume
 from pytest_jsbench.runs.variants import difference
 from pytest_jsbench.settings.classifiers import Classifier
 from pytest_jsbench.settings.classifiers import find as find_classifier
-from pytest_jsbench.settings.plan import RateLimits
+from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
+from pytest_jsbench.settings.variant import RecordingFolder
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
-from pytest_jsbench.verdicts import Judge, JudgePolicy
+from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
-    from pytest_jsbench.engines.base import Engine
 
 #: attempts that are queued for each that may be in flight
 _AHEAD = 4
@@ -76,7 +68,7 @@ def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
 
 class CaseEvaluation:
     """
-    Makes the attempts of one run, and writes its files.
+    Drives a run's session with a window of attempts in flight.
 
     `evaluate` makes one before the engine is open, and calls `run`, which ends with the run. The threads of the calls
     in flight make the attempts and hand their results to the thread of `run`. Any other thread may call `stop`: no more
@@ -108,25 +100,34 @@ class CaseEvaluation:
         if record is not None and redact:
             message = "redact writes no answer, and a recording is one: leave out record, or redact"
             raise JSBenchError(message, found=record, where="record")
-        #: it is there as soon as `run` has begun
-        self._engine: OpenEngine
-        self._dataset = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
+        loaded = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
+        keys = loaded.keys()
+        if not keys:
+            message = f"{loaded!r} holds no cases, so that there is nothing to evaluate"
+            raise DatasetError(message, found=0)
+        self._gates = tuple(gates)
+        if self._gates:
+            read_gates(self._gates, (key.task for key in keys))
         self._template = template_of(prompt, shots=shots)
         self._shots = shots
-        self._calls_at_once = concurrency
-        self._repeats = repeats
-        self._output = None if output is None else Path(output)
+        self._concurrency = concurrency
+        self._recording = None if record is None else RecordingFolder(path=Path(record), only_new=record_mode == "new")
         self._resume = resume
-        self._limits = limits or RateLimits()
-        self._retries = retries
-        self._policy = policy or JudgePolicy()
-        self._classifiers = tuple(map(_classifier, classify))
-        self._comparers = {name: _comparer(name, said) for name, said in comparers.items()}
-        self._gates = tuple(gates)
-        self._record = None if record is None else Path(record)
-        self._record_mode = record_mode
-        self._redaction = Redaction.new() if redact else None
         self._progress = progress
+        #: without its one variant, which is of the engine
+        self._plan = Plan(
+            variants={},
+            cases=Cases(source=loaded.source, said=loaded.to_dict()),
+            keys=keys,
+            repeats=repeats,
+            policy=policy or JudgePolicy(),
+            limits=limits or RateLimits(),
+            retries=retries,
+            classifiers=tuple(map(_classifier, classify)),
+            comparers={name: _comparer(name, how) for name, how in comparers.items()},
+            output=None if output is None else Path(output),
+            redact=redact,
+        )
         #: None: there is nothing more to wait for
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
         self._stopped = False
@@ -136,148 +137,54 @@ class CaseEvaluation:
         self._stopped = True
         self._done.put(None)
 
-    @property
-    def _concurrency(self) -> int:
-        return self._calls_at_once or self._engine.factory.concurrency
-
     def run(self, engine: OpenEngine) -> EvaluatedRun:
         """Make all attempts; the run that came of them."""
-        self._engine = engine
-        keys = self._dataset.keys()
-        self._state = RunState(keys)
-        if not keys:
-            message = f"{self._dataset!r} holds no cases, so that there is nothing to evaluate"
-            raise DatasetError(message, found=0)
-        if self._gates:
-            read_gates(self._gates, (key.task for key in keys))
-        metadata = self._describe(keys)
-        self._state.plan(Attempt(key, repeat) for key in keys for repeat in range(self._repeats))
-        attempts = self._state.planned
-        with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as temporary:
-            shared = Path(temporary)
-            # before anything is written
-            price = None if self._limits.max_cost is None else price_of(metadata)
-            if self._record is not None:
-                from pytest_jsbench.engines.recorded.recordings import Recordings
-
-                Recordings(self._record).require_writable()
-            resumption = self._take_over(metadata, keys)
-            folder = shared
-            if self._output is not None:
-                folder = new_folder(self._output, metadata.run_id)
-                metadata = replace(metadata, run_id=folder.name)
-            recorded = None
-            if resumption is not None and resumption.metadata is not None:
-                metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
-                recorded = resumption.write_to(folder, metadata, self._redaction)
-            metadata = metadata.with_plan(attempts)
-            who = metadata.engine_asked
-            admission = Admission(
-                LimitsFile(shared / "limits.db", self._limits),
-                price=price,
-                provider=f"{who.engine} {who.model}",
-                concurrency=self._concurrency,
-            )
-            kept = Journal(folder / "records.jsonl", metadata)
-            with closing(admission), closing(kept):
-                kept.open()
-                try:
-                    self._ask(attempts, kept, Recorded(recorded), admission)
-                except KeyboardInterrupt as error:
-                    if self._output is not None:
-                        error.add_note(_how_to_go_on(folder))
-                        self._finish(metadata, kept, resumption)
-                    raise
-                return self._finish(metadata, kept, resumption)
-
-    def _describe(self, keys: Sequence[CaseKey]) -> RunMetadata:
-        """All that the answers of this run depend on."""
-        now, said = datetime.now(UTC), self._dataset.to_dict()
-        shared = describe_shared(
-            now,
-            entry=Entry.LIBRARY,
-            dataset=describe_cases(said, keys, revision=revision_of(str(said["source"]))),
-            repeats=self._repeats,
-            policy=self._policy,
-            classifiers=self._classifiers,
-            comparers=self._comparers,
-            redacted=self._redaction is not None,
-        )
-        return describe_variant(
-            shared,
-            now,
-            self._engine.described,
+        variant = replace(
+            engine.variant,
             template=self._template,
             shots=self._shots,
-            asked=self._engine.asked_params,
-            sampled=self._engine.params,
-            adapt=self._engine.adaptation,
-            concurrency=self._concurrency,
+            concurrency=self._concurrency or engine.variant.concurrency,
+            recording=self._recording,
         )
+        plan = replace(self._plan, variants={variant.name: variant})
+        metadata = describe_run(plan, Entry.LIBRARY)
+        earlier = _newest_alike(plan.output, metadata) if self._resume is True else self._resume or None
+        plan = replace(plan, resume=None if earlier is None else Path(earlier))
+        with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as shared:
+            session = RunSession.start(
+                plan,
+                metadata,
+                shared=Path(shared),
+                new_folder=lambda name: None if plan.output is None else new_folder(plan.output, name),
+                engines={variant.name: engine.engine},
+            )
+            state = RunState(plan.keys)
+            state.plan(Attempt(key, repeat) for key in plan.keys for repeat in range(plan.repeats))
+            state.warn(*(map(named, session.resumption.warnings) if session.resumption else ()))
+            with closing(session):
+                session.begin(state.planned)
+                session.open(cases=plan.variants)
+                try:
+                    self._make_all(session, state)
+                except KeyboardInterrupt as error:
+                    if (folder := session.handover.folder) is not None:
+                        error.add_note(_how_to_go_on(folder))
+                        self._finish(session, state)
+                    raise
+                return self._finish(session, state)
 
-    def _take_over(self, metadata: RunMetadata, keys: Sequence[CaseKey]) -> Resumption | None:
-        """The answers that the run which is to be gone on with has."""
-        path = _newest_alike(self._output, metadata) if self._resume is True else self._resume or None
-        if path is None:
-            return None
-        source, templates = self._dataset.source, {"": self._template.render}
-        resumption = resume(Path(path), metadata, keys, load=source.case, templates=templates)
-        self._state.warn(*map(named, resumption.warnings))
-        return resumption
-
-    def _runner(self, judge: Judge, admission: Admission, lost: Callable[[str], None]) -> Runner:
-        engine = self._engine
-        asked: Engine = engine.engine
-        if self._record is not None:
-            from pytest_jsbench.engines.recorded.engine import RecordingEngine
-
-            asked = RecordingEngine(asked, self._record, lost=lost, only_new=self._record_mode == "new")
-        return Runner(
-            engine=asked,
-            judge=judge,
-            template=self._template.render,
-            params=engine.params,
-            retries=self._retries,
-            adapter=engine.adapter,
-            origin=Origin(run=engine.said),
-            context=engine.info.context,
-            comparers=self._comparers,
-            admission=admission,
-        )
-
-    def _ask(self, attempts: Sequence[Attempt], kept: Journal, recorded: Recorded, admission: Admission) -> None:
-        """Make all attempts, or find them among those of an earlier run."""
-        keeper = RecordKeeper(
-            kept,
-            recorded=recorded,
-            case=self._dataset.source.case,
-            comparers=self._comparers,
-            classifiers=self._classifiers,
-            redaction=self._redaction,
-            refuse=admission.stop,
-            must_keep=self._output is not None,
-        )
-        with Judge(self._policy, calls=guarded_calls()) as judge:
-            judge.start()
-            self._make_all(attempts, keeper, self._runner(judge, admission, keeper.stop_recording), admission)
-
-    def _make_all(
-        self, attempts: Sequence[Attempt], keeper: RecordKeeper, runner: Runner, admission: Admission
-    ) -> None:
+    def _make_all(self, session: RunSession, state: RunState) -> None:
         """Make the attempts, as many at once as may be in flight, and take their results as they come."""
-        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(self._concurrency, len(attempts)))
-        waiting = iter(attempts)
+        concurrency = session.plan.concurrency
+        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(concurrency, state.count))
+        waiting = iter(state.planned)
 
         def call(attempt: Attempt) -> Callable[[], AttemptResult]:
             planned_at = time.perf_counter()
 
-            def made() -> Record:
-                case = self._dataset.source.case(attempt.key)
-                return runner.attempt(case, repeat=attempt.repeat, planned_at=planned_at)
-
             def make() -> AttemptResult:
                 try:
-                    return keeper.make_or_find(attempt, made, lambda: runner.judge, stopped=lambda: calls.stopped)
+                    return session.attempt(attempt, planned_at)
                 except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
                     said = named(str(error)) if isinstance(error, JSBenchError) else described(error)
                     missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=said)
@@ -288,40 +195,32 @@ class CaseEvaluation:
             return make
 
         try:
-            with _bar(len(attempts), wanted=self._progress) as advance:
-                for attempt in islice(waiting, 0 if self._stopped else _AHEAD * self._concurrency):
+            with _bar(state.count, wanted=self._progress) as advance:
+                for attempt in islice(waiting, 0 if self._stopped else _AHEAD * concurrency):
                     calls.add(attempt, call(attempt))
-                for _ in attempts:
+                for _ in state.planned:
                     if (done := self._done.get()) is None or self._stopped:
                         break
-                    self._state.take(calls.take(done))
+                    state.take(calls.take(done))
                     advance()
                     for attempt in islice(waiting, 1):
                         calls.add(attempt, call(attempt))
         finally:
-            admission.stop(Refused(MissingReason.STOPPED, "the evaluation ended first"))
+            session.stop()
             calls.stop()
 
-    def _finish(self, metadata: RunMetadata, kept: Journal, resumption: Resumption | None) -> EvaluatedRun:
+    def _finish(self, session: RunSession, state: RunState) -> EvaluatedRun:
         """The run; all its records are one file, and its other files are written, where it is kept."""
-        folder, answered = kept.path.parent, kept.path
-        # what a call that is still under way brings is not of this run
-        kept.go_on_in(folder / LATE)
-        if not self._state.complete:
-            self._state.add_from(folder)
-        run = replace(self._state.to_run(metadata), warnings=tuple(self._state.warnings))
-        if self._output is None:
+        session.leave()
+        folder = session.handover.folder
+        if not state.complete:
+            state.add_from(session.handover.records)
+        run = session.finish(state)
+        run = replace(run, warnings=tuple(state.warnings))
+        if folder is None:
             records = zip(run.outcomes, run.records, strict=True)
             in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
             return self._decided(EvaluatedRun.of_run(replace(run, outcomes=in_memory), None))[0]
-        answers = () if resumption is None else resumption.answers
-        try:
-            run = journal.gather(answered, run)
-        except JSBenchError as error:  # a disk that is full: the records are where they were first written
-            run = replace(run, warnings=(*run.warnings, str(error)))
-        else:
-            if self._state.has_all(answer.attempt for answer in answers):
-                (folder / journal.RESUMED).unlink(missing_ok=True)
         evaluated, gates = self._decided(EvaluatedRun.of_run(run, folder))
         from pytest_jsbench.reports.run_files import write_files
 

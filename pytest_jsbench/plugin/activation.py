@@ -3,58 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_jsbench.plugin.session import cases
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext
-from pytest_jsbench.plugin.session.handover import Handover
+from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
+from pytest_jsbench.plugin.session.handover import WorkerInput
 from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
-from pytest_jsbench.plugin.session.start import start
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.runner.description import describe_run
+from pytest_jsbench.runner.session import Handover, RunSession
+from pytest_jsbench.runs.records import Entry
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runs.records import Record
-    from pytest_jsbench.runs.resumption import Resumption
 
 
 def activate(config: pytest.Config) -> None:
     """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
     with usage_errors(config):
-        context, resumption = _make_context(config)
+        context = _make_context(config)
         config.stash[RUN_CONTEXT] = context
         _declare_marks(config, context)
         worker = _register_worker(config, context)
         if context.worker is None:
-            _register_controller(config, context, worker, resumption)
+            _register_controller(config, context, worker)
 
 
-def _make_context(config: pytest.Config) -> tuple[RunContext, Resumption | None]:
-    settings, resumption = Settings.from_config(config), None
-    handover = Handover.from_worker_input(config)
-    variants = make_variants(settings.ways, workers=1 if handover is None else handover.workers)
-    selected, marks = cases.select(settings, {} if handover is None else handover.selected)
-    suite, hook = settings.targets.suite, _classify_hook(config)
-    plan = Plan.of(settings.values, variants, selected, suite=suite, hook=hook)
-    if handover is None:
-        if not settings.only_lists:
-            plan.check_engines()
-        handover, resumption = start(config, settings, plan)
-    context = RunContext(
-        settings=settings,
-        plan=plan,
-        marks=marks,
-        handover=handover,
-        recorded=Recorded(handover.recorded),
-        worker=getattr(config, "workerinput", {}).get("workerid"),
-    )
-    return context, resumption
+def _make_context(config: pytest.Config) -> RunContext:
+    settings, given = Settings.from_config(config), WorkerInput.of(config)
+    variants = make_variants(settings.ways, workers=1 if given is None else given.workers)
+    selected, marks = cases.select(settings, {} if given is None else given.selected)
+    plan = Plan.of(settings.values, variants, selected, suite=settings.targets.suite, hook=_classify_hook(config))
+    if given is None:
+        return RunContext(settings=settings, session=_start(config, settings, plan), marks=marks)
+    worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
+    session = RunSession(plan, given.handover, process=worker, prepared=given.prepared)
+    return RunContext(settings=settings, session=session, marks=marks, worker=worker, steals=given.steals)
+
+
+def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
+    """Start the run; a mere listing of the cases writes and reads nothing."""
+    if not settings.only_lists:
+        plan.check_engines()
+    metadata = describe_run(plan, Entry.PYTEST, only_lists=settings.only_lists)
+    shared = shared_folder(config)
+    if settings.only_lists:
+        return RunSession(plan, Handover(metadata=metadata, folder=None, shared=shared))
+    return RunSession.start(plan, metadata, shared=shared, new_folder=partial(run_folder, config, plan.output))
 
 
 def _classify_hook(config: pytest.Config) -> Callable[[Record], object] | None:
@@ -84,7 +87,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
     config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
     secrecy = Secrecy(config, *context.plan.engines)
     config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
-    config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, worker, secrecy)
+    config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, secrecy)
     config.pluginmanager.register(secrecy, "jsbench-secrecy")
     config.pluginmanager.register(Suite(config, context), "jsbench-suite")
     config.pluginmanager.register(worker, "jsbench-worker")
@@ -92,9 +95,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
     return worker
 
 
-def _register_controller(
-    config: pytest.Config, context: RunContext, worker: Worker, resumption: Resumption | None
-) -> None:
+def _register_controller(config: pytest.Config, context: RunContext, worker: Worker) -> None:
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.controller.progress import Progress
@@ -104,7 +105,7 @@ def _register_controller(
 
     state = RunState(context.plan.keys, variants=context.plan.variants)
     progress = Progress(config, context, state)
-    controller = Controller(config, context, worker, resumption, state=state, progress=progress)
+    controller = Controller(config, context, worker, state=state, progress=progress)
     config.pluginmanager.register(controller, "jsbench-controller")
     config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
     config.pluginmanager.register(progress, "jsbench-progress")
@@ -112,4 +113,4 @@ def _register_controller(
     if context.plan.batch is not None:
         from pytest_jsbench.plugin.controller.batch import Batch
 
-        config.pluginmanager.register(Batch(config, context, controller, worker), "jsbench-batch")
+        config.pluginmanager.register(Batch(config, context, controller), "jsbench-batch")

@@ -1,17 +1,21 @@
-"""What an attempt brings is kept: classified, redacted and written down, or taken over from an earlier run."""
+"""What an attempt brings is kept: classified, redacted and written down, or taken over from who has made it before."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.core.errors import JournalError, exhausted
+from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
+from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.json_values import UNWRITTEN
 from pytest_jsbench.runner.limits import Refused
+from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.runs.redaction import REDACTED
@@ -20,7 +24,6 @@ from pytest_jsbench.settings.classifiers import Classifier, classify
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.runs.journal import Journal
     from pytest_jsbench.runs.records import OwnOutcome
     from pytest_jsbench.runs.redaction import Redaction
     from pytest_jsbench.runs.resumption import Recorded
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 
 #: the error of a classifier may quote the answer
 CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
+#: a file in the folder that all processes share: the names of those that have died, a line each
+_DEAD = "dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +58,52 @@ def missed(attempt: Attempt, refused: Refused) -> Missing:
     return Missing(**attempt._asdict(), reason=refused.reason, message=refused.message)
 
 
+def note_death(shared: Path, process: str) -> None:
+    """Write down that a process has died, before its attempts are given to others."""
+    with private(shared / _DEAD).open("a", encoding="utf-8") as file:
+        file.write(f"{process}\n")
+
+
+class LeftBehind:
+    """The records that dead processes have written: their attempts are of others now, which need not pay again."""
+
+    def __init__(self, shared: Path, folder: Path) -> None:
+        self._dead = shared / _DEAD
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._read: set[str] = set()
+        self._outcomes: dict[Attempt, AttemptOutcome] = {}
+
+    def outcome(self, attempt: Attempt) -> AttemptOutcome | None:
+        """Find the attempt, if a dead process wrote its record. Any thread may call it."""
+        if not self._dead.exists():
+            return None
+        with self._lock:
+            for process in self._dead.read_text(encoding="utf-8").split():
+                if process not in self._read:
+                    self._read.add(process)
+                    # nothing was written, or nothing readable: who sums the run up says so
+                    with contextlib.suppress(JSBenchError):
+                        content = journal.read(self._folder / f"records.{process}.jsonl")
+                        self._outcomes.update((outcome.attempt, outcome) for outcome in content.outcomes)
+            return self._outcomes.get(attempt)
+
+
 class RecordKeeper:
     """
     Keeps the records of the attempts that one process makes.
 
-    The plugin's worker makes one, and so does a library's evaluation, when the journal can be written. The threads of
-    the calls in flight enter `make_or_find`, a project's tests `write` and `take_over`. It keeps no record, and ends
-    with its journal.
+    A run's session makes one when attempts begin. The threads of the calls in flight enter `make_or_find`, a project's
+    tests `write` and `take_over`. It holds no record, and ends with its journal.
     """
 
     def __init__(
         self,
-        journal: Journal,
+        journal: journal.Journal,
         *,
         recorded: Recorded,
+        left_behind: LeftBehind,
+        judge: Callable[[], Judge],
         case: Callable[[CaseKey], Case | BrokenCase],
         comparers: Mapping[str, Comparer],
         classifiers: Sequence[Classifier],
@@ -76,6 +113,8 @@ class RecordKeeper:
     ) -> None:
         self._journal = journal
         self._recorded = recorded
+        self._left_behind = left_behind
+        self._judge = judge
         #: the case as it is now, with what is expected
         self._case = case
         self._comparers = comparers
@@ -85,18 +124,18 @@ class RecordKeeper:
         self._refuse = refuse
         #: whether what cannot be kept is not to be paid for
         self._must_keep = must_keep
+        #: whether we ourselves have broken off the calls that are still under way
+        self.stopped = False
         self._recording_error = ""
 
-    def make_or_find(
-        self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], *, stopped: Callable[[], bool]
-    ) -> AttemptResult:
+    def make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
         """
-        Make an attempt and write its record, or find that of an earlier run.
+        Make an attempt and write its record, or find that of an earlier run or a dead process.
 
         Once the machine can no more, none is made any longer; a call that we ourselves have broken off is not written.
         """
         try:
-            return self._made_or_found(attempt, make, judge, stopped)
+            return self._make_or_find(attempt, make)
         except Exception as error:
             if not (why := exhausted(error)):
                 raise
@@ -104,16 +143,17 @@ class RecordKeeper:
             self._refuse(refused)
             return AttemptResult(result=missed(attempt, refused))
 
-    def _made_or_found(
-        self, attempt: Attempt, make: Callable[[], Record], judge: Callable[[], Judge], stopped: Callable[[], bool]
-    ) -> AttemptResult:
+    def _make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
         if (recorded := self._recorded.get(attempt)) is not None:
-            return self.take_over(recorded, judge(), self._case(recorded.key))[0]
+            return self.take_over(recorded, self._case(recorded.key))[0]
+        left = self._left_behind.outcome(attempt)
+        if left is not None and left.asked_by is None:
+            return AttemptResult(result=left)
         try:
             record = make()
         except Refused as refused:
             return AttemptResult(result=missed(attempt, refused))
-        if isinstance(record.generation, Failed) and stopped():
+        if isinstance(record.generation, Failed) and self.stopped:
             record = self._redacted(record)
             return _result(AttemptOutcome.of(record), record)
         return self.write(record)[0]
@@ -129,34 +169,34 @@ class RecordKeeper:
         errors = classified.errors
         if errors and self._redaction is not None:
             errors = (CLASSIFIER_BROKE,)
-        outcome = self._write(self._redacted(classified.record))
-        outcome = replace(outcome, classifier_errors=errors, recording_error=self._recording_error)
-        return outcome, classified.record
+        result = self._write(self._redacted(classified.record))
+        result = replace(result, classifier_errors=errors, recording_error=self._recording_error)
+        return result, classified.record
 
-    def take_over(self, recorded: Record, judge: Judge, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
+    def take_over(self, recorded: Record, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
         """
-        The result of an attempt that an earlier run made, and its record, judged and classified by this run.
+        Take over the record of an attempt that an earlier run made, judged and classified by this run.
 
         Its values stand beside those that the case expects now. One whose verdict, values, codes or key are others
         than the earlier run's is written down anew.
         """
         place = self._recorded.place(recorded.attempt)
         errors: tuple[str, ...] = ()
-        record = judge_again(replace(recorded, key=case.key), judge)
+        record = judge_again(replace(recorded, key=case.key), self._judge())
         if record.redacted is None:
             if isinstance(case, Case):
                 record = matched(record, case.expected, self._comparers)
             classified = classify(record, self._classifiers)
             record, errors = classified.record, classified.errors
         if place is not None and record == recorded:
-            outcome = _result(AttemptOutcome.of(record, place), record)
+            result = _result(AttemptOutcome.of(record, place), record)
         else:
-            outcome = self._write(record)
-        return replace(outcome, resumed=True, classifier_errors=errors), record
+            result = self._write(record)
+        return replace(result, resumed=True, classifier_errors=errors), record
 
     def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
         """
-        The result of an attempt with how the test that asked ended, and its record written once more with that.
+        Add to an attempt how the test that asked ended, and write its record once more with that.
 
         A disk that takes no more keeps what it has: the figures of the run know the outcome all the same.
         """
@@ -175,7 +215,7 @@ class RecordKeeper:
         return replace(made, result=outcome)
 
     def _redacted(self, record: Record) -> Record:
-        """The record as it may be written and shown; with --jsbench-redact digests stand for its texts."""
+        """The record as it may be written and shown; where texts are redacted, digests stand for them."""
         return record if self._redaction is None else self._redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:

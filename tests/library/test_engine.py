@@ -181,7 +181,7 @@ def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
 
 def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
     with opened(echo, temperature=0.0, seed=0) as engine:
-        assert engine.said == {"engine": "function", "temperature": 0.0, "seed": 0}
+        assert engine.variant.said == {"engine": "function", "temperature": 0.0, "seed": 0}
 
 
 @pytest.mark.parametrize(

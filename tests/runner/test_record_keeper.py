@@ -8,11 +8,12 @@ import pytest
 
 from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runner.record_keeper import RecordKeeper
+from pytest_jsbench.runner.record_keeper import LeftBehind, RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.verdicts import Judge
 from tests import examples
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
     return RecordKeeper(
         journal,
         recorded=Recorded(),
+        left_behind=LeftBehind(journal.path.parent, journal.path.parent),
+        judge=Judge,
         case=lambda _: pytest.fail("nothing is taken over"),
         comparers={},
         classifiers=(),

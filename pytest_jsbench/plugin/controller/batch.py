@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.session.context import RunContext
-    from pytest_jsbench.plugin.worker.worker import Worker
 
 #: how often a batch is looked at
 POLLING = Polling()
@@ -49,11 +48,10 @@ class Batch:
     what stays with the provider. The answers are in a file, which the workers read; the run's folder keeps the ids.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller, worker: Worker) -> None:
+    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
         self._config = config
         self._context = context
         self._controller = controller
-        self._worker = worker
         self._submission: Submission | None = None
         if context.handover.folder is None and not config.option.collectonly:
             message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
@@ -115,7 +113,7 @@ class Batch:
         factory = require_batches(variant.factory, variant.engine.name)
         batches = build_batches(factory, variant.engine)
         resources.callback(batches.close)
-        limit = context.handover.limits.max_cost
+        limit = context.plan.limits.max_cost
         submission = self._submission = Submission(
             batches=batches,
             file=BatchFile(context.handover.folder / journal.BATCHES, context.handover.metadata, self._earlier),
@@ -126,15 +124,15 @@ class Batch:
             told=self._say_handed_in,
         )
         resources.callback(self._spend, submission)
-        attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.recorded]
-        runner = self._worker.variants[variant.name].suite_runner()
+        attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.session.recorded]
+        runner = context.session.suite_runner(variant.name)
         submission.hand_in(gather(runner, attempts, context.plan.cases.case))
         submission.wait(self._progress(), leave=context.plan.batch == "leave")
 
     def _spend(self, submission: Submission) -> None:
         """Count the cost of the batches against the limit that holds for the project's tests."""
         if submission.spent:
-            with contextlib.closing(self._context.handover.shared_limits()) as limits:
+            with contextlib.closing(self._context.session.limits_file()) as limits:
                 limits.spend(submission.spent)
 
     def _say_handed_in(self, part: BatchPart) -> None:

@@ -18,7 +18,6 @@ from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows, shown_groups
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
 from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
-from pytest_jsbench.plugin.controller.outputs import RunFolder
 from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.session_ending import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
@@ -26,11 +25,13 @@ from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import hand_over
-from pytest_jsbench.plugin.session.context import RunContext, prepare
+from pytest_jsbench.plugin.session.context import RunContext
+from pytest_jsbench.plugin.session.handover import WorkerInput
 from pytest_jsbench.plugin.session.own_tests import key_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
-from pytest_jsbench.plugin.worker.worker import note_death
+from pytest_jsbench.runner.record_keeper import note_death
+from pytest_jsbench.runner.session import prepare
 from pytest_jsbench.runs.records import Missing, MissingReason
 from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.variant import errors_of
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.runner.record_keeper import AttemptResult
     from pytest_jsbench.runner.state import RunState
     from pytest_jsbench.runs.outcomes import Run, RunVerdict
-    from pytest_jsbench.runs.resumption import Resumption
 
 #: cases of the user's own that are looked at before the first test
 _MOST_READ = 2000
@@ -63,25 +63,15 @@ class Controller:
     """
 
     def __init__(
-        self,
-        config: pytest.Config,
-        context: RunContext,
-        worker: Worker,
-        resumption: Resumption | None,
-        *,
-        state: RunState,
-        progress: Progress,
+        self, config: pytest.Config, context: RunContext, worker: Worker, *, state: RunState, progress: Progress
     ) -> None:
         self._config = config
         self._context = context
         self._worker = worker
-        #: what was taken over from an earlier run
-        self.resumption = resumption
         #: found before anything is paid for
         self._exporters = _find_exporters(context)
         self.state = state
         self._progress = progress
-        self._folder = RunFolder(context.handover.records)
         #: None in a run that is not kept, or is small, and before the first report
         self._live: LiveOutputs | None = None
         #: None until the verdict is decided
@@ -100,6 +90,7 @@ class Controller:
         self.decision: GateDecision | None = None
         #: recorded answers that no test of a whole run has asked for
         self.unasked: list[Path] = []
+        resumption = context.session.resumption
         self.state.warn(*(resumption.warnings if resumption else ()), *self._expectations.warnings)
         #: words in the user's own schemas that are near to a keyword, by case
         self.misspelt = list(_misspelt(context))
@@ -124,12 +115,17 @@ class Controller:
         if not self._prepared:
             for name, variant in self._context.plan.variants.items():
                 with usage_errors(self._config), errors_of(name):
-                    self._prepared[name] = self._resources.enter_context(prepare(self._context, variant))
+                    self._prepared[name] = self._resources.enter_context(prepare(self._context.plan, variant))
             if self._context.handover.redaction is None:  # else the workers read the dataset themselves
                 folder = self._context.handover.shared / "selected"
                 make_private_folder(folder)
                 self._handed = hand_over(self._context.plan.cases, self._context.marks, folder)
-        self._context.handover.hand_to(node, self._prepared, self._handed)
+        WorkerInput(
+            handover=self._context.handover,
+            prepared=self._prepared,
+            selected=self._handed,
+            steals=node.config.getoption("dist") == "worksteal",
+        ).hand_to(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -152,7 +148,7 @@ class Controller:
         self._ending.add(report)
         if report.failed and not transport.failure_type_of(report):
             died = report.nodeid in self._ending.crashed
-            if (attempt := attempt_of(report.nodeid, repeats=self._context.settings.repeats)) is not None:
+            if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.repeats)) is not None:
                 self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, outcome: AttemptResult, *, of_project: bool = False) -> None:
@@ -164,7 +160,7 @@ class Controller:
             self._ending.fail(error)
         self._progress.count(attempt, resumed=outcome.resumed)
         if self._live is None and self._keeps_all and len(self.state.planned) > FEW:
-            self._live = LiveOutputs(self._folder.path, self._context.handover.metadata)
+            self._live = LiveOutputs(self._context.handover.records, self._context.handover.metadata)
             self._resources.callback(self._live.close)
         if self._live is not None:
             self._live.add(attempt)
@@ -241,12 +237,12 @@ class Controller:
             # xdist ends its workers before their files are read and removed, and not only after
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
-            self.state.add_from(self._folder.path)
+            self.state.add_from(self._context.handover.records)
         self.state.miss_project_tests(self._silent_project_tests(session))
         if self._live is not None:
             self._live.finish()
         # first, so that whoever keeps the run can read its records for as long as it likes
-        run = self._gather(self.state.to_run(self._context.handover.metadata))
+        run = self._context.session.finish(self.state)
         self.summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=self.summary)
         self.decision = self._expectations.decide(run.metadata, self.summary)
@@ -280,7 +276,7 @@ class Controller:
             from pytest_jsbench.engines.recorded import unasked
 
             try:
-                unasked.write(self._folder.path, folder, found)
+                unasked.write(self._context.handover.records, folder, found)
             except JSBenchError as error:
                 self.state.warn(str(error))
 
@@ -301,28 +297,12 @@ class Controller:
                 continue
             yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
-    def _gather(self, run: Run) -> Run:
-        """Write all records as one file, where the run is kept; the run, its records at their last places."""
-        if self._context.handover.folder is None:
-            return run
-        resumption = self.resumption
-        resumed = () if resumption is None else (*resumption.answers, *resumption.project_answers)
-        resumed_all = self.state.has_all(outcome.attempt for outcome in resumed)
-        try:
-            run = self._folder.write(run)
-        except JSBenchError as error:
-            self.state.warn(str(error))
-            return run
-        # what was taken over need not be kept apart
-        self.state.warn(self._folder.remove_parts(resumed_all=resumed_all))
-        return run
-
     def _write_files(self, run: Run, summary: Summary) -> list[str]:
         if self._context.handover.folder is None:
             return []
         path = self._config.inipath
         return outputs.write(
-            self._folder.path,
+            self._context.handover.records,
             run,
             summary,
             self.decision or GateDecision(),

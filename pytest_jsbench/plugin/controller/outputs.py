@@ -16,7 +16,6 @@ from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.session.cases import MANY
 from pytest_jsbench.plugin.session.secrecy import known_secrets
-from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
@@ -106,28 +105,3 @@ def complete_junit(
     except (OSError, ParseError) as error:
         # the summary has been shown by now
         write_line(config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
-
-
-class RunFolder:
-    """
-    The folder of one run, and its records; a folder that goes with the session where nothing is kept.
-
-    The controller makes one, and calls it in the main thread when the session ends, to write all records as one file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def write(self, run: Run) -> Run:
-        """Write the records of all processes as one file, and give the run with its records there; or JSBenchError."""
-        return journal.gather(self.path / "records.jsonl", run)
-
-    def remove_parts(self, *, resumed_all: bool) -> str:
-        """Remove the files of single processes, which are one file now; what went wrong, or nothing."""
-        try:
-            for path in self.path.glob("records.*.jsonl"):
-                if path.name != journal.LATE and (path.name != journal.RESUMED or resumed_all):
-                    path.unlink()
-        except OSError as error:
-            return str(error)
-        return ""

@@ -75,7 +75,7 @@ class ProviderWatch:
             self._terminal.close()
 
     def _work(self) -> None:
-        limits = self._context.handover.shared_limits()
+        limits = self._context.session.limits_file()
         while not self._ended.wait(_INTERVAL):
             self._look(limits)
         self._look(limits)

@@ -82,7 +82,7 @@ class Terminal:
         lines += [f"jsbench: {said}" for said in self._controller.misspelt[:_MOST_TESTS]]
         if context.settings.variants_left_out:
             lines.append(f"jsbench: {context.settings.variants_left_out}")
-        if (resumption := self._controller.resumption) is not None:
+        if (resumption := self._context.session.resumption) is not None:
             lines.append(f"jsbench: {_resuming(resumption)}")
         if context.settings.targets.suite_only:
             lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
@@ -245,7 +245,7 @@ def _variant(context: RunContext, metadata: RunMetadata) -> str:
     said = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
     if context.plan.batch is None:
         said += f", {context.plan.variants[metadata.variant].concurrency} in flight"
-    unlimited = context.handover.limits.max_cost is not None and metadata.provider is None
+    unlimited = context.plan.limits.max_cost is not None and metadata.provider is None
     return f"{said}, no price known, so not among what the run may cost" if unlimited else said
 
 
@@ -262,7 +262,7 @@ def _from_workspace(path: Path) -> str:
 
 
 def _limited(context: RunContext) -> str:
-    limits = context.handover.limits
+    limits = context.plan.limits
     said = {
         "requests a minute": limits.requests_per_minute,
         "tokens a minute": limits.tokens_per_minute,

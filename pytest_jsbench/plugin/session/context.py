@@ -1,49 +1,42 @@
-"""What all parts of the plugin read: the settings, the plan of the run, and what its processes share."""
+"""What all parts of the plugin read: the settings, and this process's part in the run."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.session.cases import Marks
-from pytest_jsbench.plugin.session.handover import Handover
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runs.records import RunMetadata
-from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.runner.session import Handover, RunSession
 from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variant import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What this process knows of the run; the same in every process but for `worker` and `handover.prepared`."""
+    """What this process knows of the run."""
 
     settings: Settings
-    plan: Plan
+    session: RunSession
     #: the marks of single cases
     marks: Marks = field(default_factory=dict)
-    handover: Handover
-    #: what an earlier run has answered; empty where there is none
-    recorded: Recorded
     #: xdist's name of this process; None in the only process and in the controller
-    worker: str | None
+    worker: str | None = None
+    #: whether xdist may give this worker's tests to another, so that it must not call ahead of them
+    steals: bool = False
 
-    def metadata_of(self, variant: str) -> RunMetadata:
-        """What the answers of a variant depend on, as of a run of its own."""
-        return self.handover.metadata.of_variant(variant) if variant else self.handover.metadata
+    @property
+    def plan(self) -> Plan:
+        """What the run is to do."""
+        return self.session.plan
+
+    @property
+    def handover(self) -> Handover:
+        """What its start has found out."""
+        return self.session.handover
 
 
 RUN_CONTEXT = pytest.StashKey[RunContext]()
-
-
-def prepare(context: RunContext, variant: Variant) -> AbstractContextManager[EngineConfig]:
-    """Start what all processes of the run share of a variant's engine; where no model is called, nothing."""
-    if context.plan.cases.labelled is not None:
-        return nullcontext(variant.engine)
-    return variant.factory.prepare(variant.engine)
 
 
 #: what a test asks through, and what its fixtures ask through for several tests; with variants both are parametrized

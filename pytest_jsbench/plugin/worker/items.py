@@ -221,7 +221,7 @@ class Suite:
         """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
         places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
         cases = [item for item in items if isinstance(item, JSBenchCase)]
-        cases.sort(key=lambda item: item.attempt not in self._context.recorded)
+        cases.sort(key=lambda item: item.attempt not in self._context.session.recorded)
         for place, case in zip(places, cases, strict=True):
             items[place] = case
 

@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.session.secrecy import Secrecy
-    from pytest_jsbench.plugin.worker.variant_runners import VariantRunner
-    from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runner.attempts import Runner
     from pytest_jsbench.runs.records import Missing, OwnOutcome
+    from pytest_jsbench.settings.variant import Variant
 
 
 NO_SCHEMA = SchemaProblem(
@@ -155,13 +154,13 @@ class ProjectRunners:
     and `close`, a cleanup of pytest's configuration, ends them.
     """
 
-    def __init__(self, context: RunContext, worker: Worker, variant: VariantRunner, secrecy: Secrecy) -> None:
-        self._context = context
-        self._worker = worker
+    def __init__(self, context: RunContext, variant: Variant, secrecy: Secrecy) -> None:
+        self._run = context.session
+        #: whether recorded answers are asked, of whichever engine
+        self._replays = context.settings.replay is not None
         self._variant = variant
-        self._plan = variant.variant
         self._secrecy = secrecy
-        self._window = threading.BoundedSemaphore(self._plan.concurrency)
+        self._window = threading.BoundedSemaphore(self._variant.concurrency)
         self._engines: dict[str, Engine] = {}
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
@@ -194,11 +193,11 @@ class ProjectRunners:
             yield lambda _: None
             return
         with standing.asking:
-            if self._context.handover.redaction is not None:  # it leaves other processes no answer
+            if self._run.handover.redaction is not None:  # it leaves other processes no answer
                 yield lambda _: None
                 return
-            name = digest([self._plan.name, asked_from.shared]).rpartition(":")[2]
-            with locked(self._context.handover.shared / f"answers.{name}.jsonl") as file:
+            name = digest([self._variant.name, asked_from.shared]).rpartition(":")[2]
+            with locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
                 file.seek(0)
                 heard = file.read()
                 size = heard.rfind(b"\n") + 1
@@ -212,16 +211,16 @@ class ProjectRunners:
 
     def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
         """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
-        attempt = Attempt(question.case.key, question.repeat, self._plan.name)
+        attempt = Attempt(question.case.key, question.repeat, self._variant.name)
         first = attempt._replace(key=question.first)
-        equal = [one for one in self._context.recorded.of_test(first) if same(one)]
+        equal = [one for one in self._run.recorded.of_test(first) if same(one)]
         if question.equal_before < len(equal):
             recorded = equal[question.equal_before]
-            outcome, record = self._worker.keeper.take_over(recorded, runner.judge, question.case)
+            outcome, record = self._run.keeper.take_over(recorded, question.case)
             return Heard(outcome=outcome, result=record)
-        redacted = self._context.handover.redaction is not None
+        redacted = self._run.handover.redaction is not None
         # a redacted record has no text for the test
-        left = None if redacted else self._worker.left_behind.outcome(attempt)
+        left = None if redacted else self._run.left_behind.outcome(attempt)
         if left is not None and not left.failed and same(record := left.read()):
             return Heard(outcome=AttemptResult(result=left), result=judge_again(record, runner.judge))
         made = self._made(question, runner)
@@ -255,11 +254,11 @@ class ProjectRunners:
             question.case,
             question.prompt,
             repeat=question.repeat,
-            judge=self._worker.judge(),
-            comparers=self._context.plan.comparers,
+            judge=self._run.judge(),
+            comparers=self._run.plan.comparers,
         )
         asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=digest(asdict(given.by)))
-        outcome, record = self._worker.keeper.write(replace(record, asked_by=asked_by, variant=self._plan.name))
+        outcome, record = self._run.keeper.write(replace(record, asked_by=asked_by, variant=self._variant.name))
         return Heard(outcome=outcome, result=record)
 
     def _made(self, question: Question, runner: Runner) -> Record | Heard:
@@ -268,19 +267,19 @@ class ProjectRunners:
             with self._window:
                 return runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            missing = missed(Attempt(question.case.key, question.repeat, self._plan.name), refused)
+            missing = missed(Attempt(question.case.key, question.repeat, self._variant.name), refused)
             return Heard(outcome=AttemptResult(result=missing), result=missing)
 
     def _kept(self, record: Record, runner: Runner, asked_by: AskedBy) -> Heard:
         """Write the record."""
         answered_by = record.answered_by or self._other(runner)
-        record = replace(record, asked_by=asked_by, answered_by=answered_by, variant=self._plan.name)
-        outcome, record = self._worker.keeper.write(record)
+        record = replace(record, asked_by=asked_by, answered_by=answered_by, variant=self._variant.name)
+        outcome, record = self._run.keeper.write(record)
         return Heard(outcome=outcome, result=record)
 
     def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
         """The result of an attempt whose test has ended so, which is written down."""
-        return self._worker.keeper.conclude(made, ended, called_again=called_again)
+        return self._run.keeper.conclude(made, ended, called_again=called_again)
 
     def clean(self, text: str) -> str:
         """The text without the secrets of the engines."""
@@ -289,7 +288,7 @@ class ProjectRunners:
     @property
     def model(self) -> str:
         """The model of the variant's engine."""
-        return self._variant.runner().engine.info.model
+        return self._run.runner(self._variant.name).engine.info.model
 
     def close(self) -> None:
         """Close the engines that only tests named."""
@@ -298,35 +297,33 @@ class ProjectRunners:
     def _other(self, runner: Runner) -> AnsweredBy | None:
         """Engine and model of the answer, where it is not the run's engine."""
         model = runner.origin.model
-        if model is None and runner.engine is self._variant.runner().engine:
+        if model is None and runner.engine is self._run.runner(self._variant.name).engine:
             return None
         who = runner.engine.info
         return AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """The sampling of the test."""
-        params, run = self._plan.params, self._plan
-        if config.name != run.engine.name and self._context.settings.replay is None and "max_tokens" not in run.said:
+        params, run = self._variant.params, self._variant
+        if config.name != run.engine.name and not self._replays and "max_tokens" not in run.said:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
         """A digest of what decides an answer besides the question: engine and sampling."""
-        config = question.terms.engine_config(self._plan.engine)
+        config = question.terms.engine_config(self._variant.engine)
         params = self._params(question, config).of_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
         exchange = {} if question.exchange is None else {"exchange": question.exchange.said}
         return digest({"engine": _json(public(config)), **sampling, **exchange})
 
     def _runner(self, question: Question) -> Runner:
-        runner = self._variant.runner()
-        prompt, terms, run = question.prompt, question.terms, self._plan
-        replays = self._context.settings.replay is not None
+        runner = self._run.runner(self._variant.name)
+        prompt, terms, run = question.prompt, question.terms, self._variant
         if prompt is not None:
             runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
-        # a replay asks the recorded answers, of whichever engine
-        if config != run.engine and not replays:
+        if config != run.engine and not self._replays:
             runner = self._at(config, runner)
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and (subset := subset_of(config.name)) is not None:
@@ -338,7 +335,7 @@ class ProjectRunners:
             same_before=question.same_before,
             test=terms.said(),
         )
-        asked = run.engine if replays else config
+        asked = run.engine if self._replays else config
         if question.exchange is not None:
             params = terms.params(runner.params)
             return self._passing(replace(runner, origin=origin, params=params), asked, question.exchange)
@@ -360,15 +357,17 @@ class ProjectRunners:
             adapter=None,
             context=None,
             origin=replace(runner.origin, exchange=call, model=model, test=said),
-            admission=runner.admission if model is None else self._variant.admission(by, asked),
+            admission=runner.admission if model is None else self._run.admission(self._variant.name, by, asked),
         )
 
     def _at(self, config: EngineConfig, runner: Runner) -> Runner:
         """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
         who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
-        context = self._plan.context or engine.info.context
-        return replace(runner, engine=engine, context=context, admission=self._variant.admission(who, config))
+        context = self._variant.context or engine.info.context
+        return replace(
+            runner, engine=engine, context=context, admission=self._run.admission(self._variant.name, who, config)
+        )
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere
@@ -378,7 +377,7 @@ class ProjectRunners:
                 self._secrecy.add(config)
                 check(factory, config)
                 prepared = self._resources.enter_context(factory.prepare(config))
-                engine = self._variant.recorded(build(factory, prepared, self._plan.engine))
+                engine = self._run.recording(self._variant.name, build(factory, prepared, self._variant.engine))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine
             return self._engines[name]

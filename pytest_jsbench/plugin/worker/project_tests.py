@@ -30,7 +30,6 @@ from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
     from pytest_jsbench.plugin.session.secrecy import Secrecy
-    from pytest_jsbench.plugin.worker.worker import Worker
     from pytest_jsbench.runs.records import OwnOutcome
 
 
@@ -187,14 +186,14 @@ class ProjectTests:
     that only tests named are closed when pytest is unconfigured.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, worker: Worker, secrecy: Secrecy) -> None:
+    def __init__(self, config: pytest.Config, context: RunContext, secrecy: Secrecy) -> None:
         self._config = config
         self._context = context
         self._server: EndpointServer | None = None
         self._lock = threading.Lock()
         #: by the variant's name
         self._runners = {
-            name: ProjectRunners(context, worker, variant, secrecy) for name, variant in worker.variants.items()
+            name: ProjectRunners(context, variant, secrecy) for name, variant in context.plan.variants.items()
         }
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
