@@ -123,7 +123,8 @@ class _Walk:
             for reference in _texts(schema, REFERENCES):  # one too many only freezes more
                 self._lower(reference, _Care.FROZEN)
             return schema
-        inner = care if _only_keyword(schema) else _Care.LOOSE
+        # where the node says one thing only, its subschema has the instance for itself
+        inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
             _narrow(result)
@@ -188,11 +189,6 @@ def _without_false(node: dict[str, Any], dialect: str) -> dict[str, Any]:
         # a property that is not named is forbidden all the same
         node["properties"] = {name: value for name, value in properties.items() if value is not False}
     return node
-
-
-def _only_keyword(schema: Mapping[str, Any]) -> bool:
-    """Whether the node says one thing only, so that its subschema has the instance for itself."""
-    return len(schema.keys() - _ANNOTATIONS) == 1
 
 
 def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:

@@ -130,8 +130,9 @@ class Narrowing:
         self._places += 1
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
             self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
-        if len(parts) == 1 and self._stays(parts[0].schema):
-            return copy.deepcopy(dict(parts[0].schema))
+        schema = parts[0].schema if len(parts) == 1 else None
+        if isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema):
+            return copy.deepcopy(dict(schema))
         rules = flatten(parts, path, self.context)
         self._limit_choices(rules)
         if not rules.choices:
@@ -151,10 +152,6 @@ class Narrowing:
         if len(nodes) > 1 and only_one:
             self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
         return _joined(nodes[:1] if only_one else nodes, annotations)
-
-    def _stays(self, schema: Any) -> bool:
-        """Whether the schema has an `allOf` that the provider takes as it is."""
-        return isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema)
 
     def origin(self, reference: str) -> Path:
         """The place in the original of what an adapted reference leads to."""

@@ -244,7 +244,8 @@ class _Flattening:
                 if (tag := _telling(own, other)) is not None:
                     if tag in own.required and frozenset({"object"}) in (own.kinds, other.kinds):
                         continue
-                    guards[f"with {tag}"] = _with(tag, branch.path)
+                    tagged = {"type": "object", "required": [tag]}
+                    guards[f"with {tag}"] = SchemaPart(schema=tagged, path=branch.path)
                     note = f"alternative {branch.path[-1]} requires {tag!r}, which tells it from alternative {number}"
                     self._ledger.note("tightened", "oneOf", part.path, note)
                     continue
@@ -314,10 +315,6 @@ def _telling(own: Outline, other: Outline) -> str | None:
     """A property that has other values in the two, so that an object that has it conforms to one of them only."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
-
-
-def _with(name: str, path: Path) -> SchemaPart:
-    return SchemaPart(schema={"type": "object", "required": [name]}, path=path)
 
 
 def _without(name: str, path: Path) -> SchemaPart:

@@ -108,8 +108,8 @@ class ListedCase:
     #: where it stands, for messages about it
     where: str
     read: Read
-    #: reads its schema as text, where the case is nothing but that; None where there is no text
-    text: Callable[[], str | None] | None = None
+    #: reads its schema as text, where the case is nothing but that
+    text: Callable[[], object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +152,7 @@ class Listing:
     def rows(self) -> Iterator[tuple[CaseKey, Row]]:
         """Each case that is nothing but the text of a schema."""
         for key, entry in self.entries.items():
-            text = None if entry.text is None else entry.text()
-            if text is not None:
+            if entry.text is not None and isinstance(text := entry.text(), str):
                 yield key, Row(text=text, where=entry.where)
 
 

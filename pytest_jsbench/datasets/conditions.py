@@ -17,10 +17,11 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Protocol
+from functools import cached_property
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, nearest
+from pytest_jsbench.datasets.base import CaseSource
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES, SchemaFeatures
 from pytest_jsbench.schemas.keywords import KEYWORDS
 
@@ -64,20 +65,29 @@ _MARKS = {word: _token(rf"{word}(?!\w)") for word in ("and", "or", "not")} | {
 }
 
 
-class Subject(Protocol):
-    """A case that a condition is asked about; its facts are found out when a condition wants them."""
+class Subject:
+    """A case of a dataset that a condition is asked about; its schema is read only when a condition wants that."""
 
-    @property
-    def key(self) -> CaseKey:
-        """Where it stands."""
+    def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str) -> None:
+        self.key = key
+        self._dataset = dataset
+        self._default_dialect = default_dialect
+
+    @cached_property
+    def _case(self) -> Case | BrokenCase:
+        return self._dataset.case(self.key)
 
     @property
     def tags(self) -> Sequence[str] | None:
         """What its dataset calls it; None where its row holds no schema."""
+        return None if isinstance(self._case, BrokenCase) else self._case.tags
 
-    @property
+    @cached_property
     def facts(self) -> SchemaFeatures | None:
-        """What is known of its schema; None where it holds none."""
+        """What is known of its schema; None where its row holds none."""
+        if isinstance(self._case, BrokenCase):
+            return None
+        return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
 
 
 #: whether it holds of a case; None where that depends on a schema that the case does not have
@@ -165,18 +175,15 @@ class _Reader:
         return condition
 
     def _any_of(self) -> Condition:
-        return _joined(self._separated("or", self._all_of), decisive=True)
+        return self._separated("or", lambda: self._separated("and", self._term, decisive=False), decisive=True)
 
-    def _all_of(self) -> Condition:
-        return _joined(self._separated("and", self._one), decisive=False)
-
-    def _separated(self, word: str, part: Callable[[], Condition]) -> Sequence[Condition]:
+    def _separated(self, word: str, part: Callable[[], Condition], *, decisive: bool) -> Condition:
         conditions = [part()]
         while self._takes(word):
             conditions.append(part())
-        return conditions
+        return _joined(conditions, decisive=decisive)
 
-    def _one(self) -> Condition:
+    def _term(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(f"nested more than {_DEEPEST} deep")
@@ -186,7 +193,7 @@ class _Reader:
 
     def _nested(self) -> Condition | None:
         if self._takes("not"):
-            return _opposite(self._one())
+            return _opposite(self._term())
         opened = self._position
         if not self._takes("("):
             return None

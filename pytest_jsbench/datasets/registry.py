@@ -137,16 +137,13 @@ def _open_folder(selection: Selection, folder: Path) -> CaseSource:
         return open_hub(selection)
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
-    paths = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and _is_file(path)]
+    # a link to a file that is not there is one: that is said of its case, and not passed over
+    there = (path for path in folder.rglob("*") if path.is_file() or (path.is_symlink() and not path.exists()))
+    paths = [path for path in there if path.suffix.lower() in SUFFIXES]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
         raise DatasetError(message)
     return _open_files(selection, paths, root=folder)
-
-
-def _is_file(path: Path) -> bool:
-    """Whether it is one, or a link to one that is not there: that is said of its case, and not passed over."""
-    return path.is_file() or (path.is_symlink() and not path.exists())
 
 
 def _open_glob(selection: Selection, pattern: Path) -> CaseSource:

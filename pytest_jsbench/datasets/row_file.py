@@ -32,7 +32,11 @@ class RowFile:
         self._file = file
         self._lock = threading.Lock()
         self.path = path
-        self.close = weakref.finalize(self, _close, file, path if passing else None)
+        resources = contextlib.ExitStack()
+        if passing:
+            resources.callback(path.unlink, missing_ok=True)
+        resources.enter_context(file)
+        self.close = weakref.finalize(self, resources.close)
 
     @classmethod
     def shared(cls) -> RowFile:
@@ -72,9 +76,3 @@ class RowFile:
             data = self._file.read(end - begin)
         where, _, text = data.partition(_BREAK)
         return Row(text=text.decode("utf-8", "surrogatepass"), where=where.decode("utf-8", "surrogatepass"))
-
-
-def _close(file: BinaryIO, passing: Path | None) -> None:
-    file.close()
-    if passing is not None:
-        passing.unlink(missing_ok=True)

@@ -6,17 +6,13 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.conditions import Condition, Subject, all_of, parse
 from pytest_jsbench.datasets.registry import open_dataset, open_labelled
-
-if TYPE_CHECKING:
-    from pytest_jsbench.datasets.conditions import Condition
-    from pytest_jsbench.schemas.features import SchemaFeatures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,39 +31,12 @@ class SelectedDataset:
         return self.whole.case(key)
 
 
-class CaseFacts:
-    """A case of a dataset; its schema is read only when its facts are asked for."""
-
-    def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str) -> None:
-        self.key = key
-        self._dataset = dataset
-        self._default_dialect = default_dialect
-
-    @cached_property
-    def _case(self) -> Case | BrokenCase:
-        return self._dataset.case(self.key)
-
-    @property
-    def tags(self) -> Sequence[str] | None:
-        """What its dataset calls it; None where its row holds no schema."""
-        return None if isinstance(self._case, BrokenCase) else self._case.tags
-
-    @cached_property
-    def facts(self) -> SchemaFeatures | None:
-        """What is known of its schema; None where its row holds none."""
-        from pytest_jsbench.schemas.features import SchemaFeatures
-
-        if isinstance(self._case, BrokenCase):
-            return None
-        return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
-
-
 def open_selected(selection: Selection) -> CaseSource:
     """The dataset of a selection; of what meets the conditions, the first of each task, and of these a sample."""
     condition = _condition(selection.where)
     # the first of each task are counted among those that meet the conditions
     wanted = selection if condition is None else replace(selection, limit=None)
-    dataset = _open(wanted)
+    dataset = (open_labelled if selection.labelled else open_dataset)(wanted)
     if condition is None and selection.sample is None:
         return dataset
     keys = list(dataset.keys())
@@ -77,7 +46,7 @@ def open_selected(selection: Selection) -> CaseSource:
             said = "', '".join(selection.where)
             message = f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'"
             raise DatasetError(message)
-        keys = _first_of_each_task(met, selection.limit)
+        keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)
     return SelectedDataset(whole=dataset, selected=tuple(keys))
@@ -85,7 +54,7 @@ def open_selected(selection: Selection) -> CaseSource:
 
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """The cases of a dataset that meet a condition, in their order."""
-    subjects = (CaseFacts(dataset, key, default_dialect) for key in dataset.keys())
+    subjects = (Subject(dataset, key, default_dialect) for key in dataset.keys())
     return [subject.key for subject in subjects if condition(subject)]
 
 
@@ -94,25 +63,15 @@ def whole(dataset: CaseSource) -> CaseSource:
     return dataset.whole if isinstance(dataset, SelectedDataset) else dataset
 
 
-def _open(selection: Selection) -> CaseSource:
-    return (open_labelled if selection.labelled else open_dataset)(selection)
-
-
 def _condition(where: Sequence[str]) -> Condition | None:
     """The condition that all of these hold; None where there are none."""
     if not where:
         return None
-    from pytest_jsbench.datasets.conditions import all_of, parse
-
     try:
         return all_of([parse(text) for text in where])
     except ConditionError as error:
         message = f"--jsbench-where: {error}"
         raise ConditionError(message, found=error.found, expected=error.expected, option="where") from None
-
-
-def _first_of_each_task(keys: Iterable[CaseKey], limit: int | None) -> list[CaseKey]:
-    return [key for group in by_task(keys).values() for key in group[:limit]]
 
 
 def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:

@@ -82,12 +82,8 @@ def _environment() -> SandboxedEnvironment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["tojson"] = _to_json
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, indent=indent)
     return environment
-
-
-def _to_json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent)
 
 
 def _check_blocks(name: str, tree: nodes.Template) -> None:

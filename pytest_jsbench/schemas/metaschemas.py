@@ -100,8 +100,5 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
 
 def reduced(schema: Any, dialect: Dialect) -> Any:
     """The schema without the keywords that say nothing in its dialect, for a reader that knows only whole drafts."""
-
-    def reduce(subschema: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in subschema.items() if name in dialect.keywords or name not in KEYWORDS}
-
-    return rebuild(schema, reduce)
+    silent = KEYWORDS - dialect.keywords
+    return rebuild(schema, lambda part: {name: value for name, value in part.items() if name not in silent})

@@ -26,7 +26,10 @@ def is_described(found: object) -> bool:
 def is_model(found: object) -> TypeGuard[type]:
     """Whether it is a Pydantic model, a dataclass or a TypedDict itself."""
     return isinstance(found, type) and (
-        hasattr(found, "__pydantic_core_schema__") or dataclasses.is_dataclass(found) or _is_typed_dict(found)
+        hasattr(found, "__pydantic_core_schema__")
+        or dataclasses.is_dataclass(found)
+        # a TypedDict of `typing` or of `typing_extensions`, which do not know each other's on every Python
+        or (issubclass(found, dict) and hasattr(found, "__total__"))
     )
 
 
@@ -78,11 +81,6 @@ def to_json(value: object) -> str:
 def name_of(described: Any) -> str:
     """The type as a person calls it."""
     return str(getattr(described, "__name__", described))
-
-
-def _is_typed_dict(found: type) -> bool:
-    """Whether it is one of `typing` or of `typing_extensions`, which do not know each other's on every Python."""
-    return issubclass(found, dict) and hasattr(found, "__total__")
 
 
 def _adapter(described: Any) -> TypeAdapter[Any]:

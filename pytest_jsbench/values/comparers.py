@@ -117,19 +117,15 @@ class Comparer:
         if isinstance(expected, bool) or isinstance(found, bool) or type(expected) is type(None):
             return expected is found
         if isinstance(expected, int | float) and isinstance(found, int | float):
-            return expected == found or (bool(self.tolerance) and self._is_near(expected, found))
+            if expected == found or not self.tolerance:
+                return expected == found
+            room = _written(self.tolerance) * (abs(_written(expected)) if self.relative else 1)
+            return abs(_written(expected) - _written(found)) <= room * _HAIR
         if isinstance(expected, str) and isinstance(found, str):
-            return expected == found or self._says_the_same(expected, found)
+            if expected == found or (self.casefold and expected.casefold() == found.casefold()):
+                return True
+            return self.date and (time := _time(expected)) is not None and time == _time(found)
         return False
-
-    def _is_near(self, expected: float, found: float) -> bool:
-        room = _written(self.tolerance) * (abs(_written(expected)) if self.relative else 1)
-        return abs(_written(expected) - _written(found)) <= room * _HAIR
-
-    def _says_the_same(self, expected: str, found: str) -> bool:
-        if self.casefold and expected.casefold() == found.casefold():
-            return True
-        return self.date and (time := _time(expected)) is not None and time == _time(found)
 
 
 def read_comparer(text: str) -> tuple[str, Comparer]:

@@ -1,36 +1,36 @@
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError
-from pytest_jsbench.datasets.conditions import FIELDS, parse
-from pytest_jsbench.schemas.features import FEATURES, SchemaFeatures
-
-
-@dataclass(frozen=True)
-class Subject:
-    key: CaseKey
-    facts: SchemaFeatures | None
-    tags: tuple[str, ...] | None
-
+from pytest_jsbench.datasets.base import ListedCase, Listing
+from pytest_jsbench.datasets.conditions import FIELDS, Subject, parse
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
+from pytest_jsbench.schemas.features import FEATURES
 
 KEY = CaseKey(task="Github_easy", id="o12.2")
-FACTS = SchemaFeatures(
-    dialect="draft-07",
-    size=4096,
-    depth=3,
-    keywords=frozenset({"pattern", "type", "$ref"}),
-    features=frozenset({"pattern", "recursive"}),
-)
+SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "string",
+    "pattern": "a",
+    "definitions": {"a": {"items": {"$ref": "#"}}},
+}
+#: a schema of 4,096 bytes
+LARGE = {**SCHEMA, "title": "x" * (4096 - len(json.dumps(SCHEMA, separators=(",", ":"))) - len(',"title":""'))}
+
+
+def subject(case: Case | BrokenCase) -> Subject:
+    listed = ListedCase(task=case.key.task, name=case.key.id, where="here", read=lambda _: case)
+    return Subject(Listing(entries={case.key: listed}), case.key, DRAFT_2020_12.uri)
 
 
 def met(text: str) -> bool | None:
-    return parse(text)(Subject(key=KEY, facts=FACTS, tags=("billing", "new")))
+    return parse(text)(subject(Case(key=KEY, schema=LARGE, tags=("billing", "new"))))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_it_is_not_met(text: str) -> None:
     ],
 )
 def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool | None) -> None:
-    assert parse(text)(Subject(key=CaseKey(task="t", id="a1"), facts=None, tags=None)) is expected
+    assert parse(text)(subject(BrokenCase(key=CaseKey(task="t", id="a1"), problem="no schema"))) is expected
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,9 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
 
 def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase]:
     inner = path.relative_to(folder.root)
-    task = _top(folder.root) if inner.parent == Path() else inner.parent.as_posix()
+    # where the folder stands on this machine is no part of a node id
+    top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
+    task = top if inner.parent == Path() else inner.parent.as_posix()
     file_task = inner.with_suffix("").as_posix()
     match path.suffix.lower():
         case ".jsonl":
@@ -68,11 +70,6 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase]:
             return parquet.find(folder.reader, path, task=file_task)
         case _:
             return _find_in_document(folder, path, task, file_task)
-
-
-def _top(root: Path) -> str:
-    """The name of the folder as it was given: where it stands on this machine is no part of a node id."""
-    return root.name if root.name not in {"", "..", "~"} else "schemas"
 
 
 def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase]:

@@ -133,9 +133,8 @@ def _find_in_library(selection: Selection, hub: _Hub, task: str) -> Iterator[Lis
             )
 
 
-def _text_at(table: Table, number: int) -> str | None:
-    text = table[number][_SCHEMA]
-    return text if isinstance(text, str) else None
+def _text_at(table: Table, number: int) -> object:
+    return table[number][_SCHEMA]
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:
@@ -313,13 +312,8 @@ def _find_in_folder(
                     name=name,
                     where=f"{selection.source} {safe_name(task)} row {number}",
                     read=partial(_read_unpacked, tables, path, number),
-                    text=partial(_unpacked_text, tables, path, number),
+                    text=partial(tables.text, path, number),
                 )
-
-
-def _unpacked_text(tables: _Tables, path: Path, number: int) -> str | None:
-    text = tables.text(path, number)
-    return text if isinstance(text, str) else None
 
 
 def _read_unpacked(tables: _Tables, path: Path, number: int, key: CaseKey) -> Case:

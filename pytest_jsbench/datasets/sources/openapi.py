@@ -199,7 +199,9 @@ def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
         return {keyword: schema[keyword] for keyword in ("$ref", "$defs") if keyword in schema}
     for keyword in _DROPPED:
         schema.pop(keyword, None)
-    _nullable(schema)
+    # `nullable` adds null to `type`, and says nothing where there is none, nor to an `enum` without null
+    if schema.pop("nullable", None) is True and isinstance(kind := schema.get("type"), str):
+        schema["type"] = [kind, "null"]
     for bound, exclusive in _BOUNDS:
         if (flag := schema.get(exclusive)) is True and bound in schema:
             schema[exclusive] = schema.pop(bound)
@@ -212,23 +214,13 @@ def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
     return schema
 
 
-def _nullable(schema: dict[str, Any]) -> None:
-    """`nullable` adds null to `type`, and says nothing where there is none, nor to an `enum` without null."""
-    nullable, kind = schema.pop("nullable", None), schema.get("type")
-    if nullable is True and isinstance(kind, str):
-        schema["type"] = [kind, "null"]
-
-
 def _ask_for_less(schema: dict[str, Any], unused: str) -> None:
     required, properties = schema.get("required"), schema.get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict):
         return
-    kept = [name for name in required if not (isinstance(name, str) and _flagged(properties.get(name), unused))]
+    flagged = {name for name, part in properties.items() if isinstance(part, dict) and part.get(unused) is True}
+    kept = [name for name in required if not (isinstance(name, str) and name in flagged)]
     if kept:
         schema["required"] = kept
     else:
         del schema["required"]
-
-
-def _flagged(schema: object, flag: str) -> bool:
-    return isinstance(schema, dict) and schema.get(flag) is True

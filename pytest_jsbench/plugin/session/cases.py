@@ -13,7 +13,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import CaseSource
-from pytest_jsbench.datasets.selection import CaseFacts
+from pytest_jsbench.datasets.conditions import Subject
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 from pytest_jsbench.settings.plan import Cases
@@ -137,6 +137,6 @@ def of_schemas(dataset: CaseSource, *, default_dialect: str) -> Marks:
     """The dialect's mark and the features' of each case that holds a schema; reads them all."""
     marks: dict[CaseKey, Sequence[str]] = {}
     for key in dataset.keys():
-        if (facts := CaseFacts(dataset, key, default_dialect).facts) is not None:
+        if (facts := Subject(dataset, key, default_dialect).facts) is not None:
             marks[key] = (dialect_mark(facts.dialect), *sorted(map(feature_mark, facts.features)))
     return marks
