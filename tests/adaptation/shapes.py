@@ -1,8 +1,45 @@
-"""Schemas that are small, and much once their references and alternatives are written out."""
+"""Schemas drawn by chance; and some that are small, and much once their references and alternatives are written out."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from hypothesis import strategies as st
+
+
+def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Those, and arrays and objects of them."""
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+        max_leaves=6,
+    )
+
+
+def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Schemas of one to three keywords."""
+    lists = st.lists(inner, min_size=1, max_size=3)
+    maps = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
+    likely: dict[str, st.SearchStrategy[Any]] = {
+        "type": st.sampled_from(["object", "array", "string", ["array", "object"]]),
+        "properties": maps, "required": st.sampled_from([["a"], ["a", "b"]]), "items": inner, "allOf": lists,
+        "anyOf": lists, "oneOf": lists, "additionalProperties": inner, "patternProperties": maps, "not": inner,
+        "prefixItems": lists,
+    }  # fmt: skip
+    rare: dict[str, st.SearchStrategy[Any]] = {
+        "if": inner, "then": inner, "else": inner, "contains": inner, "maxContains": st.just(1),
+        "dependentSchemas": maps, "unevaluatedProperties": inner, "unevaluatedItems": inner, "propertyNames": inner,
+    }  # fmt: skip
+    strategies = {**likely, **rare}
+    names = st.sampled_from([*sorted(likely) * 3, *sorted(rare)])
+    return st.sets(names, min_size=1, max_size=3).flatmap(
+        lambda chosen: st.fixed_dictionaries({name: strategies[name] for name in sorted(chosen)})
+    )
+
+
+def schemas(leaves: list[Any], *references: str) -> st.SearchStrategy[Any]:
+    """Schemas that refer to nothing else, so that none goes in a circle."""
+    return st.recursive(st.sampled_from([*leaves, *({"$ref": r} for r in references)]), nodes, max_leaves=8)
 
 
 def chain(length: int, *, alike: bool = True, **beside: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.keywords import NAMED
+from tests.adaptation.shapes import nodes, schemas, values
 from tests.fuzzing import at_least, each, examples
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
@@ -59,10 +60,8 @@ def check_form(schema: Any, subset: Subset, mode: Mode) -> Adapted | None:
     return adapted
 
 
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from([1.0, 0.5, "", "a", "ab", "x\ny", "2020-01-01"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=6,
+_VALUES = values(
+    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from([1.0, 0.5, "", "a", "ab", "x\ny", "2020-01-01"])
 )
 _LEAVES: list[Any] = [
     True, False, {}, {"type": "string"}, {"type": "string", "minLength": 1}, {"type": "array"}, {"type": "object"},
@@ -74,41 +73,16 @@ _LEAVES: list[Any] = [
 ]  # fmt: skip
 
 
-def _nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    lists = st.lists(inner, min_size=1, max_size=3)
-    maps = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
-    likely: dict[str, st.SearchStrategy[Any]] = {
-        "type": st.sampled_from(["object", "array", "string", ["array", "object"]]),
-        "properties": maps, "required": st.sampled_from([["a"], ["a", "b"]]), "items": inner, "allOf": lists,
-        "anyOf": lists, "oneOf": lists, "additionalProperties": inner, "patternProperties": maps, "not": inner,
-        "prefixItems": lists,
-    }  # fmt: skip
-    rare: dict[str, st.SearchStrategy[Any]] = {
-        "if": inner, "then": inner, "else": inner, "contains": inner, "maxContains": st.just(1),
-        "dependentSchemas": maps, "unevaluatedProperties": inner, "unevaluatedItems": inner, "propertyNames": inner,
-    }  # fmt: skip
-    strategies = {**likely, **rare}
-    names = st.sampled_from([*sorted(likely) * 3, *sorted(rare)])
-    return st.sets(names, min_size=1, max_size=3).flatmap(
-        lambda chosen: st.fixed_dictionaries({name: strategies[name] for name in sorted(chosen)})
-    )
-
-
-def _schemas(*references: str) -> st.SearchStrategy[Any]:
-    """Schemas that refer to nothing else, so that none goes in a circle."""
-    return st.recursive(st.sampled_from([*_LEAVES, *({"$ref": r} for r in references)]), _nodes, max_leaves=6)
-
-
 @examples(500)
 @given(
-    root=_nodes(_schemas("#/$defs/d", "#/$defs/e")),
-    d=_schemas("#/$defs/e"),
-    e=_schemas(),
-    values=st.lists(_VALUES, min_size=3, max_size=8),
+    root=nodes(schemas(_LEAVES, "#/$defs/d", "#/$defs/e")),
+    d=schemas(_LEAVES, "#/$defs/e"),
+    e=schemas(_LEAVES),
+    answers=st.lists(_VALUES, min_size=3, max_size=8),
     kind=st.sampled_from([None, "object"]),
 )
 def test_whatever_conforms_to_the_narrowed_schema_conforms_to_the_original(
-    root: dict[str, Any], d: Any, e: Any, values: list[Any], kind: str | None
+    root: dict[str, Any], d: Any, e: Any, answers: list[Any], kind: str | None
 ) -> None:
     schema = {**root, **({"type": kind} if kind else {}), "$defs": {"d": d, "e": e}}
     original = Draft202012Validator(schema, validate_formats=True)
@@ -119,7 +93,7 @@ def test_whatever_conforms_to_the_narrowed_schema_conforms_to_the_original(
             continue
         assert isinstance(adapted.schema, dict)
         checked = Draft202012Validator(adapted.schema, validate_formats=True)
-        for value in values:
+        for value in answers:
             assert original.is_valid(value) or not checked.is_valid(value), (subset.name, adapted.schema, value)
 
 

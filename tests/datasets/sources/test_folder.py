@@ -41,14 +41,6 @@ def test_folders_are_tasks_and_files_are_cases_in_the_order_of_their_paths(folde
     assert found == keys(folder)
 
 
-def test_a_limit_counts_within_each_task(folder: Path) -> None:
-    assert [key for key in keys(folder, limit=1) if "deep" not in key] == ["schemas::a", "orders::one"]
-
-
-def test_one_file_is_a_dataset_of_one(folder: Path) -> None:
-    assert keys(folder / "a.json") == ["schemas::a"]
-
-
 def test_a_case_is_read_when_it_is_asked_for(folder: Path) -> None:
     dataset = open_dataset(Selection(source=str(folder), tasks=("orders",)))
     (folder / "orders" / "one.json").write_text('{"type": "object"}')
@@ -87,11 +79,6 @@ def test_a_file_that_holds_no_schema_is_a_broken_case_with_its_path(
 def test_a_folder_without_schemas_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json files"):
         open_dataset(Selection(source=str(tmp_path)))
-
-
-def test_a_source_that_is_nothing_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="expected builtin, a schema file, a folder"):
-        open_dataset(Selection(source=str(tmp_path / "missing")))
 
 
 def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:

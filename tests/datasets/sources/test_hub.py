@@ -102,15 +102,6 @@ def test_a_limit_counts_within_each_task(hub: Path) -> None:
     assert keys(hub, limit=2) == ["easy::e1", "easy::e2", "hard::h1"]
 
 
-def test_a_row_is_parsed_when_it_is_asked_for(hub: Path) -> None:
-    dataset = open_dataset(Selection(source=str(hub)))
-
-    case = dataset.case(dataset.keys()[0])
-
-    assert isinstance(case, Case)
-    assert case.schema == {"type": "object"}
-
-
 def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, files: str) -> None:
     rows: list[dict[str, object]] = [
         {"json_schema": "{oops", "unique_id": "bad"},
@@ -124,12 +115,6 @@ def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, 
     assert "a row 0: not JSON" in bad.problem
     assert isinstance(null, BrokenCase)
     assert "a row 1: a JSON null is not a JSON Schema" in null.problem
-
-
-def test_rows_of_one_name_stay_two_cases(tmp_path: Path, files: str) -> None:
-    rows = {"a": {"test": [row("x"), row("x")]}}
-
-    assert keys(write_hub(tmp_path / "hub", rows, files=files)) == ["a::x", "a::x.2"]
 
 
 def test_every_row_is_given_as_text(hub: Path) -> None:
