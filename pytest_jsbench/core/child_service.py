@@ -10,7 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Protocol, assert_never
+from typing import Any, Literal
 
 #: the line that follows the last of a reply begins so; `null` where all went well
 END = b'{"end": '
@@ -34,60 +34,34 @@ AlarmKind = Literal["signal", "thread"]
 ALARM_STATUS: dict[AlarmKind, int] = {"signal": -14, "thread": 1}
 
 
-class Alarm(Protocol):
-    """Ends the process when it is not called off in time."""
+class Alarm:
+    """Ends the process when it is not called off in time; it needs neither the GIL nor a Python frame."""
+
+    def __init__(self, kind: AlarmKind) -> None:
+        self._kind = kind
+        if kind == "signal":
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        else:
+            self._nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115 - held open as long as the process lives
 
     def set(self, seconds: float) -> None:
         """Begin to count, anew if it counts already."""
+        if self._kind == "signal":
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        else:
+            faulthandler.dump_traceback_later(seconds, exit=True, file=self._nowhere)
 
     def off(self) -> None:
         """Stop counting."""
-
-
-class SignalAlarm:
-    """The kernel's timer, with the signal's default action: it needs neither the GIL nor a Python frame."""
-
-    def __init__(self) -> None:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-
-    def set(self, seconds: float) -> None:
-        """Begin to count, anew if it counts already."""
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    def off(self) -> None:
-        """Stop counting."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-class ThreadAlarm:
-    """The thread of faulthandler, which needs no GIL either; for Windows, which has no such timer."""
-
-    def __init__(self) -> None:
-        self._nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115 - held open as long as the process lives
-
-    def set(self, seconds: float) -> None:
-        """Begin to count, anew if it counts already."""
-        faulthandler.dump_traceback_later(seconds, exit=True, file=self._nowhere)
-
-    def off(self) -> None:
-        """Stop counting."""
-        faulthandler.cancel_dump_traceback_later()
+        if self._kind == "signal":
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        else:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def best_alarm() -> AlarmKind:
-    """The alarm that this platform has."""
+    """The alarm that this platform has: the kernel's timer, or on Windows a thread of faulthandler."""
     return "signal" if hasattr(signal, "setitimer") else "thread"
-
-
-def make_alarm(kind: AlarmKind) -> Alarm:
-    """The alarm of that kind, ready to be set."""
-    match kind:
-        case "signal":
-            return SignalAlarm()
-        case "thread":
-            return ThreadAlarm()
-        case _:
-            assert_never(kind)
 
 
 class Service:
@@ -102,7 +76,7 @@ class Service:
         # what a library prints there goes where errors go
         os.dup2(2, 1)
         #: ends the process when it is not called off in time
-        self.alarm = make_alarm(config["alarm"])
+        self.alarm = Alarm(config["alarm"])
 
     def limit_memory(self, most: int | None = None) -> None:
         """Hold this process to that much memory, or to its program's, where the platform can."""
@@ -123,7 +97,7 @@ class Service:
 
     def ready(self, **more: Any) -> None:
         """Say that requests can come."""
-        _end_of_start()
+        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
         # what was imported stays, and what the work makes is freed without the collector but for a few cycles
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
@@ -131,7 +105,7 @@ class Service:
 
     def fail(self, error: BaseException) -> None:
         """Say why no request can be worked on."""
-        _end_of_start()
+        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
         self.send(_encode({"error": f"{type(error).__name__}: {error}"}))
 
     def send(self, line: bytes) -> None:
@@ -178,11 +152,3 @@ class Service:
     def end(self, error: str | None = None, detail: str = "") -> None:
         """Say that the reply is complete, or which error ended it."""
         self.send(_encode({"end": error and {"error": error, "detail": detail[:_LONGEST_DETAIL]}}))
-
-
-def _end_of_start() -> None:
-    """Call off the alarm that the parent's program set, for a start that hangs."""
-    if sys.platform == "win32":
-        faulthandler.cancel_dump_traceback_later()
-    else:
-        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -8,9 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.verdicts.json_text import DEEPEST, SPACE, Decoder, RefusedError, too_many
-from pytest_jsbench.verdicts.not_json import CLOSING_TAG, why_not
-from pytest_jsbench.verdicts.syntax_reasons import NotJson, SyntaxReason
+from pytest_jsbench.verdicts.json_text import (
+    CLOSING_TAG,
+    DEEPEST,
+    SPACE,
+    Decoder,
+    NotJson,
+    RefusedError,
+    SyntaxReason,
+    too_many,
+    why_not,
+)
 from pytest_jsbench.verdicts.verdicts import Note
 
 if TYPE_CHECKING:

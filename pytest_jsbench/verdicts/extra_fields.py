@@ -1,17 +1,25 @@
-"""Fields of an instance that its schema does not name: here, or anywhere."""
+"""
+Fields of an instance that its schema does not name: here, or anywhere.
+
+The names that a schema gives are found by a static walk. At each object every subschema that can apply there is looked
+at, in any branch, taken or not, and of each the keywords that its own dialect knows. Where in doubt an object is open:
+free-form objects, open alternatives, references that lead out of the document.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.schemas.keywords import all_of
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.schemas.references import References
-from pytest_jsbench.verdicts.field_names import Survey, all_names, by_spelling, spelling
+from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from pytest_jsbench.schemas.dialects import Dialect
     from pytest_jsbench.schemas.locations import Path
@@ -20,6 +28,360 @@ if TYPE_CHECKING:
 _MOST_LISTED = 100
 #: what an editor reads at the root of any JSON file: the schema's URI, and no field of the answer
 _POINTER_TO_SCHEMA = "$schema"
+#: places remembered; free-form names and deep recursion make ever new ones
+_MOST_PLACES = 4096
+_ALTERNATIVE = ("anyOf", "oneOf")
+_CONDITIONAL = ("if", "then", "else")
+_DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
+#: those that give names to fields
+_NAMING = frozenset({"properties", "required", "enum", "const", "propertyNames", *_DEPENDENT})
+_DYNAMIC = ("$dynamicRef", "$recursiveRef")
+#: those that make another schema speak of the same value
+_APPLYING = frozenset({"$ref", "allOf", *_ALTERNATIVE, *_CONDITIONAL, "dependentSchemas", "dependencies", *_DYNAMIC})
+_TYPES = {dict: "object", list: "array", str: "string"}
+
+
+@dataclass(slots=True)
+class ObjectFields:
+    """What a schema says of the keys of one object."""
+
+    #: whichever branch is taken, it says which keys there are
+    shaped: bool = False
+    #: somewhere it says that any other key is welcome
+    open: bool = False
+    #: how many keys there must be
+    least: float = 0
+    names: set[str] = field(default_factory=set)
+    patterns: set[str] = field(default_factory=set)
+
+    def take(self, other: ObjectFields) -> None:
+        """Add what a branch says of the keys; not whether that is all of them, nor how many."""
+        self.open = self.open or other.open
+        self.names |= other.names
+        self.patterns |= other.patterns
+
+    def unnamed(self, instance: dict[str, Any]) -> set[str]:
+        """The keys of that object that have no name here."""
+        must_invent = self.least > len(self.names) and not self.patterns
+        if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
+            return set()
+        others = instance.keys() - self.names
+        others.difference_update([key for key in others if any(matcher(pattern)(key) for pattern in self.patterns)])
+        return others
+
+
+def by_spelling(names: Iterable[str]) -> dict[str, str]:
+    """Each name, by how it is spelt."""
+    return {spelling(name): name for name in sorted(names, reverse=True)}
+
+
+def spelling(name: str) -> str:
+    """The name without its white space, and the same for upper and lower case."""
+    return "".join(name.split()).casefold()
+
+
+def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Every name that one of the schemas gives to a field, also where its dialect does not read it."""
+    found: set[str] = set()
+    for schema in schemas:
+        # most schemas of a large document give no names
+        if not _NAMING.isdisjoint(schema):
+            found.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
+    return frozenset(found)
+
+
+#: schemas by identity, each once however many references lead to it
+_Parts = dict[int, object]
+
+
+def _parts(*schemas: object) -> _Parts:
+    return {id(schema): schema for schema in schemas}
+
+
+class Survey:
+    """
+    Looks at the schemas that can apply to the values of instances, and remembers what it saw.
+
+    What it remembers goes by identity; each schema is held so that no other object can take its place.
+    """
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._forget()
+
+    def _forget(self) -> None:
+        self._read: dict[int, tuple[object, dict[str, Any]]] = {}
+        self._fields: dict[int, tuple[object, ObjectFields]] = {}
+        self._conditionals: dict[tuple[int, type], tuple[object, list[object]]] = {}
+        self._possible: dict[tuple[int, type, int], tuple[object, bool]] = {}
+        self._places: dict[tuple[int, str | int], tuple[object, object]] = {}
+
+    def _said(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema as its dialect reads it; all of it where it was made here."""
+        known = self._read.get(id(schema))
+        if known is None:
+            dialect = self._references.dialect(schema)
+            known = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
+        return known[1]
+
+    def fields(self, schema: object) -> ObjectFields:
+        """What the schema says of an object's keys."""
+        known = self._fields.get(id(schema))
+        if known is None:
+            known = self._fields[id(schema)] = (schema, self._look(schema, {}))
+        return known[1]
+
+    def _look(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
+        if not isinstance(schema, dict) or id(schema) in seen:
+            return seen.get(id(schema), ObjectFields())
+        found = seen[id(schema)] = ObjectFields()
+        said = self._said(schema)
+        if not _takes(said, dict):
+            return found
+        self._take_own(found, said)
+        if _APPLYING.isdisjoint(said):
+            return found
+        for part in self._always(schema):
+            always = self._look(part, seen)
+            found.take(always)
+            found.shaped = found.shaped or always.shaped
+            found.least = max(found.least, always.least)
+        found.open = found.open or self._leads_out(schema)
+        for part in _sometimes(said):
+            found.take(self._look(part, seen))
+        for alternatives in self._alternatives(schema, dict):
+            branches = [self._look(alternative, seen) for alternative in alternatives]
+            for branch in branches:
+                found.take(branch)
+            found.shaped = found.shaped or (bool(branches) and all(branch.shaped for branch in branches))
+            found.least = max(found.least, min((branch.least for branch in branches), default=0))
+        return found
+
+    def _take_own(self, found: ObjectFields, said: dict[str, Any]) -> None:
+        """Add what the schema's own keywords say of an object's keys."""
+        properties, patterns = _dict(said.get("properties")), _dict(said.get("patternProperties"))
+        found.names.update(_names(said))
+        found.patterns.update(patterns)
+        # what only forbids some keys says nothing of the others
+        found.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
+        found.shaped = found.shaped or bool(_listed(said, dict))
+        if (rest := _rest(said)) is not None:
+            # a schema for the others names every key by what its value must be
+            found.open = self._can_hold(rest, object)
+            found.shaped = found.shaped or not found.open
+        if "propertyNames" in said:
+            self._take_keys(found, self._look_at_keys(said["propertyNames"], {}))
+        if isinstance(least := said.get("minProperties"), int | float):
+            found.least = least
+
+    def _take_keys(self, found: ObjectFields, keys: ObjectFields) -> None:
+        """Add what `propertyNames` says: the list of all keys there can be, or patterns of some."""
+        found.names |= keys.names
+        if keys.shaped:
+            found.shaped, found.open = True, False
+        else:
+            found.patterns |= keys.patterns
+        found.open = found.open or keys.open
+
+    def _look_at_keys(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
+        """The keys that such a schema lists, or finds by a pattern; any other limit to a key names none."""
+        if not isinstance(schema, dict) or id(schema) in seen:
+            return seen.get(id(schema), ObjectFields(shaped=schema is False))
+        found = seen[id(schema)] = ObjectFields(shaped=not self._can_hold(schema, str), open=self._leads_out(schema))
+        said = self._said(schema)
+        if listed := _listed(said, str):
+            found.names.update(listed)
+            found.shaped = True
+        if isinstance(pattern := said.get("pattern"), str):
+            found.patterns.add(pattern)
+        for part in self._always(schema):
+            always = self._look_at_keys(part, seen)
+            found.take(always)
+            found.shaped = found.shaped or always.shaped
+        for alternatives in self._alternatives(schema, str):
+            branches = [self._look_at_keys(alternative, seen) for alternative in alternatives]
+            for branch in branches:
+                found.take(branch)
+            found.shaped = found.shaped or (bool(branches) and all(branch.shaped for branch in branches))
+        return found
+
+    def below(self, schema: object, step: str | int) -> object:
+        """One schema that says of the value at that place what this one says of it; True where that is nothing."""
+        known = self._places.get((id(schema), step))
+        if known is None:
+            if len(self._places) >= _MOST_PLACES:
+                self._forget()
+            parts = self._below(schema, step, {}).values()
+            known = self._places[id(schema), step] = (schema, all_of(parts) if parts else True)
+        return known[1]
+
+    def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
+        kind = list if isinstance(step, int) else dict
+        if not isinstance(schema, dict):
+            return {}
+        said = self._said(schema)
+        if not _takes(said, kind):
+            return {}
+        if id(schema) in seen:
+            return seen[id(schema)]
+        parts = seen[id(schema)] = _parts(*_own_below(said, step))
+        if _APPLYING.isdisjoint(said):
+            return parts
+        for part in self._always(schema):
+            parts.update(self._below(part, step, seen))
+        for part in _sometimes(said):
+            if found := self._below(part, step, seen):
+                parts.update(_parts({"anyOf": [all_of(found.values()), True]}))
+        for alternatives in self._alternatives(schema, kind):
+            branches = filter(None, (self._below(alternative, step, seen) for alternative in alternatives))
+            if every := [all_of(branch.values()) for branch in branches]:
+                # one alone is not wrapped, or it would grow with each level of the instance
+                parts.update(_parts({"anyOf": every} if every[1:] else every[0]))
+        return parts
+
+    def _always(self, schema: dict[str, Any]) -> Iterator[object]:
+        """The subschemas that hold for the same value whenever this one does."""
+        said = self._said(schema)
+        if "$ref" in said:
+            yield self._references.resolve(schema, said["$ref"])
+        yield from _list(said.get("allOf"))
+
+    def _leads_out(self, schema: dict[str, Any]) -> bool:
+        """Whether a reference says what cannot be known here."""
+        said = self._said(schema)
+        if any(keyword in said and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
+            return True
+        return "$ref" in said and not isinstance(self._references.resolve(schema, said["$ref"]), (dict, bool))
+
+    def _alternatives(self, schema: dict[str, Any], kind: type) -> Iterator[list[object]]:
+        """For each choice, the subschemas that can hold for such a value."""
+        said = self._said(schema)
+        for keyword in _ALTERNATIVE:
+            if keyword in said:
+                yield [each for each in _list(said[keyword]) if self._can_hold(each, kind)]
+        for keyword in _DYNAMIC:
+            if keyword in said and (targets := self._references.targets(schema, keyword)):
+                yield [each for each in targets if self._can_hold(each, kind)]
+        if "if" in said:
+            yield [each for each in self._conditional(schema, kind) if self._can_hold(each, kind)]
+
+    def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
+        """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
+        known = self._conditionals.get((id(schema), kind))
+        if known is None:
+            ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
+            if not self._takes_all(schema["if"], kind):
+                ways.append(schema.get("else", True))
+            known = self._conditionals[id(schema), kind] = (schema, ways)
+        return known[1]
+
+    def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
+        """Whether it leaves room for a value of that kind; `object` is any kind."""
+        if not isinstance(schema, dict):
+            # what a reference does not find may be anything
+            return schema is not False
+        known = self._possible.get((id(schema), kind, hops))
+        if known is None:
+            known = self._possible[id(schema), kind, hops] = (schema, self._leaves_room(schema, kind, hops))
+        return known[1]
+
+    def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
+        said = self._said(schema)
+        if not _takes(said, kind) or ("not" in said and self._takes_all(said["not"], kind)):
+            return False
+        if not hops:
+            return True
+        choices = [_list(said[keyword]) for keyword in _ALTERNATIVE if keyword in said]
+        if not choices and "$ref" not in said and "allOf" not in said:
+            return True
+        return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
+            any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
+        )
+
+    def _takes_all(self, schema: object, kind: type) -> bool:
+        """Whether the schema asks for nothing but that type."""
+        if not isinstance(schema, dict):
+            return schema is True
+        said = self._said(schema)
+        return not said.keys() - ({"type"} if kind in _TYPES else set()) and _takes(said, kind)
+
+
+def _names(said: dict[str, Any]) -> Iterator[str]:
+    """The names that its own keywords give to fields."""
+    yield from _dict(said.get("properties"))
+    yield from _strings(said.get("required"))
+    for keyword in _DEPENDENT:
+        if keyword in said:
+            for name, needed in _dict(said[keyword]).items():
+                yield name
+                yield from _strings(needed)
+    for value in _listed(said, dict):
+        yield from value
+
+
+def _listed(said: dict[str, Any], kind: type) -> list[Any]:
+    """The values of that kind that `enum` and `const` list."""
+    if "enum" not in said and "const" not in said:
+        return []
+    return [value for value in (*_list(said.get("enum")), said.get("const")) if isinstance(value, kind)]
+
+
+def _rest(said: dict[str, Any]) -> object:
+    """The schema for keys without one of their own; None where there is none."""
+    return said.get("additionalProperties", said.get("unevaluatedProperties"))
+
+
+def _own_below(said: dict[str, Any], step: str | int) -> list[object]:
+    """The schemas that the schema's own keywords apply at a key or an index."""
+    if isinstance(step, int):
+        return _own_items(said, step)
+    properties, patterns = _dict(said.get("properties")), _dict(said.get("patternProperties"))
+    found = [properties[step]] if step in properties else []
+    found += [subschema for pattern, subschema in patterns.items() if matcher(pattern)(step)]
+    rest = _rest(said)
+    return found if found or rest is None else [rest]
+
+
+def _own_items(said: dict[str, Any], index: int) -> list[object]:
+    items, contains = said.get("items"), said.get("contains")
+    first = items if isinstance(items, list) else _list(said.get("prefixItems"))
+    rest = said.get("additionalItems") if isinstance(items, list) else items
+    found = [first[index]] if index < len(first) else [rest, said.get("unevaluatedItems")]
+    if contains is not None:
+        found.append({"anyOf": [contains, True]})
+    return [each for each in found if each is not None]
+
+
+def _sometimes(said: dict[str, Any]) -> Iterator[object]:
+    """The subschemas that hold for the same value on some condition; `then` and `else` need an `if`."""
+    for keyword in _CONDITIONAL if "if" in said else ():
+        if keyword in said:
+            yield said[keyword]
+    for keyword in ("dependentSchemas", "dependencies"):
+        for subschema in _dict(said.get(keyword)).values():
+            if isinstance(subschema, dict):
+                yield subschema
+
+
+def _takes(said: dict[str, Any], kind: type) -> bool:
+    """Whether the schema's `type`, `enum` and `const` leave room for such a value."""
+    if "type" in said and kind in _TYPES and _TYPES[kind] not in (said["type"], *_list(said["type"])):
+        return False
+    if "enum" in said and not any(isinstance(value, kind) for value in _list(said["enum"])):
+        return False
+    return "const" not in said or isinstance(said["const"], kind)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: object) -> list[str]:
+    return [each for each in _list(value) if isinstance(each, str)]
 
 
 class ExtraFieldReason(StrEnum):

@@ -12,9 +12,9 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
+from pytest_jsbench.verdicts.json_text import NotJson
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker, compile_with_jsonschema
-from pytest_jsbench.verdicts.syntax_reasons import NotJson
 from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, Validator, compile_schema
 from pytest_jsbench.verdicts.verdicts import (
     FailureType,

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.child_service import Service
+from pytest_jsbench.core.child_service import Alarm, Service
 
 
 class PanicException(BaseException):
     """As Rust's panics arrive: no Exception."""
 
 
-class CountedAlarm:
+class CountedAlarm(Alarm):
     def __init__(self) -> None:
         self.times: list[float] = []
         self.counting = False

@@ -16,8 +16,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
+from pytest_jsbench.verdicts.json_text import SyntaxReason
 from pytest_jsbench.verdicts.schema_text import SchemaReason
-from pytest_jsbench.verdicts.syntax_reasons import SyntaxReason
 from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench

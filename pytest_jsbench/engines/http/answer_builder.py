@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.values import count, get
-from pytest_jsbench.verdicts.not_json import start_of_answer
+from pytest_jsbench.verdicts.json_text import start_of_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
