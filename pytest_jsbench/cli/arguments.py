@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.settings.options import BY_NAME
@@ -17,7 +17,14 @@ def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def add_option(parser: argparse._ActionsContainer, name: str, flag: str = "", **changes: Any) -> None:
+class TakesArguments(Protocol):
+    """A parser, or a group of its arguments."""
+
+    def add_argument(self, *flags: str, **details: Any) -> argparse.Action:
+        """Declare an argument."""
+
+
+def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any) -> None:
     """Declare an option of the table, as `--name` unless another flag is given."""
     option = BY_NAME[name]
     described = {
