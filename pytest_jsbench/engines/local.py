@@ -141,15 +141,13 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
 class LocalEngine(OpenAIEngine):
     """Calls the local server, with schemas that a small model can finish."""
 
-    def __init__(self, config: EngineConfig, info: EngineInfo, *, top_p: float | None, narrowing: bool) -> None:
-        if config.base_url is None or config.api_key is None:
-            message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
-            raise EngineError(message)
+    def __init__(self, config: EngineConfig, local: LocalSettings, info: EngineInfo) -> None:
+        address, key = served(config)
         # top_p alone, where it is said: llama.cpp has two other limits of its own beside it
-        limits = {} if top_p is None else {"top_p": top_p, "top_k": 0, "min_p": 0}
+        limits = {} if local.top_p is None else {"top_p": local.top_p, "top_k": 0, "min_p": 0}
         settings = ProviderSettings(
             model=info.model,
-            address=Address.parse(config.base_url),
+            address=Address.parse(address),
             response_format=info.response_format,
             streaming=info.streaming,
             wire=chat.CHAT,
@@ -161,8 +159,8 @@ class LocalEngine(OpenAIEngine):
             # a proxy would look for the server on its own machine
             proxies=False,
         )
-        super().__init__(settings, info, key=Key(value=config.api_key))
-        self._narrowing = narrowing
+        super().__init__(settings, info, key=Key(value=key))
+        self._narrowing = local.narrowing
 
     def generate(self, request: Request) -> Completion | Declined:
         """Make one call; what was sent is in the result where it is not the schema itself."""
@@ -283,9 +281,15 @@ class LocalFactory:
 
     def build(self, config: EngineConfig) -> LocalEngine:
         """The engine, for a configuration that `prepare` has given out."""
-        settings = LocalSettings.from_config(config)
-        info = self.describe(config)
-        return LocalEngine(config, info, top_p=settings.top_p, narrowing=settings.narrowing)
+        return LocalEngine(config, LocalSettings.from_config(config), self.describe(config))
+
+
+def served(config: EngineConfig) -> tuple[str, str]:
+    """Return the address and the key of the server that `prepare` has started; EngineError where it has not."""
+    if config.base_url is None or config.api_key is None:
+        message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
+        raise EngineError(message)
+    return config.base_url, config.api_key
 
 
 def top_p_said(top_p: float | None) -> dict[str, float]:

@@ -67,12 +67,12 @@ CANARY = "@"
 
 #: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
 _FEWEST, _MOST = 1, 8
-#: seconds between two looks for a slot that another process holds
-_PAUSE = 0.02
-#: without a schema: whatever the server says against a request is no word about one
-_SENT = Sent(response_format=ResponseFormat.TEXT)
 #: of the likeliest tokens; where none of them may come more are asked for, and then all
 _FEW, _MANY = 60, 2000
+#: without a schema: whatever the server says against a request is no word about one
+_SENT = Sent(response_format=ResponseFormat.TEXT)
+#: seconds between two looks for a slot that another process holds
+_PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +117,10 @@ def model_file(config: EngineConfig) -> str:
 
 
 class _GrammarEngine(local.LocalEngine):
-    def __init__(self, config: EngineConfig, info: EngineInfo, grammars: Grammars, *, top_p: float | None) -> None:
-        super().__init__(config, info, top_p=top_p, narrowing=False)
+    def __init__(
+        self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
+    ) -> None:
+        super().__init__(config, settings, info)
         self._grammars = grammars
 
     def close(self) -> None:
@@ -172,19 +174,12 @@ class MaskedEngine(_GrammarEngine):
     """Walks the embedded model through a library's grammar, of which it takes each token itself."""
 
     def __init__(
-        self,
-        config: EngineConfig,
-        info: EngineInfo,
-        grammars: Grammars,
-        *,
-        slots: Slots,
-        vocabulary: Vocabulary,
-        top_p: float | None,
+        self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
     ) -> None:
-        super().__init__(config, info, grammars, top_p=top_p)
-        self._slots = slots
-        self._vocabulary = vocabulary
-        self._top_p = 1.0 if top_p is None else top_p
+        super().__init__(config, settings, info, grammars)
+        self._slots = Slots(settings.slots, key=self._key.value)
+        self._vocabulary = Vocabulary.from_gguf(Path(model_file(config)))
+        self._top_p = 1.0 if settings.top_p is None else settings.top_p
 
     def generate(self, request: Request) -> Completion | Declined:
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
@@ -383,18 +378,10 @@ class DecodingFactory:
 
     def build(self, config: EngineConfig) -> LLGuidanceEngine | MaskedEngine:
         """The engine, for a configuration that `prepare` has given out."""
-        server = DecodingSettings.from_config(config).server
-        info, grammars = self.describe(config), self.build_acceptor(config)
-        if not self.masked:
-            return LLGuidanceEngine(config, info, grammars, top_p=server.top_p)
-        return MaskedEngine(
-            config,
-            info,
-            grammars,
-            slots=Slots(server.slots, key=str(config.api_key)),
-            vocabulary=Vocabulary.from_gguf(Path(model_file(config))),
-            top_p=server.top_p,
-        )
+        local.served(config)
+        settings = DecodingSettings.from_config(config)
+        engine = MaskedEngine if self.masked else LLGuidanceEngine
+        return engine(config, settings.server, self.describe(config), self.build_acceptor(config))
 
     def build_acceptor(self, config: EngineConfig) -> Grammars:
         """What says which answers the grammar takes; there is no server behind it."""
