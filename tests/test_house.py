@@ -40,6 +40,18 @@ def test_a_public_class_has_its_name_alone() -> None:
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
+@pytest.mark.parametrize("name", ["Admission", "RecordKeeper", "Runner"])
+def test_a_run_is_built_in_one_place(name: str) -> None:
+    places = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+    ]
+
+    assert places == ["runner/session.py"]
+
+
 def test_the_top_of_the_package_is_seen_at_a_glance() -> None:
     names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
 

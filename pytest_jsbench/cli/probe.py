@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
@@ -17,14 +17,16 @@ from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.runner.probe_questions import KEYWORDS
-from pytest_jsbench.settings.options import BY_NAME, respelled
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-    from pytest_jsbench.runner.limits import Admission
-    from pytest_jsbench.runner.probe import ProbePlan, ProbeSettings
+    from pytest_jsbench.runner.probe import ProbePlan
+    from pytest_jsbench.runner.session import RunSession
+    from pytest_jsbench.settings.variant import Variant
 
+#: the options that say whom to ask, and how an answer is sampled
+_WHOM = ("engine", "model", "base_url", "api_key_env", "engine_option", "max_tokens", "temperature", "timeout")
 _LEVELS = (1, 8, 32)
 #: seconds without any answer after which a probe gives up on the server
 _PATIENCE = 60.0
@@ -95,50 +97,44 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
 
 
 def _probe(options: argparse.Namespace, out: TextIO) -> bool:
-    from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.registry import find
+    from pytest_jsbench.settings.variant import Variant
 
-    config = EngineConfig(
-        name=options.engine,
-        model=options.model,
-        base_url=options.base_url,
-        api_key_env=options.api_key_env,
-        options=dict(options.engine_option),
-    )
+    values = {option.name: option.default for option in OPTIONS}
     try:
-        return _run(options, find(options.engine), config, out)
+        return _run(options, Variant.of("", {**values, **{name: getattr(options, name) for name in _WHOM}}), out)
     except JSBenchError as error:  # the options have shorter names here
         error.args = (respelled(str(error), flag_of),)
         raise
 
 
-def _run(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, out: TextIO) -> bool:
+def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
     from pytest_jsbench.engines.secrets import check, describe
     from pytest_jsbench.metrics.enforcement import Probed
     from pytest_jsbench.reports import enforcement
     from pytest_jsbench.runner.probe import Probe
 
-    check(factory, config)
-    info = describe(factory, config)
-    started_at = datetime.now(UTC).isoformat(timespec="seconds")
-    with factory.prepare(config) as prepared, _settings(options, factory, info, started_at) as settings:
-        plan = _plan(options, factory, prepared, info)
-        probe = Probe(plan, settings, SystemRandom())
-        if not options.json:
-            out.write(_announced(info, plan))
-            out.flush()
-        control = probe.ask_control()
-        if control is not None and not options.json:
-            out.write(f"{enforcement.control_line(control)}\n\n")
-            out.flush()
-        findings = []
-        for finding in probe.findings():
-            findings.append(finding)
+    check(base.factory, base.engine)
+    info = describe(base.factory, base.engine)
+    with base.factory.prepare(base.engine) as prepared:
+        plan = _plan(options, replace(base, engine=prepared), info)
+        with _session(options, base, plan) as session:
+            probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                out.write(f"{enforcement.line_of(finding)}\n")
-                out.writelines(f"{line}\n" for line in enforcement.evidence_of(finding, verbose=options.verbose))
+                out.write(_announced(info, plan))
                 out.flush()
-        probed = Probed(findings=tuple(findings), control=control, calls=probe.calls)
+            control = probe.ask_control()
+            if control is not None and not options.json:
+                out.write(f"{enforcement.control_line(control)}\n\n")
+                out.flush()
+            findings = []
+            for finding in probe.findings():
+                findings.append(finding)
+                if not options.json:
+                    out.write(f"{enforcement.line_of(finding)}\n")
+                    out.writelines(f"{line}\n" for line in enforcement.evidence_of(finding, verbose=options.verbose))
+                    out.flush()
+            probed = Probed(findings=tuple(findings), control=control, calls=probe.calls)
+            started_at = session.handover.metadata.started_at
     if options.json:
         out.write(json_text(enforcement.to_dict(probed, info, started_at=started_at), indent=2) + "\n")
     else:
@@ -151,15 +147,17 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
     return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once\n"
 
 
-def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineConfig, info: EngineInfo) -> ProbePlan:
+def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
     from pytest_jsbench.runner.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
 
-    formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
-    ways = ways_of(factory, config, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
-    if not ways:
-        message = f"engine '{config.name}' has no response format that could be enforced: nothing to probe"
-        raise EngineError(message, found=config.name, option="engine")
+    factory = base.factory
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
+    base = replace(base, concurrency=max(levels))
+    formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
+    ways = ways_of(base, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
+    if not ways:
+        message = f"engine '{base.engine.name}' has no response format that could be enforced: nothing to probe"
+        raise EngineError(message, found=base.engine.name, option="engine")
     keywords = options.keywords
     if keywords is None:
         keywords = keywords_within(documented_subset(info))
@@ -168,50 +166,46 @@ def _plan(options: argparse.Namespace, factory: EngineFactory, config: EngineCon
         levels=tuple(sorted(levels)),
         keywords=tuple(keyword for keyword in keywords if keyword != "none"),
         calls=options.calls,
-        control=control_of(factory, config),
+        control=control_of(base),
     )
 
 
 @contextmanager
-def _settings(
-    options: argparse.Namespace, factory: EngineFactory, info: EngineInfo, started_at: str
-) -> Iterator[ProbeSettings]:
-    from pytest_jsbench.core.generations import GenerationParams
-    from pytest_jsbench.runner.probe import POLICY, ProbeSettings
-    from pytest_jsbench.verdicts import Judge
+def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Iterator[RunSession]:
+    """Start a run that keeps nothing, of which each way of asking is a variant."""
+    from pytest_jsbench.datasets.base import Selection
+    from pytest_jsbench.datasets.sources.objects import open_in_memory
+    from pytest_jsbench.metrics.prices import price_of
+    from pytest_jsbench.runner.description import describe_run
+    from pytest_jsbench.runner.probe import POLICY
+    from pytest_jsbench.runner.session import Handover, RunSession
+    from pytest_jsbench.runs.records import Entry
+    from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
 
-    params = GenerationParams(
-        max_tokens=options.max_tokens or factory.max_tokens, temperature=options.temperature, timeout=options.timeout
+    run = Plan(
+        variants={"": base},
+        cases=Cases(source=open_in_memory(Selection(source="probe"), ()), said={}),
+        keys=(),
+        suite=False,
+        policy=POLICY,
+        limits=RateLimits(
+            requests_per_minute=options.rpm,
+            tokens_per_minute=options.tpm,
+            max_cost=options.max_cost,
+            patience=_PATIENCE,
+        ),
+        retries=options.retries,
     )
-    with ExitStack() as resources:
-        folder = Path(resources.enter_context(TemporaryDirectory(prefix="jsbench-probe-", ignore_cleanup_errors=True)))
-        admission = _admission(options, info, folder, started_at)
-        resources.callback(admission.close)
-        judge = resources.enter_context(Judge(POLICY))
-        judge.start()
-        yield ProbeSettings(factory=factory, judge=judge, admission=admission, params=params, retries=options.retries)
-
-
-def _admission(options: argparse.Namespace, info: EngineInfo, folder: Path, started_at: str) -> Admission:
-    """The limits of a run, for this process alone."""
-    from pytest_jsbench.metrics.prices import price_at
-    from pytest_jsbench.runner.limits import Admission, LimitsFile
-    from pytest_jsbench.runs.records import AnsweredBy
-    from pytest_jsbench.settings.plan import RateLimits
-
-    limits = RateLimits(
-        requests_per_minute=options.rpm,
-        tokens_per_minute=options.tpm,
-        max_cost=options.max_cost,
-        patience=_PATIENCE,
-    )
-    who = AnsweredBy(engine=info.engine, model=info.model, provider=info.provider)
-    return Admission(
-        LimitsFile(folder / "limits", limits),
-        price=None if options.max_cost is None else price_at(started_at, who),
-        provider=f"{info.engine} {info.model}",
-        concurrency=max(options.concurrency or _LEVELS),
-    )
+    if run.limits.max_cost is not None:
+        price_of(describe_run(run, Entry.LIBRARY))
+    ways = [*plan.ways.values(), *([] if plan.control is None else [plan.control])]
+    run = replace(run, variants={way.name: way for way in ways})
+    prepared = {way.name: way.engine for way in ways}
+    with TemporaryDirectory(prefix="jsbench-probe-", ignore_cleanup_errors=True) as folder:
+        metadata = describe_run(run, Entry.LIBRARY)
+        handover = Handover(metadata=metadata, folder=None, shared=Path(folder))
+        with closing(RunSession(run, handover, prepared=prepared)) as session:
+            yield session
 
 
 def _fields(text: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from random import Random
@@ -22,15 +21,13 @@ from pytest_jsbench.core.generations import (
     EngineInfo,
     Failed,
     FaultKind,
-    GenerationParams,
     Request,
     ResponseFormat,
 )
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import PRESET_NAMES, subset_of
-from pytest_jsbench.engines.registry import sampled
-from pytest_jsbench.engines.secrets import build, describe
+from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.enforcement import (
     Enforcement,
     KeywordReplies,
@@ -41,10 +38,9 @@ from pytest_jsbench.metrics.enforcement import (
     Reply,
     ReplyKind,
 )
-from pytest_jsbench.prompts import PRESETS
 from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runner.limits import Admission, Refused
+from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runner.probe_questions import (
     KEYWORDS,
     ProbeQuestion,
@@ -54,8 +50,10 @@ from pytest_jsbench.runner.probe_questions import (
     object_question,
     words_of,
 )
+from pytest_jsbench.runner.session import RunSession
 from pytest_jsbench.runs.records import Record
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
+from pytest_jsbench.settings.variant import Variant
+from pytest_jsbench.verdicts import FailureType, JudgePolicy
 
 #: the formats that promise something, the strongest promise first
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_OBJECT)
@@ -74,25 +72,18 @@ CUT_OFF = "cut off at the token limit; --max-tokens raises it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeWay:
-    """A way of asking, and the engine's configuration that asks so."""
-
-    mode: ProbeMode
-    config: EngineConfig
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
     """All that a probe will ask, unless what it finds makes the rest needless."""
 
-    ways: tuple[ProbeWay, ...]
+    #: the ways of asking, each a variant of one run
+    ways: Mapping[ProbeMode, Variant]
     #: calls in flight, rising
     levels: tuple[int, ...]
     keywords: tuple[str, ...]
     #: questions at each level, or as many as are in flight there
     calls: int
     #: asks without a response format; None where the engine cannot
-    control: EngineConfig | None
+    control: Variant | None
 
     def at_level(self, in_flight: int) -> int:
         """How many questions are asked at that level."""
@@ -102,50 +93,51 @@ class ProbePlan:
     def most_calls(self) -> int:
         """The most calls that it comes to, apart from retries."""
         modes = len(self.ways) * sum(map(self.at_level, self.levels))
-        formats = {way.mode.response_format for way in self.ways} & WITH_SCHEMA
+        formats = {mode.response_format for mode in self.ways} & WITH_SCHEMA
         keywords = len(formats) * len(self.keywords) * min(PER_KEYWORD, self.calls)
         return modes + keywords + (self.calls if self.control is not None else 0)
 
 
 def ways_of(
-    factory: EngineFactory,
-    config: EngineConfig,
+    base: Variant,
     formats: Iterable[ResponseFormat] | None = None,
     *,
     reasoning: Mapping[str, Any] | None = None,
     no_reasoning: Mapping[str, Any] | None = None,
-) -> tuple[ProbeWay, ...]:
+) -> dict[ProbeMode, Variant]:
     """
-    The ways in which the engine can be asked, in one of these formats or in any that it knows.
+    Find the ways in which the engine can be asked, in one of these formats or in any that it knows.
 
     Streaming and not, unless the configuration says which; with and without the fields that ask for reasoning, if there
     are any. EngineError where the engine cannot be asked at all, or not in a format that was named.
     """
-    describe(factory, config)
-    configs = [(asked, _with_body(config, fields)) for asked, fields in _reasonings(reasoning, no_reasoning)]
-    for _, each in configs:
-        describe(factory, each)
-    found: dict[ProbeMode, ProbeWay] = {}
+    describe(base.factory, base.engine)
+    reasonings = [
+        (reasons, _with_body(base.engine, fields)) for reasons, fields in _reasonings(reasoning, no_reasoning)
+    ]
+    for _, config in reasonings:
+        describe(base.factory, config)
+    ways: dict[ProbeMode, Variant] = {}
     for response_format in FORMATS if formats is None else formats:
-        for asked, each in configs:
+        for reasons, config in reasonings:
             try:
-                ways = list(_streamed_or_not(factory, replace(each, response_format=response_format), asked))
+                asked = list(_streamed_or_not(base, replace(config, response_format=response_format), reasons))
             except EngineError:
                 if formats is not None:
                     raise
                 continue
-            found.update((way.mode, way) for way in ways if way.mode.response_format is response_format)
-    return tuple(found.values())
+            ways.update((mode, way) for mode, way in asked if mode.response_format is response_format)
+    return ways
 
 
-def control_of(factory: EngineFactory, config: EngineConfig) -> EngineConfig | None:
-    """The configuration that asks for text; None where the engine always holds to a schema."""
-    plain = replace(config, response_format=ResponseFormat.TEXT)
+def control_of(base: Variant) -> Variant | None:
+    """The way that asks for text; None where the engine always holds to a schema."""
+    plain = replace(base.engine, response_format=ResponseFormat.TEXT)
     try:
-        info = describe(factory, plain)
+        info = describe(base.factory, plain)
     except EngineError:
         return None
-    return plain if info.response_format is ResponseFormat.TEXT else None
+    return replace(base, name="control", engine=plain) if info.response_format is ResponseFormat.TEXT else None
 
 
 def documented_subset(info: EngineInfo) -> str | None:
@@ -184,15 +176,17 @@ def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
     return replace(config, options={**config.options, "extra_body": body})
 
 
-def _streamed_or_not(factory: EngineFactory, config: EngineConfig, reasoning: bool | None) -> Iterator[ProbeWay]:
+def _streamed_or_not(base: Variant, config: EngineConfig, reasons: bool | None) -> Iterator[tuple[ProbeMode, Variant]]:
     configs = [config]
     if "stream" not in config.options:
         both = [replace(config, options={**config.options, "stream": stream}) for stream in (True, False)]
-        configs = both if _takes(factory, both[0]) else configs
-    for each in configs:
-        info = describe(factory, each)
-        mode = ProbeMode(response_format=info.response_format, streaming=info.streaming, reasoning=reasoning)
-        yield ProbeWay(mode=mode, config=each)
+        configs = both if _takes(base.factory, both[0]) else configs
+    least_tokens = _LEAST_TOKENS_TO_REASON if reasons else 0
+    params = replace(base.params, max_tokens=max(base.params.max_tokens, least_tokens))
+    for streamed in configs:
+        info = describe(base.factory, streamed)
+        mode = ProbeMode(response_format=info.response_format, streaming=info.streaming, reasoning=reasons)
+        yield mode, replace(base, name=str(mode), engine=streamed, params=params)
 
 
 def _takes(factory: EngineFactory, config: EngineConfig) -> bool:
@@ -203,29 +197,18 @@ def _takes(factory: EngineFactory, config: EngineConfig) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSettings:
-    """With what a probe asks."""
-
-    factory: EngineFactory
-    judge: Judge
-    admission: Admission
-    params: GenerationParams
-    retries: int
-
-
 class Probe:
     """
     Asks the questions of a plan, one way of asking after the other.
 
-    The command makes one, and takes its findings one by one in its main thread; the calls run in the threads of
-    `CallsInFlight`. Ctrl-C ends the asking: what is known until then is still given out. It keeps every question, so
-    that an answer that belongs to another is known for what it is.
+    The command makes one with the session of a run, of which each way is a variant, and takes its findings one by one
+    in its main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the asking: what is known until
+    then is still given out. It keeps every question, so that an answer that belongs to another is known for what it is.
     """
 
-    def __init__(self, plan: ProbePlan, settings: ProbeSettings, random: Random) -> None:
+    def __init__(self, plan: ProbePlan, session: RunSession, random: Random) -> None:
         self._plan = plan
-        self._settings = settings
+        self._session = session
         self._words = Words(random)
         self._in_flight: CallsInFlight[Reply] = CallsInFlight(max(plan.levels))
         #: the number of the question that each word belongs to
@@ -241,38 +224,38 @@ class Probe:
         """Ask with the schema only shown, where the engine can be asked so: once, and before anything else."""
         if self._plan.control is not None:
             questions = self._questions(ResponseFormat.JSON_SCHEMA, self._plan.calls)
-            with self._runner(self._plan.control, reasoning=False) as (runner, _):
-                self.control = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=True)
+            runner = self._session.runner(self._plan.control.name)
+            self.control = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=True)
         return self.control
 
     def findings(self) -> Iterator[ModeFinding]:
         """What is found out of each way of asking, in their order."""
         try:
-            for way in self._plan.ways:
+            for mode, way in self._plan.ways.items():
                 if self.interrupted:
-                    yield ModeFinding(mode=way.mode, levels=(), unfinished=INTERRUPTED)
+                    yield ModeFinding(mode=mode, levels=(), unfinished=INTERRUPTED)
                 else:
-                    yield self._find(way)
+                    yield self._find(mode, self._session.runner(way.name))
         finally:
             self._in_flight.stop()
-            self._settings.admission.stop()
+            self._session.stop()
 
-    def _find(self, way: ProbeWay) -> ModeFinding:
+    def _find(self, mode: ProbeMode, runner: Runner) -> ModeFinding:
         levels: list[LevelReplies] = []
         keywords: tuple[KeywordReplies, ...] = ()
-        mode = way.mode
-        with self._runner(way.config, reasoning=bool(mode.reasoning)) as (runner, flights):
-            for in_flight in self._plan.levels:
-                questions = self._questions(mode.response_format, self._plan.at_level(in_flight))
-                flights.peak = 0
-                replies = self._ask(runner, questions, in_flight=in_flight)
-                levels.append(LevelReplies(in_flight=in_flight, peak=flights.peak, replies=replies))
-                if self.interrupted or replies.enforcement is not Enforcement.ENFORCED:
-                    break
-            sound = levels[0].replies.enforcement is Enforcement.ENFORCED
-            if sound and not self.interrupted and mode.response_format in WITH_SCHEMA - self._formats_with_keywords:
-                self._formats_with_keywords.add(mode.response_format)
-                keywords = tuple(self._ask_keywords(runner))
+        flights = _Flights(runner.engine)
+        runner = replace(runner, engine=flights)
+        for in_flight in self._plan.levels:
+            questions = self._questions(mode.response_format, self._plan.at_level(in_flight))
+            flights.peak = 0
+            replies = self._ask(runner, questions, in_flight=in_flight)
+            levels.append(LevelReplies(in_flight=in_flight, peak=flights.peak, replies=replies))
+            if self.interrupted or replies.enforcement is not Enforcement.ENFORCED:
+                break
+        sound = levels[0].replies.enforcement is Enforcement.ENFORCED
+        if sound and not self.interrupted and mode.response_format in WITH_SCHEMA - self._formats_with_keywords:
+            self._formats_with_keywords.add(mode.response_format)
+            keywords = tuple(self._ask_keywords(runner))
         return ModeFinding(
             mode=mode,
             levels=tuple(levels),
@@ -358,27 +341,6 @@ class Probe:
             kind = ReplyKind.UNDECIDED
         message = CUT_OFF if cut_off else verdict.message
         return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=message)
-
-    @contextmanager
-    def _runner(self, config: EngineConfig, *, reasoning: bool) -> Iterator[tuple[Runner, _Flights]]:
-        """What asks in this way, and how many of its calls are under way."""
-        settings = self._settings
-        params = settings.params
-        if reasoning:
-            params = replace(params, max_tokens=max(params.max_tokens, _LEAST_TOKENS_TO_REASON))
-        flights = _Flights(build(settings.factory, config))
-        with closing(flights):
-            yield (
-                Runner(
-                    engine=flights,
-                    judge=settings.judge,
-                    template=PRESETS["schema"].render,  # not used: a question says what is asked
-                    params=sampled(settings.factory, config, params),
-                    retries=settings.retries,
-                    admission=settings.admission,
-                ),
-                flights,
-            )
 
 
 class _Flights:

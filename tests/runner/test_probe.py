@@ -3,14 +3,28 @@ from __future__ import annotations
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.prompts import find_template
 from pytest_jsbench.runner.probe import documented_subset, ways_of
+from pytest_jsbench.settings.variant import Variant
+
+
+def variant(engine: str) -> Variant:
+    config = EngineConfig(name=engine, model="m", base_url="http://127.0.0.1:9/v1")
+    return Variant(
+        factory=find(engine),
+        engine=config,
+        said={},
+        template=find_template("schema", shots=0),
+        params=GenerationParams(max_tokens=10),
+        concurrency=1,
+    )
 
 
 def ways(engine: str, **reasoning: object) -> list[str]:
-    config = EngineConfig(name=engine, model="m", base_url="http://127.0.0.1:9/v1")
-    return [str(way.mode) for way in ways_of(find(engine), config, reasoning=reasoning or None)]
+    return [str(mode) for mode in ways_of(variant(engine), reasoning=reasoning or None)]
 
 
 @pytest.mark.parametrize("engine", ["anthropic", "lmstudio"])
