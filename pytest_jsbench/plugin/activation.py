@@ -98,8 +98,7 @@ def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
 def _register_controller(config: pytest.Config, context: RunContext, worker: Worker) -> None:
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller.controller import Controller
-    from pytest_jsbench.plugin.controller.progress import Progress
-    from pytest_jsbench.plugin.controller.provider_watch import ProviderWatch
+    from pytest_jsbench.plugin.controller.progress import Progress, ProviderWatch
     from pytest_jsbench.plugin.controller.terminal import Terminal
     from pytest_jsbench.runner.state import RunState
 

@@ -25,9 +25,8 @@ from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import hand_over
-from pytest_jsbench.plugin.session.context import RunContext
+from pytest_jsbench.plugin.session.context import RunContext, key_of
 from pytest_jsbench.plugin.session.handover import WorkerInput
-from pytest_jsbench.plugin.session.own_tests import key_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.runner.record_keeper import note_death

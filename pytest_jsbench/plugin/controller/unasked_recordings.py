@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.core.cases import safe_name
-from pytest_jsbench.plugin.session.context import SHARED
-from pytest_jsbench.plugin.session.own_tests import key_of
+from pytest_jsbench.plugin.session.context import SHARED, key_of
 from pytest_jsbench.settings.variants import holds_run
 
 if TYPE_CHECKING:

@@ -17,8 +17,16 @@ from pytest_jsbench.fixture.jsbench import Answer, Attempts, CaseFailed, JSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import add_markers
-from pytest_jsbench.plugin.session.context import SHARED, RunContext, asks, shares, variant_of
-from pytest_jsbench.plugin.session.own_tests import key_of, key_of_shared, read_terms
+from pytest_jsbench.plugin.session.context import (
+    SHARED,
+    RunContext,
+    asks,
+    key_of,
+    key_of_shared,
+    read_terms,
+    shares,
+    variant_of,
+)
 from pytest_jsbench.plugin.session.secrecy import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
