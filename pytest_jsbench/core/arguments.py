@@ -39,7 +39,7 @@ def arguments(
             return function
         parameters = inspect.signature(function).parameters
         name = of or function.__qualname__
-        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
         @functools.wraps(function)
         def called(*args: Any, **said: Any) -> Any:
@@ -96,17 +96,17 @@ def flag(value: object) -> bool:
 
 def path(value: object) -> str:
     """Reads a path."""
-    if not isinstance(value, str | PathLike) or not isinstance(found := fspath(value), str) or not found:
+    if not isinstance(value, str | PathLike) or not isinstance(text := fspath(value), str) or not text:
         raise ValueError("a path")
-    return found
+    return text
 
 
 def names(value: object) -> tuple[str, ...]:
     """Reads names; one by itself is one."""
-    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
-    if not all(isinstance(name, str) for name in found) or (not found and not isinstance(value, Iterable)):
+    texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
+    if not all(isinstance(name, str) for name in texts) or (not texts and not isinstance(value, Iterable)):
         raise ValueError("a list of names")
-    return found
+    return texts
 
 
 def whole(least: int) -> Reader:

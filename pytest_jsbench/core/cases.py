@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import printable
 
@@ -51,9 +52,9 @@ class CaseKey:
 
     @property
     def number(self) -> int:
-        """Which of its test's questions it is, from 1."""
-        found = _NUMBER.search(self.id)
-        return int(found[1]) if found else 1
+        """The number of the question among its test's, from 1."""
+        number = _NUMBER.search(self.id)
+        return int(number[1]) if number else 1
 
     @property
     def of_first(self) -> CaseKey:
@@ -66,7 +67,7 @@ class CaseKey:
         return self.task, self.of_first.id.partition("-")[0]
 
     def is_of_test(self, first: CaseKey) -> bool:
-        """Whether it is a question of the test that asked the question `first` first."""
+        """True where it is a question of the test that asked the question `first` first."""
         return self == first or (self.task == first.task and self.id == first.numbered(self.number).id)
 
     @classmethod
@@ -90,12 +91,13 @@ class Expected:
 
     def to_dict(self) -> dict[str, Any]:
         """The expectation as JSON values."""
-        return {"value": self.value, "comparers": {pointer: dict(said) for pointer, said in self.comparers.items()}}
+        values: dict[str, Any] = to_json(self)
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One JSON Schema to be answered."""
+    """A JSON Schema to be answered."""
 
     key: CaseKey
     schema: Schema

@@ -79,7 +79,7 @@ class JSBenchError(Exception):
         self.where = option if where is None else where
 
     def __str__(self) -> str:
-        """What was found, what was expected and the next step, as far as there is room for it."""
+        """The message: what was found, what was expected and the next step, as far as there is room for it."""
         return printable(super().__str__(), _LONGEST, cut="middle")
 
 
@@ -100,7 +100,7 @@ class PromptError(JSBenchError):
 
 
 class ContractError(JSBenchError):
-    """What a project's own test asks for cannot be used."""
+    """A project's own test asks for something that cannot be used."""
 
 
 class EngineError(JSBenchError):
@@ -140,7 +140,7 @@ class MergeError(JSBenchError):
 
 
 class PriceError(JSBenchError):
-    """What a call costs cannot be said."""
+    """The cost of a call is not known."""
 
 
 class GateError(JSBenchError):
@@ -160,14 +160,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if not names:
         return "there is none"
-    longer = [one for one in names if len(name) >= _LEAST_BEGUN and one.startswith(name)]
+    longer = [longer_name for longer_name in names if len(name) >= _LEAST_BEGUN and longer_name.startswith(name)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(name, names, n=1)
     everything = f"one of {len(names) if close and len(names) > _MOST_OFFERED else ', '.join(names)}"
     return f"did you mean '{close[0]}'? ({everything})" if close else f"expected {everything}"
 
 
 def exhausted(error: BaseException) -> str:
-    """What the machine has run out of, as the error or one that it came from says; empty for any other error."""
+    """The resource that the machine has run out of, as the error or its cause says; empty for any other error."""
     seen: BaseException | None = error
     while seen is not None:
         what = ""

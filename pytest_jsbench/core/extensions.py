@@ -18,7 +18,7 @@ _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
 
 
 def is_reference(text: str) -> bool:
-    """Whether the text is of the form `package.module:name`, or `package.module:*`."""
+    """True where the text is of the form `package.module:name`, or `package.module:*`."""
     return _REFERENCE.fullmatch(text) is not None
 
 
@@ -33,18 +33,18 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)
     try:
-        found: object = importlib.import_module(module_name)
+        target: object = importlib.import_module(module_name)
     except (Exception, SystemExit) as reason:
         # an SDK may have quoted a key
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
     for name in path.split(".") if path != "*" else ():
-        if not hasattr(found, name):
-            names = [public for public in dir(found) if not public.startswith("_")]
+        if not hasattr(target, name):
+            names = [public for public in dir(target) if not public.startswith("_")]
             message = f"{purpose}: {module_name} has no '{name}': {nearest(name, names)}"
             raise error(message, found=name, expected=tuple(names), where=module_name)
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 _LONGEST = 160
@@ -53,25 +53,25 @@ _MEND = "update that package, or uninstall it"
 
 def installed(group: str, *, kind: str, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
     """The entry points of a group by name; an error where two packages bring the same name."""
-    found: dict[str, metadata.EntryPoint] = {}
+    entries: dict[str, metadata.EntryPoint] = {}
     for point in metadata.entry_points(group=group):
-        other = found.setdefault(point.name, point)
+        other = entries.setdefault(point.name, point)
         if other.value != point.value:
             message = (
                 f"{kind} '{printable(point.name)}' is brought twice, by {origin(other)} and by {origin(point)}; "
                 "uninstall one of them"
             )
             raise error(message)
-    return found
+    return entries
 
 
 def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
-    """What an entry point names; an error in one line, with the package and the next step, where it cannot be had."""
+    """Load what an entry point names; an error in one line, with the package and the next step, where it fails."""
     try:
         return point.load()
     except (Exception, SystemExit) as reason:
-        said = one_line(described(reason, _LONGEST))
-        message = f"{kind} '{point.name}': cannot import {origin(point)}: {said}; {_MEND}"
+        words = one_line(described(reason, _LONGEST))
+        message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {_MEND}"
         raise error(message, found=point.value) from reason
 
 

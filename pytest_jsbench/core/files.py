@@ -120,7 +120,7 @@ class FileReader:
             return self._open(path)
 
     def read_bytes(self, path: Path) -> bytes:
-        """What the file holds."""
+        """Read the whole file."""
         with self._naming(path), self._open(path) as file:
             check_size(os.fstat(file.fileno()).st_size, self.largest)
             data = file.read(self.largest + 1)
@@ -262,8 +262,8 @@ class IndexedLines(Generic[K]):
         place = 0
         with path.open("rb") as file:
             for line in file:
-                if (found := key(json.loads(line))) is not None:
-                    self._places[found] = place
+                if (name := key(json.loads(line))) is not None:
+                    self._places[name] = place
                 place += len(line)
 
     def __contains__(self, key: object) -> bool:
@@ -283,8 +283,8 @@ class IndexedLines(Generic[K]):
             return None
         with self._path.open("rb") as file:
             file.seek(place)
-            found: dict[str, Any] = json.loads(file.readline())
-            return found
+            line: dict[str, Any] = json.loads(file.readline())
+            return line
 
 
 def real(path: Path) -> Path:
@@ -293,7 +293,7 @@ def real(path: Path) -> Path:
 
 
 def inside(root: Path, path: Path) -> bool:
-    """Whether the path, with every link followed, lies in the folder; a hub cache's own store counts as such."""
+    """True where the path, with every link followed, lies in the folder; a hub cache's own store counts as such."""
     try:
         folder, place = real(root), real(path)
     except ValueError:  # such as a null byte in what a foreign file calls a path
@@ -375,13 +375,13 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         message = f"an object has the key {printable(twice, 60)!r} twice"
         raise ValueError(message)
-    return found
+    return members
 
 
 def private(path: Path) -> Path:

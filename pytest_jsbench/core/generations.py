@@ -16,7 +16,7 @@ from pytest_jsbench.core.timing import Timing
 
 
 class ResponseFormat(StrEnum):
-    """How the schema reaches the engine."""
+    """The way in which the schema reaches the engine."""
 
     TEXT = "text"
     JSON_OBJECT = "json_object"
@@ -66,7 +66,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationParams:
-    """How an answer is to be sampled; None means that nothing is sent and the engine decides."""
+    """The sampling of an answer; None means that nothing is sent and the engine decides."""
 
     max_tokens: int
     temperature: float | None = None
@@ -81,7 +81,7 @@ class GenerationParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a request says to whoever answers it from a recording: which question it is, and what was said of it."""
+    """The part of a request for whoever answers it from a recording: which question it is, and what was said of it."""
 
     #: the first question of the same test; None: a case of the dataset
     first: CaseKey | None = None
@@ -100,13 +100,13 @@ class Origin:
 
     @property
     def said(self) -> dict[str, Mapping[str, Any]]:
-        """What was said, by whom."""
+        """The settings that were said, by whom."""
         return {"test": self.test, "run": self.run}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One attempt, as an engine sees it; `schema` is a copy of its own that it may change."""
+    """An attempt as an engine sees it; `schema` is a copy of its own that it may change."""
 
     key: CaseKey
     repeat: int
@@ -132,8 +132,8 @@ class Usage:
         """All of them together; None where none says."""
         totals = {}
         for name in cls.__dataclass_fields__:
-            known = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
-            totals[name] = sum(known) if known else None
+            counts = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
+            totals[name] = sum(counts) if counts else None
         return cls(**totals)
 
     @property
@@ -179,7 +179,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What an engine really sent, for the record only: the judge never sees it."""
+    """The request as an engine sent it, for the record only: the judge never sees it."""
 
     response_format: ResponseFormat
     #: the schema sent, where it differs from the case's; None otherwise
@@ -202,7 +202,7 @@ MEDIA_TYPE = re.compile(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerAnswer:
-    """What a server answered to an application's own call, for the application to get it again."""
+    """A server's answer to an application's own call, for the application to get it again."""
 
     #: below the server's address, as in Exchange
     path: str
@@ -214,7 +214,7 @@ class ServerAnswer:
 
     @property
     def streamed(self) -> bool:
-        """Whether the body is a stream of events."""
+        """True where the body is a stream of events."""
         return self.content_type.startswith("text/event-stream")
 
 
@@ -223,15 +223,15 @@ class Exchange(Protocol):
 
     @property
     def path(self) -> str:
-        """Which of a server's APIs is called: `/chat/completions`, `/responses` or `/messages`."""
+        """The path of the server's API that is called: `/chat/completions`, `/responses` or `/messages`."""
 
     @property
     def sent(self) -> Sent:
-        """How the schema is in it."""
+        """The way in which the schema is in it."""
 
     @property
     def answer(self) -> ServerAnswer | None:
-        """What the server has answered; None until it has."""
+        """The server's answer; None until it has come."""
 
     def pass_on(self, post: Callable[..., Any], deadline: Any) -> Completion | Declined:
         """Make the call through `post(body, headers_of_call=…, deadline=…)`, which is of an engine's client."""
@@ -287,7 +287,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrammarDecision:
-    """What a grammar says of one labelled answer."""
+    """The decision of a grammar on one labelled answer."""
 
     id: str
     #: the label
@@ -299,7 +299,7 @@ class GrammarDecision:
 
     @property
     def wrong(self) -> bool:
-        """Whether a valid answer was rejected, or an invalid one accepted."""
+        """True where a valid answer was rejected, or an invalid one accepted."""
         return self.accepted is not None and self.accepted is not self.valid
 
 
@@ -315,7 +315,7 @@ Generation = Completion | Declined | Failed | Decided
 
 
 class CallError(JSBenchError):
-    """One call broke; the runner decides on another try and makes a `Failed` of the last."""
+    """A call broke; the runner decides on another try and makes a `Failed` of the last."""
 
     def __init__(
         self,
@@ -338,7 +338,7 @@ class CallError(JSBenchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """Which engine it was, as reports name it: identity, not route."""
+    """The engine as reports name it: identity, not route."""
 
     engine: str
     model: str
@@ -363,7 +363,7 @@ _TYPES = {kind: name for name, kind in _KINDS.items()}
 
 
 def type_of(generation: Generation) -> GenerationType:
-    """What a generation is called in a record."""
+    """The name of a generation's type in a record."""
     return _TYPES[type(generation)]
 
 

@@ -33,7 +33,7 @@ def digest(value: object) -> str:
 
 
 def json_type(value: object) -> str:
-    """What JSON calls the value."""
+    """The name of the value's type in JSON."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -58,7 +58,7 @@ def structure(text: bytes | str, marks: bytes) -> bytes:
 
 
 def too_deep(text: bytes | str, deepest: int) -> bool:
-    """Whether a JSON text nests arrays and objects deeper than that, seen without parsing it."""
+    """True where a JSON text nests arrays and objects deeper than that, seen without parsing it."""
     opened = text.count(b"[") + text.count(b"{") if isinstance(text, bytes) else text.count("[") + text.count("{")
     if opened <= deepest:
         return False
@@ -144,7 +144,7 @@ def _readers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any] | None, bool], 
 
 
 def _reader(hint: Any) -> Callable[[Any], Any] | None:
-    """What makes a value of this type of a JSON value; None where it is one."""
+    """The function that makes a value of this type of a JSON value; None where it is one."""
     parts = get_args(hint)
     if get_origin(hint) in (Union, UnionType):
         others = [part for part in parts if part is not NoneType]

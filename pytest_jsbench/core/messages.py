@@ -62,7 +62,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn of a conversation."""
+    """A turn of a conversation."""
 
     role: Role
     #: empty where the assistant only called tools
@@ -96,12 +96,12 @@ class Message:
             tool_call_id=_text(turn.get("tool_call_id"), "tool_call_id") if role == "tool" else None,
         )
         # the name of a tool is that of its call, and an SDK's own objects hold what they do not say, too
-        said = [name for name in turn if turn[name] not in (None, "", [], ())]
-        others = [name for name in said if name not in _FIELDS and (role, name) != ("tool", "name")]
-        if (calls and role != "assistant") or ("tool_call_id" in said and role != "tool") or (exact and others):
-            found = ", ".join(printable(str(name), 60) for name in said)
+        given = [name for name in turn if turn[name] not in (None, "", [], ())]
+        others = [name for name in given if name not in _FIELDS and (role, name) != ("tool", "name")]
+        if (calls and role != "assistant") or ("tool_call_id" in given and role != "tool") or (exact and others):
+            names = ", ".join(printable(str(name), 60) for name in given)
             allowed = {"assistant": "role, content and tool_calls", "tool": "role, content and tool_call_id"}
-            message = f"found {found}; expected {allowed.get(str(role), 'role and content')}"
+            message = f"found {names}; expected {allowed.get(str(role), 'role and content')}"
             raise ValueError(message)
         return made
 
@@ -120,10 +120,10 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:
         """The turn as OpenAI's chat takes it."""
-        said: dict[str, Any] = {"role": self.role, "content": self.content}
+        turn: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
-            said |= {"content": self.content or None, "tool_calls": [call.to_dict() for call in self.tool_calls]}
-        return said if self.tool_call_id is None else {**said, "tool_call_id": self.tool_call_id}
+            turn |= {"content": self.content or None, "tool_calls": [call.to_dict() for call in self.tool_calls]}
+        return turn if self.tool_call_id is None else {**turn, "tool_call_id": self.tool_call_id}
 
 
 def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
@@ -150,8 +150,8 @@ def check_calls(turns: Sequence[Message]) -> None:
     for number, turn in enumerate(turns):
         if turn.role == "tool":
             if turn.tool_call_id not in open_calls:
-                known = ", ".join(open_calls) or "none is open"
-                message = f"messages[{number}].tool_call_id is {_shown(turn.tool_call_id)}; expected a call ({known})"
+                ids = ", ".join(open_calls) or "none is open"
+                message = f"messages[{number}].tool_call_id is {_shown(turn.tool_call_id)}; expected a call ({ids})"
                 raise ValueError(message)
             del open_calls[str(turn.tool_call_id)]
             continue
@@ -205,11 +205,11 @@ def _content(value: object, *, may_be_none: bool) -> str:
         return _text(value, "content", may_be_empty=True)
     parts = []
     for number, part in enumerate(value):
-        said = _fields_of(part)
-        if said.get("type") != "text":
-            message = f"content[{number}].type is {_shown(said.get('type'))}; expected 'text'"
+        fields = _fields_of(part)
+        if fields.get("type") != "text":
+            message = f"content[{number}].type is {_shown(fields.get('type'))}; expected 'text'"
             raise ValueError(message)
-        parts.append(_text(said.get("text"), f"content[{number}].text", may_be_empty=True))
+        parts.append(_text(fields.get("text"), f"content[{number}].text", may_be_empty=True))
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""What is asked: messages, and what makes them of a case."""
+"""Prompts: messages, and the templates that make them of a case."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Prompt:
 
     @property
     def calls_tools(self) -> bool:
-        """Whether the assistant has called tools."""
+        """True where the assistant has called tools."""
         return any(message.tool_calls for message in self.messages)
 
     @property
@@ -41,7 +41,7 @@ PromptTemplate = Callable[[Case], Prompt]
 
 
 def prompt_of(case: Case, template: PromptTemplate) -> Prompt:
-    """What the case itself says is to be asked, word for word, or else what the template makes of it."""
+    """The case's own messages, word for word, or else those that the template makes of it."""
     return Prompt(messages=case.messages) if case.messages else template(case)
 
 

@@ -28,17 +28,17 @@ _ESCAPED, _WRITTEN = re.compile(_ESCAPE), re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 
 
 class Secrets:
-    """What a run knows and nobody is to read; it has no texts that can be printed."""
+    """The texts that a run knows and nobody is to read; it has none that can be printed."""
 
     __slots__ = ("_forms", "_in_messages", "_long")
 
     def __init__(self, texts: Iterable[str] = (), *, told: Iterable[str] = ()) -> None:
         """Texts are replaced wherever they stand if they are long enough; `told` are, in messages, of any length."""
-        known = {text.strip() for text in texts}
-        self._long = tuple(sorted(text for text in known if len(text) >= SHORTEST))
+        stripped = {text.strip() for text in texts}
+        self._long = tuple(sorted(text for text in stripped if len(text) >= SHORTEST))
         forms = {form for text in self._long for form in (text, *_encoded(text))}
         self._forms = sorted(forms, key=len, reverse=True)
-        words = [rf"(?<!\w){re.escape(text)}(?!\w)" for text in known if _BEGINNING <= len(text) < SHORTEST]
+        words = [rf"(?<!\w){re.escape(text)}(?!\w)" for text in stripped if _BEGINNING <= len(text) < SHORTEST]
         shown = [*words, *(re.escape(text) for text in sorted(told, key=len, reverse=True) if text)]
         self._in_messages = re.compile("|".join(shown)) if shown else None
 
@@ -90,7 +90,7 @@ class Secrets:
 
 
 def _encoded(text: str) -> Iterable[str]:
-    """What of the text stands in the Base64 of any longer text that holds it, by where it begins there."""
+    """The part of the text's Base64 that stands in that of any longer text, by where it begins there."""
     data = text.encode("utf-8", "surrogatepass")
     for before in range(3):
         code = base64.b64encode(bytes(before) + data)

@@ -65,9 +65,9 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
 
 
 def _common_start(names: Sequence[str]) -> int:
-    """How long the whole words are with which all the names begin."""
+    """The length of the whole words with which all the names begin."""
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
-    return len(re.sub(r"[^\W_]*\Z", "", "".join(one for one, _ in same)))
+    return len(re.sub(r"[^\W_]*\Z", "", "".join(letter for letter, _ in same)))
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
@@ -92,7 +92,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def described(error: BaseException, limit: int = LONGEST) -> str:
-    """What was raised, on one line; its name alone where the error cannot even be written."""
+    """An exception on one line; its name alone where the error cannot even be written."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}"

@@ -1,4 +1,4 @@
-"""How long one call took, by a monotonic clock."""
+"""The times of a call, by a monotonic clock."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def shown_option(name: str, value: Any) -> Any:
 
 
 def public_extras(config: EngineConfig) -> dict[str, Any]:
-    """What a run's details say of what is sent beside the request: names of headers, an outline of the rest."""
+    """The extras of a request in a run's details: names of headers, an outline of the rest."""
     extras = {name: config.options.get(name) for name in ("extra_body", "extra_headers", "extra_query")}
     details = {
         name: sorted(value) if name == "extra_headers" else outline(value, name)
@@ -315,7 +315,7 @@ class DiscreetBatches:
         return created
 
     def state(self, batch: str) -> BatchState:
-        """How it is getting on."""
+        """The progress of a batch."""
         with _faults_freed(self._secrets):
             state = self._batches.state(batch)
         left = state.unanswered

@@ -100,22 +100,22 @@ def _inmost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationErr
     """Where a value is none of several things: what is wrong with it as the one that it says it is."""
     here = len(error.instance_path)
     for branch in getattr(error.kind, "context", ()):
-        if not any(len(one.instance_path) == here or one.kind.name == "const" for one in branch):
+        if not any(len(problem.instance_path) == here or problem.kind.name == "const" for problem in branch):
             return _inmost(branch[0])
     return error
 
 
 def _said(error: jsonschema_rs.ValidationError, data: Any) -> str:
-    found: Any = data
+    value: Any = data
     for step in error.instance_path:
-        found = found[step]
+        value = value[step]
     place = ".".join(map(str, error.instance_path)) or "the whole"
     if error.kind.name == "required":
         missing = printable(error.kind.as_dict()["property"], _LONGEST_VALUE)
         return f"{printable(place, 100, cut='middle')} has no {missing}"
-    kind = "array" if isinstance(found, list) else "object"
-    text = json_text(found) if isinstance(found, str | int | float | bool | None) else f"an {kind}"
-    said = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
+    kind = "array" if isinstance(value, list) else "object"
+    text = json_text(value) if isinstance(value, str | int | float | bool | None) else f"an {kind}"
+    words = error.message.removeprefix(f"{_VALUE} ").replace(_VALUE, "it")
     if error.kind.name in {"anyOf", "oneOf"}:
-        said = "is nothing that may stand there"
-    return f"{printable(place, 100, cut='middle')} is {printable(text, _LONGEST_VALUE)}, which {printable(said, 200)}"
+        words = "is nothing that may stand there"
+    return f"{printable(place, 100, cut='middle')} is {printable(text, _LONGEST_VALUE)}, which {printable(words, 200)}"

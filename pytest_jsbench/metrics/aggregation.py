@@ -28,7 +28,7 @@ _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """One metric over several evaluations."""
+    """A metric over several evaluations."""
 
     metric: str
     #: evaluations that have a value, that say null, and that do not name it
@@ -52,15 +52,16 @@ def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | No
 
     Weights are what each metric is a share of, or for all metrics the count named `weight`.
     """
-    names = dict.fromkeys(name for one in figures for name in one)
+    names = dict.fromkeys(name for evaluation in figures for name in evaluation)
     return [_aggregate(name, figures, weight) for name in names if not _NO_MEAN.search(name)]
 
 
 def _aggregate(name: str, figures: Sequence[Mapping[str, float | None]], weight: str | None) -> Aggregate:
-    values = [(value, one) for one in figures if (value := one.get(name)) is not None]
-    nulls = sum(name in one and one[name] is None for one in figures)
+    values = [(value, evaluation) for evaluation in figures if (value := evaluation.get(name)) is not None]
+    nulls = sum(name in evaluation and evaluation[name] is None for evaluation in figures)
     by = _denominator(name) if weight is None else weight
-    pairs = [(value, count) for value, one in values if by and (count := one.get(by)) is not None and count >= 0]
+    counts = [(value, evaluation.get(by)) for value, evaluation in values if by]
+    pairs = [(value, count) for value, count in counts if count is not None and count >= 0]
     total = sum(count for _, count in pairs)
     return Aggregate(
         metric=name,

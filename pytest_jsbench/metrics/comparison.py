@@ -56,7 +56,7 @@ class CaseOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every attempt passed."""
+        """True where every attempt passed."""
         return self.passes == len(self.attempts)
 
     @property
@@ -71,7 +71,7 @@ class CaseOutcome:
 
     @property
     def flaky(self) -> bool:
-        """Whether some attempts passed and some failed."""
+        """True where some attempts passed and some failed."""
         return 0 < self.passes < len(self.decided)
 
     def first(self, count: int) -> CaseOutcome:
@@ -104,7 +104,7 @@ class CaseOutcome:
             message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
             raise RecordError(message, found=unknown[0], expected=sorted(_ENDS))
         tests, count = data.get("tests", []), len(attempts)
-        if not isinstance(tests, list) or len(tests) not in {0, count} or any(one not in _TESTS for one in tests):
+        if not isinstance(tests, list) or len(tests) not in {0, count} or any(end not in _TESTS for end in tests):
             raise RecordError("tests of a case: expected true, false or null for each of its attempts")
         matches = _matches(data.get("values", []), count)
         return cls(schema=schema, attempts=tuple(attempts), matches=matches, tests=tuple(tests))
@@ -112,13 +112,13 @@ class CaseOutcome:
 
 def _matches(values: Any, attempts: int) -> Matches:
     try:
-        found = tuple(None if one is None else Match.from_dict({**one, "differences": ()}) for one in values)
+        matches = tuple(None if value is None else Match.from_dict({**value, "differences": ()}) for value in values)
     except (TypeError, ValueError, LookupError, AttributeError) as error:
         message = f"values of a case: {printable(str(error), 80)}; expected null or how many of each field are right"
         raise RecordError(message) from error
-    if len(found) not in {0, attempts}:
-        raise RecordError(f"values of {counted(len(found), 'attempt')} of a case with {attempts}")
-    return found
+    if len(matches) not in {0, attempts}:
+        raise RecordError(f"values of {counted(len(matches), 'attempt')} of a case with {attempts}")
+    return matches
 
 
 def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> dict[CaseKey, CaseOutcome]:
@@ -151,14 +151,14 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
     missing = planned - len(ends)
     matches = [attempt.match for attempt in ordered]
-    known = (*matches, *[None] * missing) if any(one is not None for one in matches) else ()
-    tests = [None if one.test_outcome is None or one.failed else one.test_outcome.passed for one in ordered]
-    ended = (*tests, *[None] * missing) if any(one is not None for one in tests) else ()
-    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=known, tests=ended)
+    values = (*matches, *[None] * missing) if any(each is not None for each in matches) else ()
+    tests = [None if each.test_outcome is None or each.failed else each.test_outcome.passed for each in ordered]
+    ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
+    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=values, tests=ended)
 
 
 def schema_digits(digest: str | None) -> str:
-    """What an outcome keeps of the digest of its schema."""
+    """The first digits of the digest of a schema, as an outcome keeps them."""
     return (digest or "").removeprefix("sha256:")[:_DIGEST]
 
 
@@ -181,15 +181,15 @@ class ValueComparison:
     @property
     def differing(self) -> dict[str, PairedDifference]:
         """The fields that are not right in the same cases, those first that differ most surely."""
-        apart = {name: one for name, one in self.fields.items() if one.fell or one.rose}
+        apart = {name: difference for name, difference in self.fields.items() if difference.fell or difference.rose}
         return dict(sorted(apart.items(), key=lambda pair: pair[1].p_value))
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """What came out of it in sentences for people: of whole answers by no name, and of each differing field."""
+        """The result in sentences for people: of whole answers by no name, and of each differing field."""
         tests = f" (adjusted for {self.difference.comparisons} tests, Holm)" if self.difference.comparisons > 1 else ""
         whole = f"{told(self.difference, does='have every value right', same='no change in any')}{tests}"
-        right = {name: told(one, does="have it right") for name, one in self.differing.items()}
+        right = {name: told(difference, does="have it right") for name, difference in self.differing.items()}
         return [("", whole), *right.items()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -199,14 +199,14 @@ class ValueComparison:
             "worse": [str(key) for key in self.worse],
             "better": [str(key) for key in self.better],
             "changed": [str(key) for key in self.changed],
-            "fields": {name: one.to_dict_of_several() for name, one in self.fields.items()},
+            "fields": {name: difference.to_dict_of_several() for name, difference in self.fields.items()},
             "sentence": self.told[0][1],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonOfTests:
-    """How the project's own tests of two runs ended, compared by case."""
+    """The ends of the project's own tests of two runs, compared by case."""
 
     #: of the answers that their test took; the p-value is adjusted for the number of comparisons
     difference: PairedDifference
@@ -256,7 +256,7 @@ class Comparison:
 
     @property
     def real(self) -> bool:
-        """Whether the difference is significant, given the number of comparisons."""
+        """True where the difference is significant, given the number of comparisons."""
         return self.difference.real
 
     @property
@@ -282,7 +282,7 @@ class Comparison:
             "newly_passing": [str(key) for key in self.newly_passing],
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
-            "settings": [one.to_dict() for one in self.settings],
+            "settings": [setting.to_dict() for setting in self.settings],
             "sentence": self.sentence,
             **({} if self.values is None else {"values": self.values.to_dict()}),
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
@@ -294,7 +294,7 @@ class Comparison:
 
 
 def told(found: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
-    """What came out of a comparison, in one sentence for people; `does` is what a case that succeeds does."""
+    """The result of a comparison in one sentence for people; `does` is what a case that succeeds does."""
     if found.value is None:
         return "no case was decided in both: nothing can be compared"
     cases, ups = counted(found.n, "case"), ""
@@ -302,26 +302,26 @@ def told(found: PairedDifference, *, does: str = "pass", same: str = "the same v
         return f"as many attempts {does} in each of {cases}" if found.repeated else f"{same} of {cases}"
     if found.repeated:
         more = "the same" if found.value == 0 else f"{abs(found.value):.3f} {'higher' if found.value > 0 else 'lower'}"
-        said = f"the share of attempts that {does} is {more} over {cases}"
+        words = f"the share of attempts that {does} is {more} over {cases}"
         ups = f"; {counted(found.rose, 'case')} up, {found.fell} down"
     elif found.value == 0:
-        said = f"as many of {cases} {does}"
+        words = f"as many of {cases} {does}"
     else:
-        said = f"{abs(found.rose - found.fell)} {'more' if found.value > 0 else 'fewer'} of {cases} {does}"
+        words = f"{abs(found.rose - found.fell)} {'more' if found.value > 0 else 'fewer'} of {cases} {does}"
     interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f}{ups})"
-    return f"{said} {interval}: {_conclusion(found)}"
+    return f"{words} {interval}: {_conclusion(found)}"
 
 
 def _conclusion(found: PairedDifference) -> str:
-    """Whether a difference is significant by its test; and why, where the interval suggests the opposite."""
-    said = "a real difference" if found.real else "not distinguishable from no change"
+    """The significance of a difference by its test, with a reason where the interval suggests the opposite."""
+    words = "a real difference" if found.real else "not distinguishable from no change"
     test, why = "sign-flip test" if found.repeated else "exact test", ""
     zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
     if not found.real and not zero and found.comparisons > 1:
         why = f", adjusted for {found.comparisons} comparisons; the interval is of this pair alone"
     elif found.real is zero:
         why = f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
-    return f"{said} ({test}: p = {found.p_adjusted:.2g}{why})"
+    return f"{words} ({test}: p = {found.p_adjusted:.2g}{why})"
 
 
 def compare(
@@ -331,16 +331,16 @@ def compare(
 ) -> Comparison:
     """The comparison of a second run with a first, over the cases and as many attempts as both have."""
     shared = [key for key in second if key in first]
-    schemas = {key: {one.schema for one in (first[key], second[key]) if one.schema} for key in shared}
+    schemas = {key: {outcome.schema for outcome in (first[key], second[key]) if outcome.schema} for key in shared}
     most = {key: min(len(first[key].attempts), len(second[key].attempts)) for key in shared if len(schemas[key]) < 2}
     pairs = {key: (first[key].first(count), second[key].first(count)) for key, count in most.items()}
-    known = {key: pair for key, pair in pairs.items() if pair[0].decided}
-    decided = {key: pair for key, pair in known.items() if pair[1].decided}
+    first_decided = {key: pair for key, pair in pairs.items() if pair[0].decided}
+    decided = {key: pair for key, pair in first_decided.items() if pair[1].decided}
     gained = {key: now.passes * was.share[1] - was.passes * now.share[1] for key, (was, now) in decided.items()}
     return Comparison(
         difference=paired_difference((was.share, now.share) for was, now in decided.values()),
-        worst=paired_difference((was.share, (now.passes, len(now.attempts))) for was, now in known.values()),
-        undecided_now=sum(len(now.decided) < len(now.attempts) for _, now in known.values()),
+        worst=paired_difference((was.share, (now.passes, len(now.attempts))) for was, now in first_decided.values()),
+        undecided_now=sum(len(now.decided) < len(now.attempts) for _, now in first_decided.values()),
         newly_failing=tuple(key for key, count in gained.items() if count < 0),
         newly_passing=tuple(key for key, count in gained.items() if count > 0),
         undecided=tuple(key for key in pairs if key not in decided),
@@ -380,12 +380,12 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
 
 def _compare_tests(pairs: Mapping[CaseKey, tuple[Ends, Ends]]) -> ComparisonOfTests | None:
     shares = {key: (_share(was), _share(now)) for key, (was, now) in pairs.items()}
-    known = {key: (was, now) for key, (was, now) in shares.items() if was[1] and now[1]}
-    if not known:
+    decided = {key: (was, now) for key, (was, now) in shares.items() if was[1] and now[1]}
+    if not decided:
         return None
     return ComparisonOfTests(
-        difference=paired_difference(known.values()),
-        worse=tuple(key for key, (was, now) in known.items() if now[0] * was[1] < was[0] * now[1]),
+        difference=paired_difference(decided.values()),
+        worse=tuple(key for key, (was, now) in decided.items() if now[0] * was[1] < was[0] * now[1]),
         undecided_now=sum(was[1] > 0 and now[1] < max(1, len(pairs[key][1])) for key, (was, now) in shares.items()),
     )
 
@@ -400,37 +400,36 @@ def _exact(matches: Matches) -> Share:
 
 def _right(matches: Matches, field: str) -> Share:
     counts = [None if match is None else match.fields.get(field) for match in matches]
-    return _share(None if one is None else one[0] == one[1] for one in counts)
+    return _share(None if count is None else count[0] == count[1] for count in counts)
 
 
 def _share(ends: Iterable[bool | None]) -> Share:
-    """How many of those that are known are so."""
-    known = [end for end in ends if end is not None]
-    return sum(known), len(known)
+    """Count those that are known and true."""
+    ended = [end for end in ends if end is not None]
+    return sum(ended), len(ended)
 
 
 def _gained(was: Matches, now: Matches) -> int:
-    """How many more values are right, over the attempts of which that is known in both."""
+    """The gain in right values, over the attempts of which they are known in both."""
     both = [(one, other) for one, other in zip(was, now, strict=True) if one is not None and other is not None]
     return sum(other.right - one.right for one, other in both if not (one.problem or other.problem))
 
 
 def several(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """Comparisons that are made together, with p-values for their number; those of values for the number of theirs."""
-    found = adjusted([one.difference for one in comparisons])
-    valued = [one.values for one in comparisons if one.values is not None]
-    tests = iter(adjusted([test for one in valued for test in (one.difference, *one.fields.values())]))
-    ends = iter(adjusted([one.tests.difference for one in comparisons if one.tests is not None]))
-    return [
-        replace(
-            one,
-            difference=difference,
-            values=one.values
-            and replace(one.values, difference=next(tests), fields={name: next(tests) for name in one.values.fields}),
-            tests=one.tests and replace(one.tests, difference=next(ends)),
-        )
-        for one, difference in zip(comparisons, found, strict=True)
-    ]
+    by_cases = adjusted([comparison.difference for comparison in comparisons])
+    valued = [comparison.values for comparison in comparisons if comparison.values is not None]
+    tests = iter(adjusted([test for values in valued for test in (values.difference, *values.fields.values())]))
+    ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
+    together = []
+    for comparison, difference in zip(comparisons, by_cases, strict=True):
+        values, of_tests = comparison.values, comparison.tests
+        if values is not None:
+            values = replace(values, difference=next(tests), fields={name: next(tests) for name in values.fields})
+        if of_tests is not None:
+            of_tests = replace(of_tests, difference=next(ends))
+        together.append(replace(comparison, difference=difference, values=values, tests=of_tests))
+    return together
 
 
 #: with more runs than this each is compared with the first alone, which is not chosen by its figures
@@ -461,12 +460,12 @@ def pairs(*groups: Sequence[Standing]) -> list[Pair]:
         zip(itertools.repeat(group[0]), group[1:]) if len(group) > _MOST_PAIRED else itertools.combinations(group, 2)
         for group in groups
     )
-    found = [
-        Pair(first=first, second=second, comparison=compare(before, after, differences([one, other])))
-        for (first, before, one), (second, after, other) in chosen
+    unadjusted = [
+        Pair(first=first, second=second, comparison=compare(before, after, differences([their, our])))
+        for (first, before, their), (second, after, our) in chosen
     ]
-    compared = several([pair.comparison for pair in found])
-    return [replace(pair, comparison=comparison) for pair, comparison in zip(found, compared, strict=True)]
+    compared = several([pair.comparison for pair in unadjusted])
+    return [replace(pair, comparison=comparison) for pair, comparison in zip(unadjusted, compared, strict=True)]
 
 
 def differing(runs: Mapping[str, Mapping[CaseKey, CaseOutcome]]) -> tuple[CaseKey, ...]:

@@ -16,7 +16,7 @@ from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_side
 
 
 class ReplyKind(StrEnum):
-    """What one question of a probe came to."""
+    """The kind of a reply to a probe's question."""
 
     CONFORMS = "conforms"
     VIOLATES = "violates"
@@ -29,7 +29,7 @@ class ReplyKind(StrEnum):
 
 
 class Enforcement(StrEnum):
-    """What a probe says of a way of asking, or of one keyword."""
+    """A probe's finding on a way of asking, or on one keyword."""
 
     ENFORCED = "enforced"
     #: some answers conform, or show that the model has seen the schema
@@ -45,7 +45,7 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One question's outcome."""
+    """The outcome of a question."""
 
     kind: ReplyKind
     #: whether the answer holds a word that stands in the schema and not in the prompt
@@ -59,7 +59,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMode:
-    """One way of asking."""
+    """A way of asking."""
 
     response_format: ResponseFormat
     streaming: bool
@@ -80,22 +80,22 @@ class Replies:
     replies: tuple[Reply, ...] = ()
 
     def count(self, *kinds: ReplyKind) -> int:
-        """How many replies are of these kinds."""
+        """Count the replies of these kinds."""
         return sum(reply.kind in kinds for reply in self.replies)
 
     @property
     def conforming(self) -> int:
-        """How many answers conform."""
+        """The number of answers that conform."""
         return self.count(ReplyKind.CONFORMS)
 
     @property
     def decided(self) -> int:
-        """How many answers there are of which something is known."""
+        """The number of answers of which something is known."""
         return self.count(ReplyKind.CONFORMS, ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
 
     @property
     def enforcement(self) -> Enforcement:
-        """What they say; a fault of the network or the account says nothing, and one bad answer says all."""
+        """The finding of all replies; a fault of network or account says nothing, and one bad answer says all."""
         wrong = [reply for reply in self.replies if reply.kind is ReplyKind.VIOLATES]
         if self.count(ReplyKind.MIXED_UP):
             return Enforcement.MIXES_UP
@@ -124,7 +124,7 @@ class LevelReplies:
 
     @property
     def reached(self) -> int:
-        """How many were asked at once in truth: limits slow a probe down, and so does a server that is quick."""
+        """The calls that were under way at once in truth: limits slow a probe down, and a quick server does."""
         return min(self.in_flight, self.peak)
 
 
@@ -138,7 +138,7 @@ class KeywordReplies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeFinding:
-    """What is known of one way of asking."""
+    """The finding on a way of asking."""
 
     mode: ProbeMode
     #: by rising number in flight; the first that is not enforced is the last that was asked
@@ -170,32 +170,32 @@ class ModeFinding:
 
     @property
     def by_chance(self) -> bool:
-        """Whether a model that is only shown the schema may as well have answered so."""
+        """True where a model that is only shown the schema may as well have answered so."""
         return self.p_value is not None and self.p_value > SIGNIFICANCE
 
     @property
     def passed(self) -> bool:
-        """Whether all that was asked is enforced."""
+        """True where all that was asked is enforced."""
         return self.enforcement is Enforcement.ENFORCED and not self.refused and not self.undecided
 
     @property
     def conforming(self) -> Proportion:
-        """How many answers conform, at all levels together."""
-        replies = [level.replies for level in self.levels]
-        return proportion(sum(one.conforming for one in replies), sum(one.decided for one in replies))
+        """The share of answers that conform, at all levels together."""
+        decided = sum(level.replies.decided for level in self.levels)
+        return proportion(sum(level.replies.conforming for level in self.levels), decided)
 
     @property
     def p_value(self) -> float | None:
         """The chance that a server which only shows the schema to the model answers so well; None: unknown."""
         if self.control is None or not self.control.decided or not self.conforming.n:
             return None
-        found = self.conforming
-        return one_sided_fisher((found.successes, found.n), (self.control.conforming, self.control.decided))
+        conforming = self.conforming
+        return one_sided_fisher((conforming.successes, conforming.n), (self.control.conforming, self.control.decided))
 
     @property
     def sound_up_to(self) -> int:
         """The most that were in flight while all was well; 0 where it never was."""
-        sound = [one.reached for one in self.levels if one.replies.enforcement is Enforcement.ENFORCED]
+        sound = [level.reached for level in self.levels if level.replies.enforcement is Enforcement.ENFORCED]
         return max(sound, default=0)
 
     @property
@@ -218,16 +218,16 @@ class ModeFinding:
         """The reply that best shows what is wrong."""
         if self.levels and self.levels[-1].replies.enforcement is not Enforcement.ENFORCED:
             return self.levels[-1].replies.example
-        wrong = [one.replies for one in self.keywords if one.keyword in self.broken]
+        wrong = [keyword.replies for keyword in self.keywords if keyword.keyword in self.broken]
         return wrong[0].example if wrong else None
 
     def _keywords(self, *found: Enforcement) -> tuple[str, ...]:
-        return tuple(one.keyword for one in self.keywords if one.replies.enforcement in found)
+        return tuple(keyword.keyword for keyword in self.keywords if keyword.replies.enforcement in found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What a probe has found."""
+    """The findings of a probe."""
 
     findings: Sequence[ModeFinding]
     #: None where the engine cannot be asked without a response format
@@ -237,5 +237,5 @@ class Probed:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was asked is enforced."""
+        """True where all that was asked is enforced."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)

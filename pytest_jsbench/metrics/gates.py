@@ -1,4 +1,4 @@
-"""Whether a run passes: the gates, which are conditions on its figures, and the verdict that they decide."""
+"""The gates of a run, which are conditions on its figures, and the verdict that they decide."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Gate:
 
     @property
     def subject(self) -> str:
-        """What the condition is on."""
+        """The metric, or the difference of two, that the condition is on."""
         return self.name.text if self.less is None else f"{self.name.text} - {self.less.text}"
 
     @property
@@ -52,12 +52,12 @@ class Gate:
     @classmethod
     def parse(cls, text: str) -> Gate:
         """Read `METRIC OP VALUE`; GateError where the text is something else."""
-        found = _EXPRESSION.fullmatch(text)
-        if found is None:
+        parts = _EXPRESSION.fullmatch(text)
+        if parts is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message, found=text, expected="METRIC OP VALUE")
-        name, sign, number = MetricName.parse(found.group(1)), found.group(3), found.group(4)
-        less = None if found.group(2) is None else MetricName.parse(found.group(2))
+        name, sign, number = MetricName.parse(parts.group(1)), parts.group(3), parts.group(4)
+        less = None if parts.group(2) is None else MetricName.parse(parts.group(2))
         if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
             message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
             raise GateError(message, found=less.text, expected=name.metric, where=text)
@@ -103,7 +103,7 @@ def _rate(text: str, message: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """Whether a gate is met, and a line for people that says so."""
+    """The result of a gate, and a line for people that says it."""
 
     gate: Gate
     met: bool
@@ -126,13 +126,13 @@ def check_all(
 
     A gate on the baseline that names no variant holds for each that the baseline has too.
     """
-    known = comparisons or {}
+    by_variant = comparisons or {}
     return tuple(
-        check(one, summary, known)
+        check(resolved, summary, by_variant)
         for gate in gates
-        for one in (
-            [replace(gate, name=gate.name.of_variant(name)) for name in known]
-            if gate.name.baseline and gate.name.variant is None and known and "" not in known
+        for resolved in (
+            [replace(gate, name=gate.name.of_variant(name)) for name in by_variant]
+            if gate.name.baseline and gate.name.variant is None and by_variant and "" not in by_variant
             else [gate]
         )
     )
@@ -144,23 +144,23 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
 
     A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
     """
-    found = reading(gate.name, summary, comparisons)
+    metric = reading(gate.name, summary, comparisons)
     if gate.less is not None:
-        found = found.less(reading(gate.less, summary, comparisons))
+        metric = metric.less(reading(gate.less, summary, comparisons))
     condition = f"gate {gate.sign} {gate.value:g}"
-    if found.value is None:
-        message = f"{gate.subject} n/a, {condition}: NOT MET, {found.shown}"
+    if metric.value is None:
+        message = f"{gate.subject} n/a, {condition}: NOT MET, {metric.shown}"
         return GateResult(gate=gate, met=False, message=message, undecided=True)
-    said = f"{gate.subject} {found.shown}, {condition}"
+    words = f"{gate.subject} {metric.shown}, {condition}"
     holds = _HOLDS[gate.sign]
-    if not holds(found.value, gate.value):
-        open_end = any(holds(end, gate.value) for end in (found.low, found.high) if end is not None)
-        return GateResult(gate=gate, met=False, message=f"{said}: NOT MET", undecided=open_end)
-    if not all(holds(end, gate.value) for end in _ends(gate, found)):
+    if not holds(metric.value, gate.value):
+        open_end = any(holds(end, gate.value) for end in (metric.low, metric.high) if end is not None)
+        return GateResult(gate=gate, met=False, message=f"{words}: NOT MET", undecided=open_end)
+    if not all(holds(end, gate.value) for end in _ends(gate, metric)):
         problem = "the run is incomplete, and broken or missing attempts may have changed it"
-        return GateResult(gate=gate, met=False, message=f"{said}: NOT MET, {problem}", undecided=True)
-    certain = "" if found.certain else " whatever the broken or missing attempts would have been"
-    return GateResult(gate=gate, met=True, message=f"{said}: met{certain}")
+        return GateResult(gate=gate, met=False, message=f"{words}: NOT MET, {problem}", undecided=True)
+    certain = "" if metric.certain else " whatever the broken or missing attempts would have been"
+    return GateResult(gate=gate, met=True, message=f"{words}: met{certain}")
 
 
 def _ends(gate: Gate, found: Reading) -> tuple[float, ...]:
@@ -180,7 +180,7 @@ _MOST_TESTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a session ended, apart from its metrics."""
+    """The end of a session, apart from its metrics."""
 
     #: the exit status without the plugin
     exit_status: int = _OK

@@ -142,7 +142,7 @@ class Metrics:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned attempt was answered or declined, and judged."""
+        """True where every planned attempt was answered or declined, and judged."""
         return not (self.errors or self.unjudged)
 
     def to_dict(self) -> dict[str, Any]:

@@ -34,15 +34,15 @@ class Costs:
 
 def costs(run: Run) -> Costs:
     """The costs of a run's answers; none where no provider with published prices was called."""
-    ours = {one.variant: one.engine_asked for one in each(run.metadata)}
-    asked = run.metadata.engine_asked  # of a record that says it is of no variant of the run
-    by_whom = ((outcome, outcome.answered_by or ours.get(outcome.variant, asked)) for outcome in run.outcomes)
+    ours = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
+    run_asked = run.metadata.engine_asked  # of a record that says it is of no variant of the run
+    by_whom = ((outcome, outcome.answered_by or ours.get(outcome.variant, run_asked)) for outcome in run.outcomes)
     paid = [(outcome, who) for outcome, who in by_whom if who.provider is not None]
     if not paid:
         return Costs()
     if importlib.util.find_spec("genai_prices") is None:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
-    known: dict[Attempt, float] = {}
+    priced: dict[Attempt, float] = {}
     unpriced: dict[AnsweredBy, str] = {}
     for outcome, who in paid:
         if who in unpriced or outcome.usage is None:
@@ -53,9 +53,9 @@ def costs(run: Run) -> Costs:
             unpriced[who] = f"no published price of {who.provider} {who.model}"
             continue
         if cost is not None:
-            known[outcome.attempt] = cost
-    unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in known)
-    return Costs(attempts=known, unknown=unknown, problem="" if known else "; ".join(unpriced.values()))
+            priced[outcome.attempt] = cost
+    unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
+    return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join(unpriced.values()))
 
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:

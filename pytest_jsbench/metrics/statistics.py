@@ -91,12 +91,12 @@ class MeanRate(Rate):
 
 def mean_rate(clusters: Iterable[Sequence[float]]) -> MeanRate:
     """The mean of rates, each of which counts as much as any other, over clusters that are independent."""
-    known = [rates for rates in clusters if rates]
-    n = sum(map(len, known))
-    value = math.fsum(rate for rates in known for rate in rates) / n if n else None
+    measured = [rates for rates in clusters if rates]
+    n = sum(map(len, measured))
+    value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
     low, high = (None, None)
-    if value is not None and len(known) > 1:
-        low, high = wilson(value, n * n / sum(len(rates) ** 2 for rates in known))
+    if value is not None and len(measured) > 1:
+        low, high = wilson(value, n * n / sum(len(rates) ** 2 for rates in measured))
     return MeanRate(value=value, ci_low=low, ci_high=high, n=n)
 
 
@@ -118,7 +118,7 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """How a set of measurements is spread; every figure but the count is None when there are none."""
+    """The spread of a set of measurements; every figure but the count is None when there are none."""
 
     count: int
     mean: float | None
@@ -172,7 +172,7 @@ class PairedDifference:
 
     @property
     def real(self) -> bool:
-        """Whether the difference is significant, given the number of comparisons."""
+        """True where the difference is significant, given the number of comparisons."""
         return self.p_adjusted < SIGNIFICANCE
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,20 +201,20 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     Its test is `sign_flips`, which is McNemar's exact test where each subject has one attempt; there its interval is
     Newcombe's, and else Student's over the subjects.
     """
-    known = [pair for pair in pairs if pair[0][1] and pair[1][1]]
-    n, whole = len(known), math.lcm(*(size for pair in known for _, size in pair))
-    gained = [after * whole // size - before * whole // was for (before, was), (after, size) in known]
+    measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
+    n, whole = len(measured), math.lcm(*(size for pair in measured for _, size in pair))
+    gained = [after * whole // size - before * whole // was for (before, was), (after, size) in measured]
     repeated = whole > 1
     low, high = None, None
     if n:
-        ends = Counter((before, after) for (before, _), (after, _) in known)
+        ends = Counter((before, after) for (before, _), (after, _) in measured)
         table = ends[1, 1], ends[1, 0], ends[0, 1], ends[0, 0]
-        low, high = student([one / whole for one in gained]) if repeated else newcombe(*table)
+        low, high = student([gain / whole for gain in gained]) if repeated else newcombe(*table)
     p_value = sign_flips(gained)
     return PairedDifference(
         n=n,
-        fell=sum(one < 0 for one in gained),
-        rose=sum(one > 0 for one in gained),
+        fell=sum(gain < 0 for gain in gained),
+        rose=sum(gain > 0 for gain in gained),
         repeated=repeated,
         value=sum(gained) / (n * whole) if n else None,
         ci_low=low,
@@ -226,10 +226,10 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
 
 def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
     """The differences with p-values for their number, in the order in which they came."""
-    p_values = holm([one.p_value for one in differences])
+    p_values = holm([difference.p_value for difference in differences])
     return [
-        replace(one, p_adjusted=p_value, comparisons=len(differences))
-        for one, p_value in zip(differences, p_values, strict=True)
+        replace(difference, p_adjusted=p_value, comparisons=len(differences))
+        for difference, p_value in zip(differences, p_values, strict=True)
     ]
 
 
@@ -240,14 +240,14 @@ def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tupl
     Source: Newcombe, Statistics in Medicine 17 (1998), 2635-2650, method 10.
     """
     n = both + first_only + second_only + neither
-    one, two = (both + first_only) / n, (both + second_only) / n
-    (low_one, high_one), (low_two, high_two) = wilson(one, n), wilson(two, n)
+    first, second = (both + first_only) / n, (both + second_only) / n
+    (low_one, high_one), (low_two, high_two) = wilson(first, n), wilson(second, n)
     margins = (both + first_only) * (second_only + neither) * (both + second_only) * (first_only + neither)
     product = both * neither - first_only * second_only
     # corrected where it is positive; 0 where a margin is empty
     phi = (max(product - n / 2, 0) if product > 0 else product) / math.sqrt(margins) if margins else 0.0
-    down = (two - low_two) ** 2 - 2 * phi * (two - low_two) * (high_one - one) + (high_one - one) ** 2
-    up = (one - low_one) ** 2 - 2 * phi * (one - low_one) * (high_two - two) + (high_two - two) ** 2
+    down = (second - low_two) ** 2 - 2 * phi * (second - low_two) * (high_one - first) + (high_one - first) ** 2
+    up = (first - low_one) ** 2 - 2 * phi * (first - low_one) * (high_two - second) + (high_two - second) ** 2
     difference = (second_only - first_only) / n
     return difference - math.sqrt(max(0.0, down)), difference + math.sqrt(max(0.0, up))
 
@@ -266,7 +266,7 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     """
     n = len(differences) + 2
     mean = math.fsum(differences) / n
-    variance = (math.fsum(one * one for one in differences) + 1 - n * mean * mean) / (n - 1)
+    variance = (math.fsum(value * value for value in differences) + 1 - n * mean * mean) / (n - 1)
     quantile = sum(term / (n - 1) ** power for power, term in enumerate(_STUDENT))
     half = quantile * math.sqrt(variance / n)
     return max(-1.0, mean - half), min(1.0, mean + half)
@@ -285,7 +285,7 @@ def sign_flips(differences: Sequence[int]) -> float:
     Experiments (1935), section 21; of draws Phipson and Smyth, Statistical Applications in Genetics and Molecular
     Biology 9 (2010), article 39.
     """
-    sizes = Counter(abs(one) for one in differences if one)
+    sizes = Counter(abs(value) for value in differences if value)
     far = abs(sum(differences))
     sums = {0: 1}
     for size, count in sizes.items():
@@ -295,7 +295,7 @@ def sign_flips(differences: Sequence[int]) -> float:
                 sum(size * (2 * coins.getrandbits(count).bit_count() - count) for size, count in sizes.items())
                 for _ in range(_DRAWS)
             )
-            return (1 + sum(abs(one) >= far for one in drawn)) / (1 + _DRAWS)
+            return (1 + sum(abs(value) >= far for value in drawn)) / (1 + _DRAWS)
         before, sums, ways = sums, Counter[int](), 1
         for heads in range(count + 1):
             for total, many in before.items():
@@ -310,9 +310,9 @@ def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
     Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
     """
-    (found, n), (others, m) = first, second
-    successes = found + others
-    tail = sum(math.comb(n, k) * math.comb(m, successes - k) for k in range(found, min(n, successes) + 1))
+    (count, n), (others, m) = first, second
+    successes = count + others
+    tail = sum(math.comb(n, k) * math.comb(m, successes - k) for k in range(count, min(n, successes) + 1))
     return tail / math.comb(n + m, successes)
 
 

@@ -59,7 +59,7 @@ class KeywordMetrics:
 def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     """The metrics of each keyword, most failures first, without the cases with a broken schema."""
     used: dict[CaseKey, tuple[str, ...]] = {}
-    asked: Counter[CaseKey] = Counter()
+    attempts_of: Counter[CaseKey] = Counter()
     passed: Counter[CaseKey] = Counter()
     failures: Counter[str] = Counter()
     wrong: Counter[CaseKey] = Counter()
@@ -72,7 +72,7 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
         if _tells(attempt) and attempt.failure_type is not FailureType.UNJUDGED:
             decided.add(attempt.key)
         used.setdefault(attempt.key, attempt.keywords)
-        asked[attempt.key] += 1
+        attempts_of[attempt.key] += 1
         passed[attempt.key] += attempt.passed
         if attempt.decisions is not None:
             wrong[attempt.key] += attempt.decisions.wrong
@@ -83,15 +83,15 @@ def by_keyword(attempts: Iterable[AttemptOutcome]) -> dict[str, KeywordMetrics]:
     for key, names in used.items():
         for name in names:
             users.setdefault(name, []).append(key)
-    found = {
+    rows = {
         name: KeywordMetrics(
             failures=None if unsaid else failures[name],
             wrong_decisions=clustered((wrong[key], decisions[key]) for key in keys),
-            pass_rate=clustered((passed[key], asked[key]) for key in keys if not decided.isdisjoint(keys)),
+            pass_rate=clustered((passed[key], attempts_of[key]) for key in keys if not decided.isdisjoint(keys)),
         )
         for name, keys in users.items()
     }
-    ranked = sorted(found.items(), key=lambda pair: (-pair[1].faults, -pair[1].pass_rate.n, pair[0]))
+    ranked = sorted(rows.items(), key=lambda pair: (-pair[1].faults, -pair[1].pass_rate.n, pair[0]))
     return dict(ranked)
 
 
@@ -123,7 +123,7 @@ def summarize(run: Run) -> Summary:
     whole = _summarize(run)
     variants = {name: _summarize(part) for name, part in run.each().items()}
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
-    settings = {one.variant: settings_of(one.to_dict()) for one in each(run.metadata)}
+    settings = {variant.variant: settings_of(variant.to_dict()) for variant in each(run.metadata)}
     ends = {name: summary.outcomes for name, summary in ranked.items()}
     return replace(
         whole,
@@ -290,11 +290,11 @@ def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> MeanRate:
 
 def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Proportion]:
     """The accuracy of each field, in the order in which they were met."""
-    found: dict[str, list[tuple[CaseKey, int, int]]] = {}
+    by_field: dict[str, list[tuple[CaseKey, int, int]]] = {}
     for attempt, match in compared:
         for name, (right, expected) in match.fields.items():
-            found.setdefault(name, []).append((attempt.key, right, expected))
-    return {name: _sum(counts) for name, counts in found.items()}
+            by_field.setdefault(name, []).append((attempt.key, right, expected))
+    return {name: _sum(counts) for name, counts in by_field.items()}
 
 
 def _sum(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:

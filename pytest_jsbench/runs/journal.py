@@ -122,7 +122,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalContent:
-    """What a records file holds."""
+    """The content of a records file."""
 
     metadata: RunMetadata | None
     outcomes: tuple[AttemptOutcome, ...]
@@ -151,18 +151,18 @@ def read(path: Path) -> JournalContent:
         if line.data is not None and not line.data.strip():
             continue
         try:
-            found = _parse(line)
+            content = _parse(line)
         except RecordError as error:
             placed = RecordError(f"{path}:{line.number}: {error}")
             if not isinstance(error.__cause__, Unreadable):
                 raise (damaged or [placed])[0] from error
             damaged.append(placed)
             continue
-        if isinstance(found, Record):
-            outcome = AttemptOutcome.of(found, Place(path=path, start=line.start))
+        if isinstance(content, Record):
+            outcome = AttemptOutcome.of(content, Place(path=path, start=line.start))
             _keep(outcomes, line.start if outcome.asked_by is None else outcome.identity, outcome)
         else:
-            metadata = found
+            metadata = content
     if len(damaged) > max(1, len(outcomes)):
         raise damaged[0]
     return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=skipped(damaged))
@@ -170,8 +170,8 @@ def read(path: Path) -> JournalContent:
 
 def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
     """Let the later of two records of one attempt count; but a broken call never hides an answer."""
-    known = outcomes.get(name)
-    if known is None or known.failed or not outcome.failed:
+    before = outcomes.get(name)
+    if before is None or before.failed or not outcome.failed:
         outcomes[name] = outcome
 
 
@@ -194,7 +194,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _parse(line: Line) -> Record | RunMetadata:
-    """What a line holds; RecordError names the place in it that is not as it was published."""
+    """Read a line; RecordError names the place in it that is not as it was published."""
     try:
         if line.data is None:
             check_size(line.size, LONGEST_LINE)
@@ -271,7 +271,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """What produced a run, without its records, by the last of its files that was begun, as `read_run` has it."""
+    """Read the metadata of a run, of the last of its files that was begun, as `read_run` has it."""
     files = find_files(path)
     return read_metadata(next((file for file in reversed(files) if file.stat().st_size), files[-1]))
 
@@ -281,8 +281,8 @@ def read_metadata(path: Path) -> RunMetadata:
     first = next(_lines(path), None)
     problem = "the file is empty" if first is None else "its first line is a record"
     try:
-        if first is not None and isinstance(found := _parse(first), RunMetadata):
-            return found
+        if first is not None and isinstance(metadata := _parse(first), RunMetadata):
+            return metadata
     except RecordError as error:
         problem = str(error)
     message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"

@@ -36,7 +36,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """One run out of several, and the notes on it."""
+    """A run put together of several, and the notes on it."""
 
     run: Run
     #: one line each
@@ -58,7 +58,7 @@ class _Part:
     warnings: tuple[str, ...] = ()
 
     def of_variant(self, metadata: RunMetadata) -> _Part:
-        """What it holds of one variant."""
+        """Return the part that is of one variant."""
         outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == metadata.variant)
         return _Part(path=self.path, metadata=metadata, outcomes=outcomes)
 
@@ -114,17 +114,18 @@ def _read(path: Path) -> _Part:
 
 def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
     """The parts of each variant, or of the one of no name; MergeError where two of one variant did not ask the same."""
-    found: dict[str, list[_Part]] = {}
+    by_variant: dict[str, list[_Part]] = {}
     for part in parts:
         _compare(part, parts[0], _otherwise(part.metadata, parts[0].metadata))
         for metadata in each(part.metadata):
-            of_one = found.setdefault(metadata.variant, [])
+            of_one = by_variant.setdefault(metadata.variant, [])
             of_one.append(part.of_variant(metadata))
             _compare(part, of_one[0], _asked_otherwise(metadata, of_one[0].metadata))
-    if "" in found and len(found) > 1:
-        message = f"not parts of one run: some have variants ({', '.join(filter(None, found))}), and some have none"
-        raise MergeError(message, found=list(found))
-    return found
+    if "" in by_variant and len(by_variant) > 1:
+        names = ", ".join(filter(None, by_variant))
+        message = f"not parts of one run: some have variants ({names}), and some have none"
+        raise MergeError(message, found=list(by_variant))
+    return by_variant
 
 
 def _compare(part: _Part, first: _Part, otherwise: str) -> None:
@@ -134,10 +135,10 @@ def _compare(part: _Part, first: _Part, otherwise: str) -> None:
 
 
 def _asked_otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
-    found = difference(theirs, ours)
-    if not found and theirs.prompt != ours.prompt:
-        found = f"with prompt {json.dumps(theirs.prompt)}, that one with {json.dumps(ours.prompt)}"
-    return f"{found} (variant {ours.variant})" if found and ours.variant else found
+    otherwise = difference(theirs, ours)
+    if not otherwise and theirs.prompt != ours.prompt:
+        otherwise = f"with prompt {json.dumps(theirs.prompt)}, that one with {json.dumps(ours.prompt)}"
+    return f"{otherwise} (variant {ours.variant})" if otherwise and ours.variant else otherwise
 
 
 def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
@@ -147,31 +148,31 @@ def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
     return ""
 
 
-def _choose(one: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
+def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
     """The record to keep of two of one attempt: an answer rather than a broken call, else the first."""
-    if one is None:
+    if first is None:
         return other
     # redacted prompts have a salt of their own in each run
-    asked = not one.redacted and one.prompt_digest != other.prompt_digest
-    if one.schema_digest != other.schema_digest or asked:
+    asked_otherwise = not first.redacted and first.prompt_digest != other.prompt_digest
+    if first.schema_digest != other.schema_digest or asked_otherwise:
         message = f"{other.key} was asked in two ways: the runs are not of one dataset"
         raise MergeError(message)
-    return other if one.failed else one
+    return other if first.failed else first
 
 
 def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """What one variant was to attempt; a project's own tests are in each shard whole, and say themselves how often."""
+    """The attempts planned for a variant; own tests are in each shard whole, and say themselves how often."""
     metadata = parts[0].metadata
     own = {
         attempt
         for attempt, outcome in made.items()
         if outcome.asked_by is not None and attempt.variant == metadata.variant
     }
-    asked = {attempt.key for attempt in own}
+    keys = {attempt.key for attempt in own}
     for part in parts:
-        often = Counter(key for key in part.metadata.planned() or () if key in asked)
+        often = Counter(key for key in part.metadata.planned() or () if key in keys)
         own |= {Attempt(key, repeat, metadata.variant) for key, count in often.items() for repeat in range(count)}
-    of_cases = itertools.product((key for key in _plan(parts) if key not in asked), range(metadata.repeats))
+    of_cases = itertools.product((key for key in _plan(parts) if key not in keys), range(metadata.repeats))
     return (*(Attempt(key, repeat, metadata.variant) for key, repeat in of_cases), *sorted(own))
 
 

@@ -90,7 +90,7 @@ class DecisionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """One attempt without its schema, prompt and answer."""
+    """An attempt without its schema, prompt and answer."""
 
     key: CaseKey
     repeat: int
@@ -139,57 +139,57 @@ class AttemptOutcome:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt of the run it is of."""
+        """The attempt of the run that it is of."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        """The attempt and the question; equal for two records of the very same question."""
         return *self.attempt, self.schema_digest, self.prompt_digest
 
     @property
     def remembered(self) -> bool:
-        """Whether its answer is a recorded one, in a run that asked for others."""
+        """True where the answer is a recorded one, in a run that asked for others."""
         return self.answered_by is not None and self.answered_by.engine == REMEMBERED
 
     @property
     def handed_in(self) -> bool:
-        """Whether an application got its answer by itself."""
+        """True where an application got its answer by itself."""
         return self.answered_by is not None and self.answered_by.engine == HANDED_IN
 
     @property
     def passed(self) -> bool:
-        """Whether nothing at all was wrong."""
+        """True where nothing at all was wrong."""
         return self.failure_type is None
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is broken, or it has none, so that no engine is to blame."""
+        """True where the case's own schema is broken, or it has none, so that no engine is to blame."""
         return self.failure_type is FailureType.INVALID_SCHEMA
 
     @property
     def counted(self) -> bool:
-        """Whether the figures count it: it has a schema, and is the last of its application's calls for the same."""
+        """True where the figures count it: it has a schema, and is the last of its application's calls for the same."""
         return not (self.excluded or self.called_again)
 
     @property
     def failing(self) -> bool:
-        """Whether it counts as one that did not pass."""
+        """True where it counts as one that did not pass."""
         return self.counted and not self.passed
 
     @property
     def answered(self) -> bool:
-        """Whether the engine did what it was asked for."""
+        """True where the engine did what it was asked for."""
         return self.generation in {"completion", "decided"}
 
     @property
     def failed(self) -> bool:
-        """Whether the call broke."""
+        """True where the call broke."""
         return self.generation == "failed"
 
     @property
     def made(self) -> bool:
-        """Whether a model was called, or a grammar decided on labelled answers."""
+        """True where a model was called, or a grammar decided on labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
     def read(self, lines: LinesByPlace | None = None) -> Record:
@@ -203,7 +203,7 @@ class AttemptOutcome:
     def of(cls, record: Record, source: Place | Record | None = None, digests: Digests | None = None) -> AttemptOutcome:
         """The outcome of a record that is at this place, or with it; `digests` are its own, where known."""
         verdict, generation = record.verdict, record.generation
-        found = digests or record.digests
+        digests_of = digests or record.digests
         sent = getattr(generation, "sent", None)
         used = used_keywords(record.schema) if record.redacted is None else frozenset(record.redacted.keywords)
         decided = generation.decisions if isinstance(generation, Decided) else None
@@ -233,8 +233,8 @@ class AttemptOutcome:
             queue_s=record.queue_s,
             retries=record.retries,
             keywords=_interned(sorted(used)),
-            schema_digest=found.schema,
-            prompt_digest=found.prompt,
+            schema_digest=digests_of.schema,
+            prompt_digest=digests_of.prompt,
             started_at=record.started_at,
             asked_by=record.asked_by,
             answered_by=record.answered_by,
@@ -279,7 +279,7 @@ def _interned(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def open_lines() -> LinesByPlace:
-    """What reads the lines of records files."""
+    """Make the reader of the lines of records files."""
     return LinesByPlace(FileReader(longest_line=LONGEST_LINE, error=JournalError))
 
 
@@ -345,7 +345,7 @@ class Records(Sequence[Record]):
 
 
 class RunStatus(StrEnum):
-    """How a run ended."""
+    """The end of a run."""
 
     PASSED = "passed"
     #: something was found to be wrong
@@ -356,7 +356,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """What was decided of a run."""
+    """The decision on a run."""
 
     status: RunStatus
     #: of pytest, or of the command that decided
@@ -378,7 +378,7 @@ class RunVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether the exit status is that of success."""
+        """True where the exit status is that of success."""
         return self.status is RunStatus.PASSED
 
     @property
@@ -405,7 +405,7 @@ class RunVerdict:
 
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """What a run.json says; None in one that was written before there were verdicts."""
+        """Read the verdict of a run.json; None in one that was written before there were verdicts."""
         return None if data.get("verdict") is None else cls.from_dict(data["verdict"])
 
 
@@ -438,10 +438,10 @@ class Run:
     @property
     def variants(self) -> tuple[str, ...]:
         """The names of its variants, in order; none where each case was asked in one way."""
-        return tuple(one.variant for one in self.metadata.variants)
+        return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:
-        """Whether its schema is broken and the user's own to mend: it was to be asked, and cannot be."""
+        """True where its schema is broken and the user's own to mend: it was to be asked, and cannot be."""
         own = outcome.asked_by is not None or self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
         return own and outcome.excluded and outcome.reason != UNDESCRIBED
 
@@ -462,15 +462,17 @@ class Run:
 
     def unrecorded(self) -> dict[Attempt, Missing | None]:
         """The planned attempts without a record, in order, each with why, as far as that is known."""
-        known = {one.attempt: one for one in self.missing}
+        reasons = {attempt.attempt: attempt for attempt in self.missing}
         made = {outcome.attempt for outcome in self.outcomes}
-        found: dict[Attempt, Missing | None] = {}
+        unrecorded: dict[Attempt, Missing | None] = {}
         for variant, run in (self.each() or {self.metadata.variant: self}).items():
             answered = Counter(outcome.key for outcome in run.outcomes)
             for key, planned in Counter(run.planned).items():
-                left = (one for one in (Attempt(key, at, variant) for at in itertools.count()) if one not in made)
-                found.update((one, known.get(one)) for one in itertools.islice(left, max(0, planned - answered[key])))
-        return found
+                attempts = (Attempt(key, at, variant) for at in itertools.count())
+                left = (attempt for attempt in attempts if attempt not in made)
+                for attempt in itertools.islice(left, max(0, planned - answered[key])):
+                    unrecorded[attempt] = reasons.get(attempt)
+        return unrecorded
 
     def of_variant(self, name: str) -> Run:
         """The run that one variant alone would have been, without a verdict; KeyError where there is none."""

@@ -1,4 +1,4 @@
-"""What is written down of a run: who was asked, each attempt, and why one that was planned has no record."""
+"""The records of a run: who was asked, each attempt, and why one that was planned has no record."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Missing:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt of the run it would have been."""
+        """The attempt of the run that it would have been."""
         return Attempt(self.key, self.repeat, self.variant)
 
 
@@ -125,7 +125,7 @@ class AskedBy:
 
 
 class End(StrEnum):
-    """How pytest says that it ended."""
+    """The end of a test, as pytest says it."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -136,7 +136,7 @@ class End(StrEnum):
 
 
 class Cause(StrEnum):
-    """What a test failed of."""
+    """The cause for which a test failed."""
 
     #: the answer did not pass, or never came: the verdict says why
     ANSWER = "answer"
@@ -152,7 +152,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnOutcome:
-    """How a project's own test that asked, or one of its repeats, ended; it has no part in the verdict."""
+    """The end of a project's own test that asked, or of one of its repeats; it has no part in the verdict."""
 
     end: End
     #: None unless it failed
@@ -164,7 +164,7 @@ class OwnOutcome:
 
     @property
     def passed(self) -> bool | None:
-        """Whether the test passed; None where it neither passed nor failed."""
+        """True where the test passed; None where it neither passed nor failed."""
         return {End.PASSED: True, End.FAILED: False}.get(self.end)
 
     def without_words(self, instead: str = "") -> OwnOutcome:
@@ -183,7 +183,7 @@ class AnsweredBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedSchema:
-    """What a redacted record keeps of its schema."""
+    """The part of its schema that a redacted record keeps."""
 
     #: as of the schema itself
     digest: str | None = field(metadata=UNWRITTEN)
@@ -200,7 +200,7 @@ class Digests(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One attempt."""
+    """An attempt: the question, the answer and the verdict."""
 
     key: CaseKey = field(metadata=UNWRITTEN)
     repeat: int
@@ -247,24 +247,24 @@ class Record:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt of the run it is of."""
+        """The attempt of the run that it is of."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Which attempt it is of, and what was asked; equal for two records of the very same question."""
+        """The attempt and the question; equal for two records of the very same question."""
         return *self.attempt, *self.digests
 
     @property
     def schema_digest(self) -> str | None:
-        """Which schema it was; None for a row that holds no JSON."""
+        """The digest of the schema; None for a row that holds no JSON."""
         if self.redacted is not None:
             return self.redacted.digest
         return None if self.schema is None else digest(self.schema)
 
     @property
     def digests(self) -> Digests:
-        """Which schema and which prompt it was."""
+        """The digests of schema and prompt."""
         return Digests(self.schema_digest, None if self.prompt is None else self.prompt.digest)
 
     @property
@@ -277,12 +277,12 @@ class Record:
     def explanation(self) -> str:
         """The verdict in words, with an excerpt of the answer, and the codes of classifiers."""
         text = self.generation.text if isinstance(self.generation, Completion) else None
-        said = verdict_text(self.verdict, text)
-        return f"{said}\n  codes:  {', '.join(map(printable, self.codes))}" if self.codes else said
+        words = verdict_text(self.verdict, text)
+        return f"{words}\n  codes:  {', '.join(map(printable, self.codes))}" if self.codes else words
 
     @property
     def failure(self) -> tuple[str, str]:
-        """What failed in a word, of the verdict or else of its own test, and what is said of it; empty for nothing."""
+        """The failure of the verdict, or else of its own test, in a word and in a sentence; empty for nothing."""
         verdict, test = self.verdict, self.test_outcome
         if verdict.failure_type is not None:
             return verdict.failure_type.value, verdict.message
@@ -290,7 +290,7 @@ class Record:
 
     @property
     def excluded(self) -> bool:
-        """Whether the case's own schema is broken, or it has none, so that no engine is to blame."""
+        """True where the case's own schema is broken, or it has none, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
     def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:
@@ -348,7 +348,7 @@ def _redacted(data: Mapping[str, Any]) -> RedactedSchema:
 
 
 def _expected(data: Mapping[str, Any]) -> Expected:
-    """What was expected; ValueError where it could not be compared with."""
+    """Read what was expected; ValueError where it could not be compared with."""
     expected = from_json(Expected, data)
     for comparer in expected.comparers.values():
         Comparer.of(comparer)
@@ -418,15 +418,15 @@ class RunMetadata:
     def to_dict(self) -> dict[str, Any]:
         """The metadata as JSON values; of a variant what is its own stands there, once for all what they share."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data["variants"] = [{name: getattr(one, name) for name in _OWN} for one in self.variants]
+        data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         unsaid = {name for name in ("variant", "variants", "comparers") if not data[name]}
         if self.entry is Entry.PYTEST:
             unsaid.add("entry")
         return {name: value for name, value in data.items() if name not in unsaid}
 
     def of_variant(self, name: str) -> RunMetadata:
-        """What produced the answers of one variant, as of a run of its own; KeyError where there is none."""
-        own = {one.variant: one for one in self.variants}[name]
+        """The metadata of one variant, as of a run of its own; KeyError where there is none."""
+        own = {variant.variant: variant for variant in self.variants}[name]
         plan = self.plan if own.plan is None else own.plan
         return replace(self, **{**{part: getattr(own, part) for part in _OWN}, "plan": plan, "variants": ()})
 
@@ -446,13 +446,13 @@ class RunMetadata:
     def planned(self) -> tuple[CaseKey, ...] | None:
         """The case of each attempt that was to be made, one variant's after another's; None where it is not known."""
         plans = self.plans()
-        known = [plan for plan in plans.values() if plan is not None]
-        return tuple(itertools.chain.from_iterable(known)) if len(known) == len(plans) else None
+        written = [plan for plan in plans.values() if plan is not None]
+        return tuple(itertools.chain.from_iterable(written)) if len(written) == len(plans) else None
 
     def plans(self) -> dict[str, tuple[CaseKey, ...] | None]:
         """The same for each variant, by its name; what they share is one and the same tuple."""
         shared = None if self.plan is None else _keys(self.plan)
-        own = {one.variant: shared if one.plan is None else _keys(one.plan) for one in self.variants}
+        own = {variant.variant: shared if variant.plan is None else _keys(variant.plan) for variant in self.variants}
         return own or {self.variant: shared}
 
     @property
@@ -462,7 +462,7 @@ class RunMetadata:
 
     @property
     def labelled(self) -> bool:
-        """Whether an engine's grammar was asked about labelled answers, and no model for one."""
+        """True where an engine's grammar was asked about labelled answers, and no model for one."""
         return self.dataset.get("labelled") is True
 
     @property
@@ -490,7 +490,7 @@ class RunMetadata:
 
 
 def parse_line(data: object) -> Record | RunMetadata:
-    """What a line of a records file holds; RecordError names the first place that is not as it was published."""
+    """Read a line of a records file; RecordError names the first place that is not as it was published."""
     if not isinstance(data, dict):
         raise RecordError("not an object")
     if data.get("type") == "run":
@@ -507,9 +507,9 @@ def _keys(plan: Mapping[str, Sequence[str]]) -> tuple[CaseKey, ...]:
 def _variants(data: Mapping[str, Any]) -> tuple[RunMetadata, ...]:
     """The variants in a run's header, each whole; RecordError or ValueError where one is none."""
     shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
-    found = tuple(RunMetadata.from_dict({**shared, **one}) for one in data.get("variants", ()))
-    names = {one.variant for one in found}
-    if "" in names or len(names) < len(found):
+    variants = tuple(RunMetadata.from_dict({**shared, **variant}) for variant in data.get("variants", ()))
+    names = {variant.variant for variant in variants}
+    if "" in names or len(names) < len(variants):
         message = "a variant has no name, or that of another"
         raise ValueError(message)
-    return found
+    return variants

@@ -51,11 +51,12 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
 
 
 def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
-    """Whether a text is one of the values that the schema lists there, but for its capitals."""
+    """True where a text is one of the values that the schema lists there, but for its capitals."""
     if violation.keyword not in ("enum", "const"):
         return False
-    said = follow(schema, tokens_of(violation.schema_path))
-    listed = {value.casefold() for value in (said if isinstance(said, list) else [said]) if isinstance(value, str)}
+    keyword = follow(schema, tokens_of(violation.schema_path))
+    values = keyword if isinstance(keyword, list) else [keyword]
+    listed = {value.casefold() for value in values if isinstance(value, str)}
     return any(
         json_path(path) == violation.instance_path for path, text in _texts(instance) if text.casefold() in listed
     )
@@ -83,8 +84,8 @@ def matched(record: Record, expected: Expected | None, comparers: Mapping[str, C
     if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
         return record if record.expected is expected is None else replace(record, expected=expected, match=None)
     instance = {"instance": record.verdict.instance} if record.verdict.valid else {}
-    found = match(expected, **instance, schema=record.schema, comparers=comparers)
-    return replace(record, expected=expected, match=found)
+    values = match(expected, **instance, schema=record.schema, comparers=comparers)
+    return replace(record, expected=expected, match=values)
 
 
 def judge_again(

@@ -81,8 +81,8 @@ class Recorded:
 
     def get(self, attempt: Attempt) -> Record | None:
         """The record of an attempt; None where there is none."""
-        found = None if self._lines is None else self._lines.get(attempt)
-        return None if found is None else Record.from_dict(found)
+        line = None if self._lines is None else self._lines.get(attempt)
+        return None if line is None else Record.from_dict(line)
 
 
 def _attempt(line: Mapping[str, Any]) -> Attempt | None:
@@ -116,7 +116,7 @@ def resume(
     if content.metadata is None and not path.is_dir():
         message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
         raise ResumeError(message, where=path)
-    names = {one.variant: one.variant for one in each(metadata)}
+    names = {variant.variant: variant.variant for variant in each(metadata)}
     changed: dict[str, str] = {}
     if content.metadata is not None:
         names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
@@ -170,7 +170,7 @@ def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
         return False
     for name in ("policy", "classifiers"):
         # as JSON, for that is what the other has been
-        then, now = (json.dumps(getattr(one, name), sort_keys=True) for one in (theirs, ours))
+        then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
             raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")

@@ -12,7 +12,7 @@ from pytest_jsbench.core.text import distinct, printable
 
 
 class Bearing(StrEnum):
-    """What a setting bears on."""
+    """The part of a run that a setting bears on."""
 
     ANSWERS = "answers"
     #: how strictly answers are judged
@@ -87,7 +87,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting of a run."""
+    """A setting of a run."""
 
     name: str
     bears_on: Bearing
@@ -120,8 +120,8 @@ class SettingDifference:
     def shown(self) -> tuple[str, ...]:
         """The values for people; those that differ look different, however long they are."""
         texts = [_text(self.name, value) for value in self.values]
-        found = list(dict.fromkeys(texts))
-        shown = dict(zip(found, distinct(found, _LONGEST_OF_DIFFERENCE), strict=True))
+        different = list(dict.fromkeys(texts))
+        shown = dict(zip(different, distinct(different, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ UNKNOWN, NOT_SET = "not known", "not set"
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
     """The settings in a run's metadata, as JSON values, by name; what is not there is not among them."""
-    return {one.name: one for one in _settings(metadata)}
+    return {setting.name: setting for setting in _settings(metadata)}
 
 
 def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
@@ -143,15 +143,15 @@ def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
     for name, (bears_on, path) in _PLACES.items():
         if recorded and name in _SAMPLING:
             continue
-        found: Any = metadata
+        value: Any = metadata
         for step in path:
-            found = found.get(step, _ABSENT) if isinstance(found, Mapping) else _ABSENT
-        if name == "judge" and found is _ABSENT and isinstance(metadata.get("versions"), Mapping):
-            found = "1"  # the first rules had no number
-        if name == "steps" and found is _ABSENT and isinstance(metadata.get("dataset"), Mapping):
-            found = []  # a program's filters, changes and samples: only a program makes some
-        if _is_simple(found):
-            yield Setting(name=name, bears_on=bears_on, value=found)
+            value = value.get(step, _ABSENT) if isinstance(value, Mapping) else _ABSENT
+        if name == "judge" and value is _ABSENT and isinstance(metadata.get("versions"), Mapping):
+            value = "1"  # the first rules had no number
+        if name == "steps" and value is _ABSENT and isinstance(metadata.get("dataset"), Mapping):
+            value = []  # a program's filters, changes and samples: only a program makes some
+        if _is_simple(value):
+            yield Setting(name=name, bears_on=bears_on, value=value)
     for group, (bears_on, prefix) in _GROUPS.items():
         members = metadata.get(group)
         for member, value in _leaves(members, _DEEPEST) if isinstance(members, Mapping) else ():
@@ -174,7 +174,7 @@ def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]
 
 
 def _is_simple(value: object) -> bool:
-    """Whether it is a value of a setting, which a file of a stranger may not have in its place."""
+    """True where it is a value of a setting, which a file of a stranger may not have in its place."""
     return isinstance(value, str | int | float | bool | None) or (
         isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
     )
@@ -182,16 +182,16 @@ def _is_simple(value: object) -> bool:
 
 def differences(runs: Sequence[Mapping[str, Setting]]) -> tuple[SettingDifference, ...]:
     """The settings in which runs differ, those first that bear on answers; what only one of them knows is not one."""
-    found: dict[str, SettingDifference] = {}
+    differing: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
         values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
         if len({_canonical(value) for value in values if value is not UNKNOWN}) > 1:
             bears_on = next(run[name].bears_on for run in runs if name in run)
-            found[name] = SettingDifference(name=name, bears_on=bears_on, values=values)
+            differing[name] = SettingDifference(name=name, bears_on=bears_on, values=values)
     for name, others in _IMPLIED_BY.items():
-        if name in found and _groups(runs, others) == _groups(runs, (*others, name)):
-            del found[name]
-    return tuple(sorted(found.values(), key=lambda one: list(Bearing).index(one.bears_on)))
+        if name in differing and _groups(runs, others) == _groups(runs, (*others, name)):
+            del differing[name]
+    return tuple(sorted(differing.values(), key=lambda one: list(Bearing).index(one.bears_on)))
 
 
 def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
@@ -202,26 +202,28 @@ def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, S
     """
     if name.startswith("compare."):
         return NOT_SET
-    same = (one for one in runs if name in one and "engine" in one and one["engine"].value == run["engine"].value)
-    return NOT_SET if name.startswith("engine.") and "engine" in run and any(same) else UNKNOWN
+    if not name.startswith("engine.") or "engine" not in run:
+        return UNKNOWN
+    same = [other for other in runs if "engine" in other and other["engine"].value == run["engine"].value]
+    return NOT_SET if any(name in other for other in same) else UNKNOWN
 
 
 def distinguishing(runs: Sequence[Mapping[str, Setting]]) -> list[str]:
     """Names of settings by which the runs can be told apart, as far as that is possible: as few as will do."""
     chosen: list[str] = []
-    for one in differences(runs):
-        if _groups(runs, (*chosen, one.name)) > _groups(runs, chosen):
-            chosen.append(one.name)
+    for difference in differences(runs):
+        if _groups(runs, (*chosen, difference.name)) > _groups(runs, chosen):
+            chosen.append(difference.name)
     return chosen
 
 
 def _groups(runs: Sequence[Mapping[str, Setting]], names: Sequence[str]) -> int:
-    """How many groups the runs make by their values of these settings."""
+    """The number of groups that the runs make by their values of these settings."""
     return len({tuple(_canonical(run[name].value) if name in run else None for name in names) for run in runs})
 
 
 def _canonical(value: Any) -> Hashable:
-    """What equal values have in common: a truth value is no number, and a list may have been a tuple."""
+    """A key that equal values share: a truth value is no number, and a list may have been a tuple."""
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 

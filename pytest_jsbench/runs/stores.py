@@ -37,9 +37,9 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
                 continue
             shown = printable(re.sub(r"//[^/@]*@", "//", place), 300)
             try:
-                for found in _fetch(place, Path(folder) / str(len(paths))):
-                    paths.append(found)
-                    originals[str(found)] = shown
+                for copy in _fetch(place, Path(folder) / str(len(paths))):
+                    paths.append(copy)
+                    originals[str(copy)] = shown
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
             except Exception as error:  # each store raises errors of its own
@@ -69,10 +69,10 @@ def _fetch(url: str, into: Path) -> list[Path]:
     store, start = fsspec.core.url_to_fs(url)
     folders = sorted(store.glob(start)) if "*" in start else [start]
     copies = [into.with_name(f"{into.name}-{number}") for number in range(len(folders))]
-    found = [copy for copy, folder in zip(copies, folders, strict=True) if _copy(store, folder, copy)]
-    if not found:
+    fetched = [copy for copy, folder in zip(copies, folders, strict=True) if _copy(store, folder, copy)]
+    if not fetched:
         raise MergeError("has no records.jsonl; expected the folder of a run, or of runs")
-    return found
+    return fetched
 
 
 def _copy(store: Any, folder: str, into: Path) -> bool:

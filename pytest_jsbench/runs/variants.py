@@ -1,4 +1,4 @@
-"""What runs and their variants ask: whether two ask the same, so that an answer to one is one to the other."""
+"""The questions of runs and their variants: two that ask the same share their answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
 
 
 def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
-    """What an engine says of itself that changes answers."""
+    """The details of an engine that change answers."""
     return {
         name: value
         for name, value in metadata.details.items()
@@ -66,22 +66,22 @@ def together(variants: Sequence[RunMetadata]) -> RunMetadata:
     """The metadata of the run of these variants, each of which has a name; what all share is that of the first."""
     shared: dict[str, Any] = {}
     for name, noun in _COUNTED.items():
-        values = dict.fromkeys(getattr(one, name) for one in variants)
+        values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else f"{len(values)} {noun}"
     for name in _UNSAID:
-        values = dict.fromkeys(getattr(one, name) for one in variants)
+        values = dict.fromkeys(getattr(variant, name) for variant in variants)
         shared[name] = next(iter(values)) if len(values) == 1 else None
     for name in _PARTS:
-        shared[name] = _common([getattr(one, name) for one in variants])
+        shared[name] = _common([getattr(variant, name) for variant in variants])
     return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
 
 
 def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
     """That in which all of them agree; None where one of them is not known."""
-    known = [one for one in mappings if one is not None]
-    if len(known) < len(mappings):
+    given = [mapping for mapping in mappings if mapping is not None]
+    if len(given) < len(mappings):
         return None
-    first, *others = known
+    first, *others = given
     return {
         name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)
     }
@@ -89,7 +89,7 @@ def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | No
 
 def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
     """The variants of a run, each as of a run of its own; the run itself where it has none."""
-    return tuple(metadata.of_variant(one.variant) for one in metadata.variants) or (metadata,)
+    return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
 
 
 def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
@@ -100,24 +100,24 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     also where the others have found theirs: what tells them apart, such as the server's address, is not written down.
     """
     by_likeness: dict[tuple[bool, ...], list[tuple[str, str]]] = {}
-    for one, other in itertools.product(each(theirs), each(ours)):
-        if not difference(one, other):
-            by_likeness.setdefault(_likeness(one, other), []).append((one.variant, other.variant))
-    found: dict[str, str] = {}
+    for their, our in itertools.product(each(theirs), each(ours)):
+        if not difference(their, our):
+            by_likeness.setdefault(_likeness(their, our), []).append((their.variant, our.variant))
+    matched: dict[str, str] = {}
     seen: tuple[set[str], set[str]] = (set(), set())
     for likeness in sorted(by_likeness, reverse=True):
         free = [pair for pair in by_likeness[likeness] if pair[0] not in seen[0] and pair[1] not in seen[1]]
         same_words, same_name, as_many = likeness
         alike = free if same_name else [*by_likeness.get((same_words, True, as_many), ()), *by_likeness[likeness]]
         counts = Counter(name for name, _ in alike), Counter(name for _, name in alike)
-        found |= {name: other for name, other in free if counts[0][name] == counts[1][other] == 1}
+        matched |= {name: our for name, our in free if counts[0][name] == counts[1][our] == 1}
         seen[0].update(name for name, _ in free)
         seen[1].update(name for _, name in free)
-    return found
+    return matched
 
 
 def _likeness(one: RunMetadata, other: RunMetadata) -> tuple[bool, ...]:
-    """How well two variants that ask the same fit each other, the most important first."""
+    """The likeness of two variants that ask the same, the most important first."""
     same_words = (one.prompt, one.shots, one.prompt_digest) == (other.prompt, other.shots, other.prompt_digest)
     return same_words, one.variant == other.variant, one.concurrency == other.concurrency
 
@@ -125,14 +125,14 @@ def _likeness(one: RunMetadata, other: RunMetadata) -> tuple[bool, ...]:
 def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """By name of a variant of ours for which the other run has nothing: what that did instead, as half a sentence."""
     matched = frozenset(match(theirs, ours).values())
-    return {one.variant: _instead(theirs, one) for one in each(ours) if one.variant not in matched}
+    return {variant.variant: _instead(theirs, variant) for variant in each(ours) if variant.variant not in matched}
 
 
 def _instead(theirs: RunMetadata, ours: RunMetadata) -> str:
-    of_theirs = {one.variant: one for one in each(theirs)}
+    of_theirs = {variant.variant: variant for variant in each(theirs)}
     then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
-    if then is not None and (found := difference(then, ours)):
-        return f"asked {found}"
-    if all(difference(one, ours) for one in of_theirs.values()):
+    if then is not None and (otherwise := difference(then, ours)):
+        return f"asked {otherwise}"
+    if all(difference(variant, ours) for variant in of_theirs.values()):
         return f"has no variant that asks the same: {', '.join(of_theirs)}"
     return "asked what several variants ask alike, so that its answers could be of any"
