@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import ROOT, value_of
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, placed
@@ -123,14 +121,6 @@ def read_ways(config: pytest.Config, values: Values) -> tuple[dict[str, Values],
     return ways, left_out
 
 
-@contextmanager
-def _as_usage_errors() -> Iterator[None]:
-    try:
-        yield
-    except JSBenchError as error:
-        raise pytest.UsageError(str(error)) from error
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """Which tests pytest is to collect."""
@@ -171,10 +161,9 @@ class Settings:
 
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
-        """Read the command line and the ini file; pytest.UsageError says what is wrong with a value."""
-        with _as_usage_errors():
-            values = _read_values(config)
-            ways, left_out = read_ways(config, values)
+        """Read the command line and the ini file; JSBenchError or pytest.UsageError says what is wrong with a value."""
+        values = _read_values(config)
+        ways, left_out = read_ways(config, values)
         return cls(
             values=values,
             ways=ways,
@@ -188,18 +177,6 @@ class Settings:
             only_looks=_is_on(config, "collectonly", "setuponly"),
             rerun=printable(shlex.join(["pytest", *_given_arguments(config)]), 2000),
         )
-
-    @property
-    def record(self) -> Path | None:
-        """Where every answer is recorded, for all variants."""
-        path: Path | None = self.values["record"]
-        return path
-
-    @property
-    def replay(self) -> Path | None:
-        """The recordings, or the run, that answer instead of an engine."""
-        path: Path | None = self.values["replay"]
-        return path
 
 
 def _take_targets(config: pytest.Config) -> Targets:

@@ -109,6 +109,10 @@ class Plan:
     baseline: Path | None = None
     #: an earlier run to go on with
     resume: Path | None = None
+    #: where every answer is recorded, for all variants
+    record: Path | None = None
+    #: the recordings, or the run, that answer instead of an engine
+    replay: Path | None = None
     #: the folder of all runs; None: nobody named one
     output: Path | None = None
     #: by an exporter's name, where it is to write
@@ -139,12 +143,14 @@ class Plan:
             policy=policy_of(values),
             limits=_limits_of(values),
             retries=values["retries"],
-            batch=values["batch"] if values["replay"] is None else None,
+            batch=values["batch"],
             classifiers=_find_classifiers(values["classify"], hook),
             comparers=dict(values["comparer"]),
             gates=_gates_of(values),
             baseline=values["baseline"],
             resume=values["resume"],
+            record=values["record"],
+            replay=values["replay"],
             output=values["output"],
             exports=tuple(values["export"]),
             redact=values["redact"] == "on",

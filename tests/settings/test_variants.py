@@ -118,12 +118,12 @@ def test_an_engine_option_of_the_configuration_is_replaced_where_its_key_is_type
 
 
 def test_several_engines_are_one_line_that_points_to_the_table(pytester: pytest.Pytester) -> None:
-    with pytest.raises(pytest.UsageError, match=r"--jsbench-engine is given more than once: .*tool\.jsbench\.variants"):
+    with pytest.raises(JSBenchError, match=r"--jsbench-engine is given more than once: .*tool\.jsbench\.variants"):
         read(pytester, ENGINE, "--jsbench-engine=openai", "--jsbench-model=a")
 
 
 def test_a_value_that_cannot_be_read_is_one_line_whichever_of_several_it_is(pytester: pytest.Pytester) -> None:
-    with pytest.raises(pytest.UsageError, match="--jsbench-shots: expected a whole number of at least 0, found 'x'"):
+    with pytest.raises(JSBenchError, match="--jsbench-shots: expected a whole number of at least 0, found 'x'"):
         read(pytester, ENGINE, "--jsbench-shots=x", "--jsbench-shots=1")
 
 
@@ -230,7 +230,7 @@ def test_a_file_of_its_own_holds_the_table_and_one_of_the_two_does(pytester: pyt
     own = TABLE.replace("tool.jsbench.", "")
 
     assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").ways) == ["free"]
-    with pytest.raises(pytest.UsageError, match=r"variants stand in .*pyproject\.toml and in .*jsbench\.toml; keep"):
+    with pytest.raises(JSBenchError, match=r"variants stand in .*pyproject\.toml and in .*jsbench\.toml; keep"):
         read_table(pytester, "--jsbench-variants=free")
 
 
@@ -252,9 +252,7 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
 
     assert list(settings.ways) == [""]
     assert settings.variants_left_out.endswith("pyproject.toml are left out, since --jsbench-engine is given here")
-    with pytest.raises(
-        pytest.UsageError, match=r"--jsbench-engine and variant 'free' in .* leave out --jsbench-engine"
-    ):
+    with pytest.raises(JSBenchError, match=r"--jsbench-engine and variant 'free' in .* leave out --jsbench-engine"):
         read_table(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
 
 
@@ -263,7 +261,7 @@ def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_co
 ) -> None:
     pytester.makeini("[pytest]\njsbench_variants = small-one\n")
 
-    with pytest.raises(pytest.UsageError, match=r"--jsbench-temperature and variant 'small-one' in .* in two ways"):
+    with pytest.raises(JSBenchError, match=r"--jsbench-temperature and variant 'small-one' in .* in two ways"):
         read_table(pytester, "--jsbench-temperature=1")
     assert read_table(pytester, "--jsbench-temperature=1", "--jsbench-engine=scripted").variants_left_out
 
@@ -337,11 +335,11 @@ def test_a_mistake_in_a_table_is_one_line_that_names_its_place(
 ) -> None:
     pytester.makeini("[pytest]\n")
 
-    with pytest.raises(pytest.UsageError, match=message) as caught:
+    with pytest.raises(JSBenchError, match=message) as caught:
         read_table(pytester, "--jsbench-engine=scripted", "--jsbench-variants=a", table=table)
     assert "\n" not in str(caught.value)
 
 
 def test_a_table_that_is_no_toml_is_one_line(pytester: pytest.Pytester) -> None:
-    with pytest.raises(pytest.UsageError, match=r"jsbench\.toml: cannot be read: Expected"):
+    with pytest.raises(JSBenchError, match=r"jsbench\.toml: cannot be read: Expected"):
         read_table(pytester, "--jsbench-engine=scripted", table="[[variants", file="jsbench.toml")

@@ -257,7 +257,7 @@ class Controller:
         self.state.warn(outputs.append_step_summary(run, self.summary, self.decision))
         settings = self._context.settings
         # recorded times are no news, and would stand among those that are
-        if settings.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
+        if self._context.plan.replay is None and (problem := add_rows(self._config, run, rows=settings.benchmark_rows)):
             self.state.warn(problem)
 
     def _find_unasked(self, session: pytest.Session, run: Run) -> None:
@@ -267,7 +267,7 @@ class Controller:
             return
         finished, context = self._ending.finished, self._context
         found = find_unasked(self._config, context, run, self._known, finished=finished)
-        folder = context.settings.record or context.settings.replay
+        folder = context.plan.record or context.plan.replay
         if found is None or folder is None:
             return
         self.unasked = found

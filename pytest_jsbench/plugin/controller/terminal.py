@@ -197,8 +197,8 @@ class Terminal:
             return []
         from pytest_jsbench.reports.summary_table import detail
 
-        settings, run = self._context.settings, self._context.handover.folder
-        folder = settings.record or settings.replay
+        context, run = self._context, self._context.handover.folder
+        folder = context.plan.record or context.plan.replay
         assert folder is not None
         said = f"{counted(count, 'recorded answer')} that no test asked for"
         if run is not None:

@@ -28,7 +28,7 @@ def find_unasked(
     `finished` has the node ids of the tests that passed: others may not have asked for all that they need.
     """
     settings = context.settings
-    folder = settings.record or settings.replay
+    folder = context.plan.record or context.plan.replay
     if folder is None or holds_run(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
         return None
     from pytest_jsbench.engines.recorded import unasked

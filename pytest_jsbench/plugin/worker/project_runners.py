@@ -157,7 +157,7 @@ class ProjectRunners:
     def __init__(self, context: RunContext, variant: Variant, secrecy: Secrecy) -> None:
         self._run = context.session
         #: whether recorded answers are asked, of whichever engine
-        self._replays = context.settings.replay is not None
+        self._replays = context.plan.replay is not None
         self._variant = variant
         self._secrecy = secrecy
         self._window = threading.BoundedSemaphore(self._variant.concurrency)
