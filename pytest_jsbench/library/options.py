@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import readers, respelled
+from pytest_jsbench.settings.options import SETTABLE, readers, respelled
 from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
@@ -110,21 +110,7 @@ def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]
 
 #: where what the plugin's options say has another place; each begins where `evaluate has no argument 'x': ` ends
 _OTHERWISE = {
-    **dict.fromkeys(
-        (
-            "model",
-            "base_url",
-            "api_key_env",
-            "response_format",
-            "temperature",
-            "max_tokens",
-            "seed",
-            "timeout",
-            "adapt",
-            "context",
-        ),
-        "say it to open_engine(…), whose engine can be evaluated",
-    ),
+    **dict.fromkeys((*SETTABLE, "timeout"), "say it to open_engine(…), whose engine can be evaluated"),
     **dict.fromkeys(("tasks", "split", "limit", "registry"), "say it to Dataset.load(…)"),
     "where": "say it to Dataset.filter(…)",
     "sample": "take it by Dataset.sample(size, seed)",
