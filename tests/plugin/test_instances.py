@@ -105,8 +105,6 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
 def test_what_cannot_be_asked_is_refused_before_anything_runs(labelled: Bench) -> None:
     result = run(labelled, engine="scripted")
     result.stderr.fnmatch_lines(["ERROR: engine 'scripted' has no grammar * expected llguidance, outlines, xgrammar"])
-    result = run(labelled, "--jsbench-dataset=builtin")
-    result.stderr.fnmatch_lines(["ERROR: --jsbench-instances brings schemas of its own: leave out --jsbench-dataset"])
 
 
 def test_project_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> None:

@@ -308,21 +308,3 @@ def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(plain: Bench) -> N
 
     result.assert_outcomes(passed=1, failed=1, skipped=1)
     result.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for; *"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--jsbench-replay=kept"], "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsb*"),
-        (
-            ["--jsbench-record=kept", "--jsbench-batch=wait"],
-            "--jsbench-record-mode=new asks only what is missing, and a batch all: leave out --jsbench-batch",
-        ),
-    ],
-)
-def test_filling_up_needs_a_folder_and_pays_for_nothing_twice(plain: Bench, arguments: list[str], message: str) -> None:
-    plain.write({"kept/one.txt": ""})
-
-    result = run(plain, "--jsbench-record-mode=new", *arguments)
-
-    result.stderr.fnmatch_lines([f"ERROR: {message}"])

@@ -217,10 +217,3 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     assert main(["compare", "first", "out", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["comparisons"][0]
     assert (found["changed"], found["newly_failing"]) == ([], [])
-
-
-@pytest.mark.parametrize("other", ["--jsbench-record=answers", "--jsbench-batch=wait"])
-def test_what_keeps_answers_is_refused_beside_it(plain: Bench, other: str) -> None:
-    plain.case("one")
-    result = plain.run("--jsbench-redact", other)
-    result.stderr.fnmatch_lines([f"ERROR: --jsbench-redact writes no answer, *: leave out {other.partition('=')[0]}"])

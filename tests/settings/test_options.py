@@ -1,8 +1,101 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
+from pytest_jsbench.settings.plan import refuse_together
 
 
 def test_every_dialect_can_be_the_default() -> None:
     assert BY_NAME["default_dialect"].choices == tuple(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("tasks", ",", "expected names with commas between them, found ','"),
+        ("extra_fields", "", "expected names with commas between them, found ''"),
+        ("adapt", "shrink", "expected verbatim, narrow or relax, or such as narrow:openai (openai, "),
+        ("adapt", "narrow:cohere", "expected verbatim, narrow or relax, or such as narrow:openai (openai, "),
+        ("shots", "x", "expected a whole number of at least 0, found 'x'"),
+        ("context", "0", "expected a whole number of at least 1, found '0'"),
+        ("concurrency", "1.0", "expected a whole number of at least 1, found '1.0'"),
+        ("temperature", "nan", "expected a number of at least 0, found 'nan'"),
+        ("timeout", "inf", "expected seconds above 0, found 'inf'"),
+        ("response_format", "xml", "expected one of text, json_object, json_schema, tool, found 'xml'"),
+        ("batch", "x.py", "expected one of wait, leave, found 'x.py'; before a path, say --jsbench-batch=wait"),
+        ("sample", "0", "expected a whole number of at least 1, or with a seed such as 300:7, found '0'"),
+        ("sample", "3:x", "expected a whole number of at least 1, or with a seed such as 300:7, found '3:x'"),
+        ("engine_option", "sk-secret", "expected KEY=VALUE, found no ="),
+        ("engine_option", "=x", "expected KEY=VALUE, found no KEY"),
+        ("export", "csv", "expected NAME=PATH, such as every_eval_ever=exported, found 'csv'"),
+    ],
+)
+def test_a_text_that_is_no_value_says_what_is_expected(name: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match="expected") as refused:
+        BY_NAME[name].read(text)
+
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("temperature", 1, 1.0),
+        ("seed", 0, 0),
+        ("response_format", "tool", ResponseFormat.TOOL),
+        ("response_format", ResponseFormat.TEXT, ResponseFormat.TEXT),
+        ("record_mode", "new", "new"),
+        ("base_url", "http://x", "http://x"),
+    ],
+)
+def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, given: object, value: object) -> None:
+    assert BY_NAME[name].argument(given) == value
+    for wrong in (None, object(), [given]):
+        with pytest.raises(ValueError, match=r"^(a |one of )"):
+            BY_NAME[name].argument(wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            {"instances": "builtin", "dataset": "x"},
+            "--jsbench-instances brings schemas of its own: leave out --jsbench-da",
+        ),
+        (
+            {"instances": "builtin", "record": "x"},
+            "--jsbench-instances calls no model, so there is nothing to record: ",
+        ),
+        (
+            {"instances": "builtin", "replay": "x"},
+            "--jsbench-instances calls no model, so there is nothing to replay: ",
+        ),
+        ({"redact": "on", "record": "x"}, "--jsbench-redact writes no answer, and a recording is one: leave out --jsb"),
+        ({"redact": "on", "batch": "wait"}, "--jsbench-redact writes no answer, and those of a batch lie in a file "),
+        ({"record_mode": "new", "record": "x", "batch": "wait"}, "--jsbench-record-mode=new asks only what is missing"),
+    ],
+)
+def test_what_leaves_no_room_for_another_is_refused(said: dict[str, Any], message: str) -> None:
+    nothing = dict.fromkeys(BY_NAME)
+
+    with pytest.raises(JSBenchError) as refused:
+        refuse_together({**nothing, **said})
+
+    assert str(refused.value).startswith(message)
+    assert refused.value.option in said
+    for name in said:
+        refuse_together({**nothing, name: said[name]})
+    refuse_together({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
+
+
+def test_a_message_names_each_option_as_its_door_takes_it() -> None:
+    flags = {option.name: option.flag for option in OPTIONS}
+
+    assert all(respelled(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items())
+    assert respelled("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"

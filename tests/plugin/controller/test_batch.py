@@ -187,10 +187,6 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
     ("args", "said"),
     [
         (
-            ("--jsbench-batch", "x.py"),
-            "--jsbench-batch: expected one of wait, leave, found 'x.py'; before a path, say ",
-        ),
-        (
             ("--jsbench-batch", "--jsbench-engine=scripted"),
             "--jsbench-batch: engine 'scripted' has no batch API: expected anthropic, gemini, openai",
         ),

@@ -142,18 +142,6 @@ def test_a_replay_costs_nothing_and_so_passes_no_limit(plain: Bench) -> None:
     result.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("option", ["record", "replay"])
-def test_what_calls_no_model_is_not_recorded(plain: Bench, option: str) -> None:
-    plain.write({"kept/one.txt": ""})
-    engine = ["--jsbench-engine=llguidance"] if option == "record" else []
-
-    result = plain.pytester.runpytest_inprocess(
-        *WITHOUT_SLOW_PLUGINS, *engine, "--jsbench-instances=builtin", f"--jsbench-{option}=kept"
-    )
-
-    result.stderr.fnmatch_lines([f"ERROR: --jsbench-instances calls no model, so *: leave out --jsbench-{option}"])
-
-
 @pytest.mark.parametrize("failure", [AssertionError(), pytest.fail.Exception("nothing was read")])
 def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_skipped(failure: BaseException) -> None:
     endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
