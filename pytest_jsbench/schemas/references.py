@@ -232,13 +232,13 @@ def pointer_of(path: Iterable[str]) -> str:
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
 
 
-def follow(value: Any, path: Path) -> Any:
-    """The value that stands at that path below the given one; None where there is none."""
+def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
+    """The value that stands at that path below the given one; the default where there is none."""
     for token in path:
         if isinstance(value, Mapping) and token in value:
             value = value[token]
         elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
             value = value[int(token)]
         else:
-            return None
+            return default
     return value

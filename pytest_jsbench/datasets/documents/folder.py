@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
@@ -127,13 +126,3 @@ def _parse(data: bytes, *, path: PurePath, largest: int) -> object:
     from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
 
     return parse_yaml(decode(data), largest=largest)
-
-
-def follow(value: Any, steps: Iterable[str | int]) -> Any:
-    """What stands that many steps down in a JSON value; LookupError where there is nothing."""
-    for step in steps:
-        fits = isinstance(value, dict) or (isinstance(value, list) and isinstance(step, int))
-        if not fits:
-            raise LookupError(step)
-        value = value[step]
-    return value

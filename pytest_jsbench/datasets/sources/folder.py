@@ -20,8 +20,8 @@ from pytest_jsbench.datasets.documents.folder import (
     LARGEST_DOCUMENT,
     YAML_SUFFIXES,
     DocumentFolder,
-    follow,
 )
+from pytest_jsbench.schemas.references import follow
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
@@ -120,15 +120,13 @@ def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | Bro
     return schema_case(key, folder.schema(path), expected=expected)
 
 
-def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str | int, ...], key: CaseKey) -> Case:
+def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str, ...], key: CaseKey) -> Case:
     from pytest_jsbench.datasets.sources import tools
 
-    document = folder.document(path)
-    try:
-        schema = follow(document, steps)
-    except LookupError:
-        raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema") from None
-    return replace(schema_case(key, schema), about=tools.about(follow(document, steps[:-1]), steps[-1]))
+    tool = follow(folder.document(path), steps[:-1])
+    if not isinstance(tool, Mapping) or steps[-1] not in tool:
+        raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema")
+    return replace(schema_case(key, tool[steps[-1]]), about=tools.about(tool, steps[-1]))
 
 
 def _read_api_schema(folder: DocumentFolder, path: Path, api: ApiSchema | None, key: CaseKey) -> Case:

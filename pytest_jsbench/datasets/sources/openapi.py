@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, TypeGuard
+from urllib.parse import unquote
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
-from pytest_jsbench.datasets.documents.folder import follow
 from pytest_jsbench.schemas.keywords import rebuild
+from pytest_jsbench.schemas.references import follow, tokens_of
 
 #: the dialect of a schema that names none
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
@@ -21,6 +22,9 @@ _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 _NOT_A_NAME = re.compile(r"[^\w.-]+")
+#: references that lead from one to the next
+_MOST_HOPS = 100
+_MISSING = object()
 
 
 class Group(StrEnum):
@@ -59,7 +63,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 
     Bodies that only refer to one component are one case per task, named for the first operation that has it.
     """
-    for name in _mapping(_at(document, "components", "schemas")):
+    for name in _mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
     for found, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
@@ -74,15 +78,14 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve: Retrieve) -> Any:
     """One schema of the document as plain, self-contained JSON Schema."""
     version = check(document)
-    try:
-        schema = follow(document, api.steps)
-    except LookupError:
-        raise Unreadable("has changed since it was first read") from None
+    schema = follow(document, api.steps, _MISSING)
+    if schema is _MISSING:
+        raise Unreadable("has changed since it was first read")
     place = SchemaPlace(document=document, uri=uri, schema=schema, opaque=True)
     whole = bundle(_entered(place), retrieve)
     if version == "3.0":
         whole = convert(whole, unused=_UNUSED.get(api.group))
-    dialect = _at(document, "jsonSchemaDialect")
+    dialect = _mapping(document).get("jsonSchemaDialect")
     if isinstance(whole, dict) and isinstance(dialect, str) and not dialect.startswith((_OPENAPI_DIALECT, _DEFAULT)):
         return {"$schema": dialect, **whole}
     return whole
@@ -90,23 +93,22 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
 
 def check(document: object) -> str:
     """The version of the document, such as `3.1`; Unreadable where it is none that can be read."""
-    found = _at(document, "openapi") or _at(document, "swagger")
-    version = ".".join(str(found).split(".")[:2])
+    stated = str(_mapping(document).get("openapi") or _mapping(document).get("swagger"))
+    version = ".".join(stated.split(".")[:2])
     if version.startswith("3."):
         return version
-    message = f"is of version {printable(str(found), 40)}; expected an OpenAPI document of version 3.0 or later"
+    message = f"is of version {printable(stated, 40)}; expected an OpenAPI document of version 3.0 or later"
     raise Unreadable(message, reason="not_a_schema")
 
 
 def _entered(place: SchemaPlace) -> SchemaPlace:
     """The place of the component that a schema only refers to, so that it stands at the top and not below a `$ref`."""
-    hops = 0
-    while isinstance(place.schema, Mapping) and set(place.schema) == {"$ref"} and hops < 100:
-        target = _local(place.document, place.schema["$ref"])
+    for _ in range(_MOST_HOPS):
+        reference = place.schema.get("$ref") if isinstance(place.schema, Mapping) and len(place.schema) == 1 else None
+        target = follow(place.document, _tokens(reference)) if _is_local(reference) else None
         if not isinstance(target, Mapping):
             break
         place = replace(place, schema=target)
-        hops += 1
     return place
 
 
@@ -145,30 +147,16 @@ def _referred(
     reference = _mapping(value).get("$ref")
     if not isinstance(reference, str):
         return _mapping(value), steps
-    return _mapping(_local(document, reference)), _tokens(reference)
+    return _mapping(follow(document, _tokens(reference)) if _is_local(reference) else None), _tokens(reference)
 
 
-def _local(document: object, reference: object) -> object:
-    """What a reference to this very document points to; None for any other."""
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    try:
-        return cast("object", follow(document, _tokens(reference)))
-    except LookupError:
-        return None
+def _is_local(reference: object) -> TypeGuard[str]:
+    """Whether it is a reference to this very document."""
+    return isinstance(reference, str) and reference.startswith("#/")
 
 
 def _tokens(reference: str) -> tuple[str, ...]:
-    from urllib.parse import unquote
-
-    return tuple(unquote(token).replace("~1", "/").replace("~0", "~") for token in reference[2:].split("/"))
-
-
-def _at(value: Any, *steps: str) -> Any:
-    """The value that many steps down; an empty object where there is none."""
-    for step in steps:
-        value = value.get(step, {}) if isinstance(value, Mapping) else {}
-    return value
+    return tokens_of(unquote(reference))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

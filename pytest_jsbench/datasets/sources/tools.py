@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-#: where a list of tools may stand in a document: a request's body, an answer to `tools/list`
-_LISTS = (("tools",), ("result", "tools"), ("functions",))
+from pytest_jsbench.schemas.references import follow
+
+#: where a list of tools may stand in a document: at its top, in a request's body, in an answer to `tools/list`
+_LISTS = ((), ("tools",), ("result", "tools"), ("functions",))
 #: what the schema of the arguments is called: Anthropic, MCP, OpenAI
 _INPUTS = ("input_schema", "inputSchema", "parameters")
 _OUTPUT = "outputSchema"
@@ -18,12 +20,13 @@ class ToolSchema:
     """One schema of a tool: what to call it, and the way to it from the top of the document."""
 
     name: str
-    steps: tuple[str | int, ...]
+    steps: tuple[str, ...]
 
 
 def tool_schemas(document: object) -> tuple[ToolSchema, ...]:
     """The schemas of the tools that the document defines; none where it defines no tools."""
-    return tuple(_of_list((), document) or _of_lists(document) or _of_tool((), document))
+    lists = (_of_list(steps, follow(document, steps)) for steps in _LISTS)
+    return tuple(next(filter(None, lists), ()) or _of_tool((), document))
 
 
 def about(tool: Mapping[str, Any], keyword: object) -> str:
@@ -40,33 +43,22 @@ def holds_many(document: object) -> bool:
     return not tuple(_of_tool((), document))
 
 
-def _of_lists(document: object) -> list[ToolSchema]:
-    for steps in _LISTS:
-        inner: Any = document
-        for step in steps:
-            inner = inner.get(step) if isinstance(inner, Mapping) else None
-        if found := _of_list(steps, inner):
-            return found
-    return []
-
-
-def _of_list(steps: tuple[str | int, ...], value: object) -> list[ToolSchema]:
+def _of_list(steps: tuple[str, ...], value: object) -> list[ToolSchema]:
     """The schemas of a list of tools; one that has no schema, such as a provider's own, is named all the same."""
     if not isinstance(value, list):
         return []
-    found = [list(_of_tool((*steps, index), element)) for index, element in enumerate(value)]
-    if not any(found):
+    tools = [list(_of_tool((*steps, str(index)), element)) for index, element in enumerate(value)]
+    if not any(tools):
         return []
-    return [schema for index, one in enumerate(found) for schema in one or [_without(steps, index, value[index])]]
+    for index, (schemas, element) in enumerate(zip(tools, value, strict=True)):
+        if not schemas:
+            names = [element.get(key) for key in ("name", "type")] if isinstance(element, Mapping) else []
+            name = next((name for name in names if isinstance(name, str) and name), f"tool-{index}")
+            schemas.append(ToolSchema(name=name, steps=(*steps, str(index), _INPUTS[0])))
+    return [schema for schemas in tools for schema in schemas]
 
 
-def _without(steps: tuple[str | int, ...], index: int, value: object) -> ToolSchema:
-    names = [value.get(key) for key in ("name", "type")] if isinstance(value, Mapping) else []
-    name = next((name for name in names if isinstance(name, str) and name), f"tool-{index}")
-    return ToolSchema(name=name, steps=(*steps, index, _INPUTS[0]))
-
-
-def _of_tool(steps: tuple[str | int, ...], definition: object) -> Iterator[ToolSchema]:
+def _of_tool(steps: tuple[str, ...], definition: object) -> Iterator[ToolSchema]:
     if not isinstance(definition, Mapping):
         return
     value: Mapping[str, Any] = definition
