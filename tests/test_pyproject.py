@@ -29,7 +29,7 @@ USED_WITH = {
     "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],
     "engines/local_server.py": ["local", "llguidance", "outlines", "xgrammar"],
     "lab/decoding/engines.py": ["llguidance", "outlines", "xgrammar"],
-    "prompts/jinja.py": ["prompts"],
+    "prompts/files.py": ["prompts"],
     "reports/html": ["report"],
     "reports/plot.py": ["plot"],
     "datasets/sources/hub.py": ["datasets"],

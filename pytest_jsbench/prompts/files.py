@@ -3,27 +3,38 @@ A user's own template, in a file of Jinja2.
 
 It is given `schema`, `schema_json` (as the presets write it), `task`, `id` and `fields` (each with `name`, `type`,
 `required` and `description`), and the filter `tojson`, which escapes nothing. The text is the user's message; or there
-are blocks: `user`, and `system` or `developer`, if there is to be such a message. It runs in a child process (`jinja`),
-within bounds.
+are blocks: `user`, and `system` or `developer`, if there is to be such a message. It may compute for ever, so it runs
+in a sandbox of a child process, within bounds.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
+import json
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.child_process import ChildNotStarted
-from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, decode
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.core.text import sentence
+from pytest_jsbench.prompts.presets import fields_of
 
+if TYPE_CHECKING:
+    import jinja2
+    from jinja2 import nodes
+
+    from pytest_jsbench.core.cases import Schema
+
+VARIABLES = ("schema", "schema_json", "task", "id", "about", "fields")
+_BLOCKS = ("system", "developer", "user")
 #: for a file, and for each case
 SECONDS = 5.0
 #: bytes of a file
@@ -66,12 +77,98 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """What the function of `jinja` returns; PromptError where that is beyond its bounds."""
+    """What a function of this module returns in the child; PromptError where that is beyond its bounds."""
     try:
-        return guarded_calls().call(f"pytest_jsbench.prompts.jinja:{function}", name, *arguments, seconds=SECONDS)
+        return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
         message = f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less"
         raise PromptError(message) from None
     except (CallBroke, ChildNotStarted) as error:
         message = f"prompt {name} cannot be {doing}: {sentence(str(error))}"
         raise PromptError(message) from None
+
+
+def problem_of(name: str, source: str) -> str | None:
+    """Why the source is no template, in one line; None where it is one."""
+    try:
+        _compile(name, source)
+    except PromptError as error:
+        return str(error)
+    return None
+
+
+def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, Any]:
+    """The texts that the template asks a case with, by their blocks; or a problem in one line."""
+    values = {
+        "schema": schema,
+        "schema_json": json.dumps(schema),
+        "task": task,
+        "id": case_id,
+        "about": about,
+        "fields": fields_of(schema),
+    }
+    try:
+        return {"texts": _texts(_compile(name, source), values)}
+    except MemoryError:
+        raise
+    except PromptError as error:
+        return {"problem": str(error)}
+    except Exception as error:  # noqa: BLE001  a template computes: whatever Python can raise
+        return {"problem": f"prompt {name}: {type(error).__name__}: {sentence(str(error))}"}
+
+
+def _texts(template: jinja2.Template, values: dict[str, Any]) -> dict[str, str]:
+    if not template.blocks:
+        return {"user": template.render(values)}
+    context = template.new_context(values)
+    return {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
+
+
+@functools.lru_cache(maxsize=8)
+def _compile(name: str, source: str) -> jinja2.Template:
+    import jinja2
+    from jinja2 import meta
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # a prompt is no markup
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, indent=indent)
+    try:
+        tree = environment.parse(source)
+        if strangers := meta.find_undeclared_variables(tree) - environment.globals.keys() - set(VARIABLES):
+            stranger = min(strangers)
+            message = f"prompt {name}: unknown variable '{stranger}': {nearest(stranger, VARIABLES)}"
+            raise PromptError(message)
+        _check_blocks(name, tree)
+        return environment.from_string(source)
+    except jinja2.TemplateSyntaxError as error:
+        message = f"prompt {name}, line {error.lineno}: {sentence(error.message or 'not a Jinja2 template')}"
+        raise PromptError(message) from None
+
+
+def _check_blocks(name: str, tree: nodes.Template) -> None:
+    """A file with blocks holds nothing else that would be asked."""
+    from jinja2 import nodes
+
+    blocks = [node for node in tree.body if isinstance(node, nodes.Block)]
+    if not blocks:
+        return
+    for block in blocks:
+        if block.name not in _BLOCKS:
+            message = (
+                f"prompt {name}, line {block.lineno}: unknown block '{block.name}': {nearest(block.name, _BLOCKS)}"
+            )
+            raise PromptError(message)
+    if "user" not in {block.name for block in blocks}:
+        message = f"prompt {name} has a block {blocks[0].name} and no block user; expected both, or no block"
+        raise PromptError(message)
+    for node in tree.body:
+        parts = node.nodes if isinstance(node, nodes.Output) else [node]
+        blank = all(isinstance(part, nodes.TemplateData) and not part.data.strip() for part in parts)
+        if not isinstance(node, nodes.Block) and not blank:
+            message = f"prompt {name}, line {node.lineno}: text outside of the blocks is never asked"
+            raise PromptError(message)
