@@ -23,7 +23,6 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo,
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.base import PASSED_ON
-from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.values import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Options, choose_format
@@ -166,7 +165,7 @@ class LocalEngine(OpenAIEngine):
         """Make one call; what was sent is in the result where it is not the schema itself."""
         if (exchange := request.origin.exchange) is not None:
             held = replace(self._settings, place=partial(_hold, max_tokens=request.params.max_tokens))
-            outcome = self.ask_as(held, request, exchange.sent, Deadline(request.params.timeout))
+            outcome = self.ask(request, sent=exchange.sent, settings=held)
             return replace(outcome, server=exchange.answer)
         request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:

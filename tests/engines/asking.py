@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Request, Sent
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
+from pytest_jsbench.engines.registry import find
 from pytest_jsbench.testing import CITY, complete, request
 
 if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import Engine
+    from pytest_jsbench.engines.base import Engine, EngineConfig
 
-__all__ = ["CITY", "classified", "complete", "decline", "fault", "fetch", "request"]
+__all__ = ["CITY", "classified", "complete", "completion_of", "decline", "fault", "fault_of", "fetch", "request"]
 
 
 def decline(engine: Engine, asked: Request | None = None) -> Declined:
@@ -31,6 +33,18 @@ def fault(engine: Engine, asked: Request | None = None) -> CallError:
         return error
     message = f"no fault, but {outcome}"
     raise AssertionError(message)
+
+
+def completion_of(config: EngineConfig, asked: Request | None = None) -> Completion:
+    """The completion that an engine of its own gives; anything else is a failure of the test."""
+    with closing(find(config.name).build(config)) as engine:
+        return complete(engine, asked)
+
+
+def fault_of(config: EngineConfig, asked: Request | None = None) -> CallError:
+    """The fault of an engine of its own; an outcome is a failure of the test."""
+    with closing(find(config.name).build(config)) as engine:
+        return fault(engine, asked)
 
 
 def classified(error: ProviderError, *, sent: Sent, secret: str | None) -> Declined | CallError:

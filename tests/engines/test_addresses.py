@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind
+from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find, require_batches
 from pytest_jsbench.engines.secrets import build, build_batches
 from pytest_jsbench.testing import request
-from tests.engines.provider import Provider, json_reply, kept
+from tests.engines.provider import Provider, json_reply
 from tests.engines.speakers import SPEAKERS, Speaker
 
 EACH = pytest.mark.parametrize("speaker", SPEAKERS, ids=[speaker.name for speaker in SPEAKERS])
@@ -36,34 +34,6 @@ def test_a_redirect_to_another_server_is_not_followed(speaker: Speaker, status: 
         assert caught.value.kind is FaultKind.BAD_REQUEST
         assert f"the server points to {elsewhere.url}, away from {provider.url}" in caught.value.message
         assert not any(secret in caught.value.message for secret in ("Pass-word", "Tok", "\n"))
-
-
-@EACH
-def test_a_redirect_to_the_same_server_is_followed(speaker: Speaker) -> None:
-    with Provider() as provider:
-        provider.json({}, status=307, headers={"location": "/v2/other"})
-        provider.replies.append(speaker.good())
-        engine = engine_of(speaker, provider)
-        assert isinstance(engine.generate(request()), Completion)
-        engine.close()
-        assert [asked.path for asked in provider.asked][1:] == ["/v2/other"]
-
-
-@EACH
-@pytest.mark.parametrize(("idle", "connections"), [(1.0, 1), (2.5, 2)])
-def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
-    speaker: Speaker, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [100.0]
-    monkeypatch.setattr("pytest_jsbench.engines.http.client.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    with Provider() as provider:
-        provider.replies.append(kept(speaker.good()))
-        engine = engine_of(speaker, provider)
-        for _ in range(2):
-            assert isinstance(engine.generate(request()), Completion)
-            now[0] += idle
-        engine.close()
-        assert provider.opened == connections
 
 
 def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import DeclineReason, ResponseFormat
 from pytest_jsbench.engines.registry import find
 from tests.conversation import PROMPT, TURNS, WRITTEN
 from tests.engines import openai_wire
-from tests.engines.asking import complete, decline, request
+from tests.engines.asking import complete, completion_of, decline, request
 from tests.engines.provider import Asked, Provider, Reply, json_reply
 from tests.engines.speakers import SPEAKERS, Speaker
 
@@ -93,9 +93,7 @@ BODIES: dict[str, dict[str, Any]] = {
 def test_a_conversation_with_tools_is_asked_in_the_words_of_each_api(provider: Provider, speaker: Speaker) -> None:
     pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
     provider.choose = lambda _: speaker.good()
-    engine = find(speaker.engine).build(speaker.config(provider))
-    complete(engine, replace(request(), prompt=PROMPT))
-    engine.close()
+    completion_of(speaker.config(provider), replace(request(), prompt=PROMPT))
 
     (asked,) = provider.asked
     expected = next(body for name, body in BODIES.items() if speaker.name.startswith(name))
@@ -107,9 +105,9 @@ def anthropic_asked(provider: Provider, options: dict[str, Any], **changes: Any)
     speaker = next(speaker for speaker in SPEAKERS if speaker.name == "anthropic, in one piece")
     pytest.importorskip(speaker.package, reason="the anthropic engine needs its package")
     provider.choose = lambda _: speaker.good()
-    engine = find("anthropic").build(speaker.configured(provider, options={"stream": False, **options}, **changes))
-    complete(engine, replace(request(), prompt=PROMPT))
-    engine.close()
+    completion_of(
+        speaker.configured(provider, options={"stream": False, **options}, **changes), replace(request(), prompt=PROMPT)
+    )
     return provider.asked[-1].body
 
 

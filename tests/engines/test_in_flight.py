@@ -54,18 +54,6 @@ def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(provid
 
 
 @pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
-def test_a_connection_serves_one_call_after_another(provider: Provider, speaker: Speaker) -> None:
-    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
-    provider.choose = lambda _: kept(speaker.good())
-    config = speaker.config(provider)
-    engine = find(config.name).build(config)
-    for _ in range(3):
-        complete(engine)
-    assert (provider.opened, provider.closed) == (1, 0)
-    engine.close()
-
-
-@pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
 def test_a_server_that_closes_a_connection_behind_its_answer_takes_no_call_along(
     provider: Provider, speaker: Speaker
 ) -> None:

@@ -17,9 +17,8 @@ from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_
 from pytest_jsbench.engines.providers.openai import Api, openai_settings
 from pytest_jsbench.engines.registry import find, names, require_batches, sampled
 from pytest_jsbench.formats import Format
-from tests.engines.asking import CITY, complete, fault, request
-from tests.engines.contract import SLOW, EngineContract, ServedContract
-from tests.engines.openai_wire import USAGE, chunk, usage_chunk, whole
+from tests.engines.asking import CITY, complete, completion_of, fault_of, request
+from tests.engines.openai_wire import chunk, usage_chunk, whole
 from tests.engines.provider import DONE, Provider
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
@@ -42,9 +41,7 @@ def asked(provider: Provider, config: EngineConfig, **params: Any) -> dict[str, 
         provider.stream(chunk(TEXT), chunk(finish="stop"), usage_chunk(), DONE)
     else:
         provider.json(whole(TEXT))
-    engine = find(config.name).build(config)
-    answer = complete(engine, request(**params))
-    engine.close()
+    answer = completion_of(config, request(**params))
     assert (answer.text, answer.finish_reason, answer.usage.output_tokens) == (TEXT, FinishReason.STOP, 9)
     body: dict[str, Any] = provider.asked[-1].body
     return body
@@ -292,79 +289,9 @@ def test_the_subset_is_the_providers() -> None:
 def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provider) -> None:
     config = told("lmstudio", provider, options={"formats": "json_object"}, response_format=ResponseFormat.JSON_OBJECT)
     provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
-    engine = find("lmstudio").build(config)
-    error = fault(engine)
-    engine.close()
+    error = fault_of(config)
     assert error.kind is FaultKind.BAD_REQUEST
     assert "has no json_object: another --jsbench-response-format" in error.message
-
-
-SHAPES: dict[str, tuple[str, ...]] = {
-    # a first chunk with a role alone, usage in a chunk without choices
-    "vllm": (chunk("", role="assistant"), chunk(TEXT), chunk(finish="stop"), usage_chunk(), DONE),
-    # all in one chunk, with the end
-    "ollama": (chunk(TEXT, role="assistant"), chunk("", finish="stop"), usage_chunk(), DONE),
-    # no end but the connection's
-    "lmstudio": (chunk(role="assistant"), chunk(TEXT[:9]), chunk(TEXT[9:]), chunk(finish="stop"), usage_chunk()),
-    # comments while it waits, and the usage with the last choice
-    "openrouter": (": OPENROUTER PROCESSING\n\n", chunk(TEXT), chunk("", finish="stop", usage=USAGE), DONE),
-    "mistral": (chunk("", role="assistant"), chunk(TEXT), chunk("", finish="stop", usage=USAGE), DONE),
-}
-
-
-@pytest.mark.parametrize(("name", "shape"), SHAPES.items(), ids=SHAPES)
-def test_each_servers_own_stream_is_an_answer_with_its_usage(
-    provider: Provider, name: str, shape: tuple[str, ...]
-) -> None:
-    provider.stream(*shape)
-    engine = find(name).build(told(name, provider))
-    answer = complete(engine)
-    engine.close()
-    assert (answer.text, answer.usage.output_tokens) == (TEXT, 9)
-
-
-def test_mistrals_own_form_of_a_refused_parameter_names_our_option(provider: Provider) -> None:
-    where = ["body", "max_completion_tokens"]
-    detail = {"type": "extra_forbidden", "loc": where, "msg": "Extra inputs are not permitted"}
-    body = {"object": "error", "message": {"detail": [detail]}, "type": "invalid_request_error", "param": None}
-    provider.json(body, status=422)
-    engine = find("mistral").build(told("mistral", provider, options={"max_tokens_field": "max_completion_tokens"}))
-    error = fault(engine)
-    engine.close()
-    assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message.endswith("(to change it: --jsbench-engine-option max_tokens_field=max_tokens)")
-
-
-def test_deepseek_that_thinks_and_is_forced_to_a_tool_names_our_option(provider: Provider) -> None:
-    message = "Thinking mode does not support this tool_choice"
-    provider.json({"error": {"message": message, "type": "invalid_request_error"}}, status=400)
-    engine = find("deepseek").build(told("deepseek", provider, response_format=ResponseFormat.TOOL))
-    error = fault(engine)
-    engine.close()
-    assert (
-        error.message == f"{message} (to change it: another --jsbench-response-format than tool, which forces a tool)"
-    )
-
-
-class TestContractOfAPresetThatDoesNotStream(EngineContract):
-    @pytest.fixture
-    def factory(self) -> Any:
-        return find("groq")
-
-    @pytest.fixture
-    def config(self, provider: Provider) -> EngineConfig:
-        provider.json(whole(), silence=SLOW)
-        return told("groq", provider)
-
-
-class TestContractOfLlamaCppWithALanguageModel(ServedContract):
-    @pytest.fixture
-    def factory(self) -> Any:
-        return find("llamacpp")
-
-    @pytest.fixture
-    def config(self, local_config: EngineConfig) -> EngineConfig:
-        return replace(local_config, name="llamacpp", options={})
 
 
 @pytest.fixture
@@ -374,9 +301,7 @@ def llama(local_config: EngineConfig) -> EngineConfig:
 
 @pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
 def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
-    engine = find("llamacpp").build(replace(llama, response_format=response_format))
-    answer = complete(engine, request(max_tokens=40, temperature=0))
-    engine.close()
+    answer = completion_of(replace(llama, response_format=response_format), request(max_tokens=40, temperature=0))
     assert answer.text
     if response_format is ResponseFormat.JSON_SCHEMA:
         assert json.loads(answer.text).keys() == {"city", "old"}

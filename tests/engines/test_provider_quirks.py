@@ -19,7 +19,7 @@ from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.verdicts import FailureType, Judge, decide
 from tests.engines import anthropic_wire, openai_wire
-from tests.engines.asking import CITY, complete, fault, request
+from tests.engines.asking import CITY, complete, fault, fault_of, request
 from tests.engines.provider import Provider, event
 
 if TYPE_CHECKING:
@@ -123,9 +123,7 @@ def test_a_route_without_structured_output_is_named_and_is_no_fault_of_the_schem
 ) -> None:
     provider.json(anthropic_wire.error_body(words), status=400)
     config = anthropic_wire.configured(provider, model="claude-on-bedrock")
-    engine = find("anthropic").build(config)
-    error = fault(engine)
-    engine.close()
+    error = fault_of(config)
     assert error.kind is FaultKind.BAD_REQUEST
     named = f"(claude-on-bedrock at {provider.url} has no json_schema: another --jsbench-response-format)"
     assert error.message == f"{words} {named}"
@@ -148,9 +146,7 @@ def test_a_keyword_that_the_route_does_not_take_is_the_schemas(provider: Provide
 
 def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> None:
     provider.json(anthropic_wire.error_body("`temperature` is deprecated for this model."), status=400)
-    engine = find("anthropic").build(anthropic_wire.configured(provider))
-    fault(engine, request(temperature=0))
-    engine.close()
+    fault_of(anthropic_wire.configured(provider), request(temperature=0))
     assert [asked.body["temperature"] for asked in provider.asked] == [0]
 
 

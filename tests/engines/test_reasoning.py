@@ -15,7 +15,7 @@ from pytest_jsbench.engines.options import REASONING_OPTIONS
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.asking import CITY, complete, request
+from tests.engines.asking import CITY, complete, completion_of, request
 from tests.engines.openai_wire import chunk
 from tests.engines.provider import DONE, Provider, json_reply, stream_reply
 
@@ -225,9 +225,7 @@ def sent(provider: Provider, wire: Any, name: str | None, options: dict[str, Any
     config = wire.configured(provider)
     config = replace(config, name=name or config.name, options={**config.options, **options, "stream": False})
     provider.json(wire.whole(*MESSAGE[wire]))
-    engine = find(config.name).build(config)
-    complete(engine)
-    engine.close()
+    completion_of(config)
     body: dict[str, Any] = provider.asked[-1].body
     return {name: value for name, value in body.items() if name not in USUAL}
 

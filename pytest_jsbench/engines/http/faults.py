@@ -76,12 +76,13 @@ class ProviderError:
         words = [error.get(name) for name in ("type", "code", "status", "error_type")]
         words += [details.get("error_code")] if isinstance(details, Mapping) else _detailed(details)
         names = frozenset(word.lower() for word in words if isinstance(word, str))
+        seconds = retry_after(headers or {})
         return cls(
             message=_message(error, status),
             status=_status(status, error),
             names=names,
             param=param if isinstance(param, str) else "",
-            retry_after=_first(retry_after(headers or {}), _retry_delay(details)),
+            retry_after=_retry_delay(details) if seconds is None else seconds,
             failed_generation=(text if isinstance(text, str) else "") if names & _FAILED_GENERATIONS else None,
             usage=_usage(error.get("usage")),
         )
@@ -137,10 +138,6 @@ def _detailed(details: object) -> list[object]:
 
 
 _DAILY = "quota of a day"
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
 
 
 #: lists and objects around an error; the deepest known is Gemini's, an object in an object in a list

@@ -110,14 +110,8 @@ def bedrock_settings(config: EngineConfig) -> ProviderSettings:
     given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
     address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
     model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
-    cloud = Bedrock(region=region, profile=profile)
-    return replace(
-        read_messages_settings(config, options, address, model=model),
-        provider="aws" if given is None else None,
-        find_key=cloud.find_key,
-        place=cloud.place,
-        cloud=cloud,
-    )
+    settings = read_messages_settings(config, options, address, model=model)
+    return _in_cloud(settings, Bedrock(region=region, profile=profile), provider=None if given else "aws")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,14 +181,8 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
         raise _missing(config, "a project of Google Cloud", ways)
     given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
     address = given or Address(url=f"https://{_google_host(region)}/v1")
-    cloud = Vertex(region=region, project=project)
-    return replace(
-        read_messages_settings(config, options, address, model=_model(config, "claude-…")),
-        provider="google" if given is None else None,
-        find_key=cloud.find_key,
-        place=cloud.place,
-        cloud=cloud,
-    )
+    settings = read_messages_settings(config, options, address, model=_model(config, "claude-…"))
+    return _in_cloud(settings, Vertex(region=region, project=project), provider=None if given else "google")
 
 
 class CloudEngine(ProviderEngine):
@@ -241,6 +229,10 @@ def _option(options: Options, option: str, *variables: str) -> str | None:
     """What the option says, or the first of the variables that holds anything."""
     values = (os.environ.get(variable, "").strip() for variable in variables)
     return options.text(option, default=next(filter(None, values), None))
+
+
+def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:
+    return replace(settings, provider=provider, find_key=cloud.find_key, place=cloud.place, cloud=cloud)
 
 
 def _missing(config: EngineConfig, what: str, ways: str) -> MissingRequirement:

@@ -219,12 +219,17 @@ def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str,
 class OpenAIEngine(ProviderEngine):
     """A ProviderEngine that also knows what a server of llama.cpp answers beside the API."""
 
-    def ask_as(
-        self, settings: ProviderSettings, request: Request, sent: Sent, deadline: Deadline
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent,
+        deadline: Deadline | None = None,
+        settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
         """Make one call, unless the chat template of a server of llama.cpp leaves out a call of the prompt."""
-        declined = self.without_calls(request.prompt) if settings.has_template else None
-        return declined or super().ask_as(settings, request, sent, deadline)
+        declined = self.without_calls(request.prompt) if self._settings.has_template else None
+        return declined or super().ask(request, sent=sent, deadline=deadline, settings=settings)
 
     def without_calls(self, prompt: Prompt) -> Declined | None:
         """Say why the model cannot be asked where its chat template leaves a call out; None where it can."""

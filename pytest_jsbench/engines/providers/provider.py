@@ -26,7 +26,7 @@ from pytest_jsbench.engines.requirements import find_key, require_package
 from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.generations import Completion, Declined, Exchange, FaultKind, GenerationParams, Request
+    from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.addresses import Address
     from pytest_jsbench.engines.base import Batches, EngineConfig
     from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
@@ -247,24 +247,21 @@ class ProviderEngine:
         outcome = self.ask(request, sent=exchange.sent)
         return replace(outcome, server=exchange.answer)
 
-    def ask(self, request: Request, *, sent: Sent, deadline: Deadline | None = None) -> Completion | Declined:
-        """Make one call, in whose result stands that this was sent."""
-        return self.ask_as(self._settings, request, sent, deadline or Deadline(request.params.timeout))
-
-    def ask_as(
-        self, settings: ProviderSettings, request: Request, sent: Sent, deadline: Deadline
+    def ask(
+        self,
+        request: Request,
+        *,
+        sent: Sent,
+        deadline: Deadline | None = None,
+        settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
-        """Make one call as these settings of the same server say."""
-        model = request.origin.model or settings.model
-        exchange = request.origin.exchange
+        """Make one call, maybe as other settings of the same server say; in its result stands that this was sent."""
+        ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
+        model = request.origin.model or chosen.model
         return settle(
-            lambda: (
-                self._call(settings, request, sent, deadline)
-                if exchange is None
-                else self._pass_on(settings, exchange, model, deadline)
-            ),
-            lambda error: explain_error(error, sent, address=settings.address.url, model=model, secret=self._key.value),
-            deadline=deadline,
+            lambda: self._call(chosen, request, model, sent, ends),
+            lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=self._key.value),
+            deadline=ends,
         )
 
     def close(self) -> None:
@@ -272,18 +269,14 @@ class ProviderEngine:
         self._client.close()
 
     def _call(
-        self, settings: ProviderSettings, request: Request, sent: Sent, deadline: Deadline
+        self, settings: ProviderSettings, request: Request, model: str, sent: Sent, deadline: Deadline
     ) -> Completion | Declined:
-        path, body = settings.place(settings.path, settings.wire.to_body(settings, request), settings.model)
-        watch = Stopwatch()
-        response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
-        with closing(response), reading():
-            return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
-
-    def _pass_on(
-        self, settings: ProviderSettings, exchange: Exchange, model: str, deadline: Deadline
-    ) -> Completion | Declined:
-        """Make an application's own call, with the headers that the options name."""
+        if (exchange := request.origin.exchange) is None:
+            path, body = settings.place(settings.path, settings.wire.to_body(settings, request), settings.model)
+            watch = Stopwatch()
+            response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
+            with closing(response), reading():
+                return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
 
         def post(body: Mapping[str, Any], *, headers_of_call: Mapping[str, str], deadline: Deadline) -> Response:
             path, placed = settings.place(exchange.path, body, model)

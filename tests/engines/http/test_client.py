@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,14 +127,17 @@ def test_a_streamed_body_that_was_read_to_its_end_gives_its_connection_back(clie
     assert provider.opened == 2  # the third call closed the first connection with its body unread
 
 
-def test_a_connection_that_was_idle_too_long_is_not_used(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("idle", "connections"), [(1.0, 1), (2.5, 2)])
+def test_a_connection_that_a_server_may_just_be_closing_is_not_used_again(
+    client: Client, provider: Provider, idle: float, connections: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_KEPT", 0.0)
+    now = [100.0]
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     provider.replies.append(kept(json_reply({})))
-    ask(client)
-    ask(client)
-    assert provider.opened == 2
+    for _ in range(2):
+        ask(client)
+        now[0] += idle
+    assert provider.opened == connections
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -6,9 +6,8 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError
-from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.asking import classified, fault
+from tests.engines.asking import classified, fault_of
 from tests.engines.provider import Provider
 
 SENT = Sent(response_format=ResponseFormat.JSON_SCHEMA)
@@ -135,6 +134,20 @@ COMPLAINTS: list[tuple[str, int, Any, str]] = [
         NO_STREAM,
     ),
     (
+        "mistral, its own form",
+        422,
+        {
+            "object": "error",
+            "message": {
+                "detail": [{"loc": ["body", "max_completion_tokens"], "msg": "Extra inputs are not permitted"}]
+            },
+            "type": "invalid_request_error",
+            "param": None,
+        },
+        TO_TOKENS,
+    ),
+    ("deepseek, thinking", 400, openai("Thinking mode does not support this tool_choice", None), NO_FORCED_TOOL),
+    (
         "gemini",
         400,
         [{"error": {"code": 400, "message": 'Invalid JSON payload received. Unknown name "seed": Cannot find field.'}}],
@@ -189,8 +202,6 @@ def test_every_engine_names_it(provider: Provider, wire: Any) -> None:
     config = wire.configured(provider)
     pytest.importorskip(config.name, reason=f"the {config.name} engine needs the package {config.name}")
     provider.json(openai("temperature: unsupported parameter", "temperature"), status=400)
-    engine = find(config.name).build(config)
-    error = fault(engine)
+    error = fault_of(config)
     assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
     assert error.message.endswith(f"(to change it: {NO_TEMPERATURE})")
-    engine.close()

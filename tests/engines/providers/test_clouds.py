@@ -15,7 +15,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
-from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
 from tests.engines.cloud_wire import AWS, MODEL, SECRET, bedrock, bedrock_stream, exception, frame, vertex
 from tests.engines.contract import SLOW, EngineContract
 from tests.engines.provider import Asked, Provider, Reply, json_reply
@@ -190,9 +190,7 @@ def test_vertex_fetches_a_token_and_keeps_it_out_of_what_it_says(provider: Provi
 @pytest.mark.usefixtures("fetching")
 def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account(provider: Provider) -> None:
     provider.json({"error": "invalid_grant", "error_description": "Token has been expired or revoked."}, status=400)
-    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
-    error = fault(engine)
-    engine.close()
+    error = fault_of(vertex(provider, api_key=None))
     assert error.kind is FaultKind.AUTH
     assert error.message.startswith("no credentials: OAuthError: ")
 
@@ -200,9 +198,7 @@ def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account(provider: Prov
 @pytest.mark.usefixtures("fetching")
 def test_a_server_of_tokens_that_cannot_be_reached_is_a_fault_of_the_connection(provider: Provider) -> None:
     provider.replies.append(Reply(pieces=()))
-    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
-    error = fault(engine)
-    engine.close()
+    error = fault_of(vertex(provider, api_key=None))
     assert error.kind is FaultKind.CONNECTION
 
 

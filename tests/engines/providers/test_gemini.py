@@ -20,7 +20,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.providers.gemini import FINISH, GENERATE_CONTENT
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import CITY, complete, fault
+from tests.engines.asking import CITY, completion_of, fault
 from tests.engines.gemini_wire import (
     SECRET,
     TEXT,
@@ -70,9 +70,7 @@ def test_a_tool_is_the_only_choice_and_its_arguments_are_the_answer(provider: Pr
     call = {"functionCall": {"name": "city", "args": {"city": "Åre", "n": 1}}, "thoughtSignature": "c2ln"}
     provider.stream(chunk(call), stop())
     config = configured(provider, response_format=ResponseFormat.TOOL, options={"schema_name": "city"})
-    engine = find("gemini").build(config)
-    answer = complete(engine)
-    engine.close()
+    answer = completion_of(config)
     assert answer.text == '{"city": "Åre", "n": 1}'
     tools = Tools(schemas={"city": None}, allowed=("city",), required=True)
     assert answer.sent == Sent(response_format=ResponseFormat.TOOL, tools=tools)
@@ -94,9 +92,7 @@ def test_json_and_free_text_are_asked_for_without_a_schema(provider: Provider) -
 def asked_with(provider: Provider, **changes: Any) -> dict[str, Any]:
     """The body of a call of an engine that is configured so."""
     provider.json(whole(TEXT))
-    engine = find("gemini").build(configured(provider, **{"options": {"stream": False}, **changes}))
-    complete(engine)
-    engine.close()
+    completion_of(configured(provider, **{"options": {"stream": False}, **changes}))
     body: dict[str, Any] = provider.asked[-1].body
     return body
 

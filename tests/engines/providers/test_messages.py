@@ -22,7 +22,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, configured, delta, start, stop, typed, whole
-from tests.engines.asking import CITY, complete, fault, request
+from tests.engines.asking import CITY, complete, completion_of, fault, request
 from tests.engines.provider import Provider, event
 from tests.engines.reading import answer, body_of, read
 
@@ -79,12 +79,10 @@ def test_free_text_is_asked_for_without_a_schema_and_with_what_the_options_say(p
     provider.json(whole(TEXT))
     options = {"stream": False, "extra_body": {"thinking": {"type": "disabled"}}, "extra_headers": {"x-a": "b"}}
     config = configured(provider, response_format=ResponseFormat.TEXT, options=options)
-    engine = find("anthropic").build(config)
-    complete(engine, request(max_tokens=60_000))
+    completion_of(config, request(max_tokens=60_000))
     (asked,) = provider.asked
     assert set(asked.body) == {"model", "messages", "max_tokens", "thinking"}
     assert asked.headers["x-a"] == "b"
-    engine.close()
 
 
 def test_json_without_a_schema_is_not_offered() -> None:

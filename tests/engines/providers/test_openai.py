@@ -12,7 +12,7 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import find
 from tests.engines import responses_wire
-from tests.engines.asking import complete
+from tests.engines.asking import complete, completion_of
 from tests.engines.azure_wire import VERSION, configured
 from tests.engines.openai_wire import chunk, usage_chunk
 from tests.engines.provider import DONE, Provider, event
@@ -49,9 +49,7 @@ def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: P
 def test_a_token_of_entra_id_is_sent_as_one(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_OPENAI_AD_TOKEN", "token-123")
     provider.stream(chunk("{}", finish="stop"), DONE)
-    engine = find("azure").build(configured(provider, api_key=None))
-    complete(engine)
-    engine.close()
+    completion_of(configured(provider, api_key=None))
     headers = provider.asked[0].headers
     assert (headers["authorization"], headers.get("api-key")) == ("Bearer token-123", None)
 
@@ -63,15 +61,15 @@ def test_the_resource_its_key_and_the_version_come_from_the_sdks_own_variables(
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "key-456")
     monkeypatch.setenv("OPENAI_API_VERSION", "2024-10-21")
     provider.stream(chunk("{}", finish="stop"), DONE)
-    engine = find("azure").build(EngineConfig(name="azure", model="m"))
-    complete(engine)
-    engine.close()
+    config = EngineConfig(name="azure", model="m")
+    completion_of(config)
     (asked,) = provider.asked
     assert asked.path == "/openai/deployments/m/chat/completions?api-version=2024-10-21"
     assert asked.headers["api-key"] == "key-456"
-    assert engine.info.details["api_version"] == "2024-10-21"
+    info = find("azure").describe(config)
+    assert info.details["api_version"] == "2024-10-21"
     # a deployment's name does not say which model it is
-    assert engine.info.provider is None
+    assert info.provider is None
 
 
 @pytest.mark.parametrize(
@@ -105,9 +103,7 @@ def test_the_address_without_versions_is_sent_to_the_other_engine() -> None:
 
 def test_an_address_that_has_the_path_already_does_not_get_it_twice(provider: Provider) -> None:
     provider.stream(chunk("{}", finish="stop"), DONE)
-    engine = find("azure").build(configured(provider, base_url=f"{provider.url}/openai/"))
-    complete(engine)
-    engine.close()
+    completion_of(configured(provider, base_url=f"{provider.url}/openai/"))
     assert provider.asked[0].path.startswith("/openai/deployments/")
 
 

@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.providers.responses import RESPONSES
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import CITY, complete, decline, fault, request
+from tests.engines.asking import CITY, complete, completion_of, decline, fault, request
 from tests.engines.openai_wire import SECRET
 from tests.engines.provider import DONE, Provider, event
 from tests.engines.reading import answer, body_of, read
@@ -107,9 +107,7 @@ def test_engine_options_reach_the_server(provider: Provider) -> None:
         "stream": False,
     }
     provider.json(whole())
-    engine = find("openai").build(configured(provider, options=options))
-    complete(engine, request(max_tokens=5))
-    engine.close()
+    completion_of(configured(provider, options=options), request(max_tokens=5))
     (asked,) = provider.asked
     assert asked.body["text"]["format"] == {"type": "json_schema", "name": "city", "schema": CITY, "strict": False}
     assert (asked.body["max_tokens"], asked.body["store"]) == (5, True)
