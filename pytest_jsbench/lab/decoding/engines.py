@@ -145,7 +145,7 @@ class LLGuidanceEngine(_GrammarEngine):
         # the grammar stands for the schema
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
         sent = self._grammars.to_sent(request.schema)
-        outcome = self.ask_as(settings, replace(request, params=params), sent, deadline)
+        outcome = self.ask(replace(request, params=params), sent=sent, deadline=deadline, settings=settings)
         return outcome if isinstance(outcome, Declined) else _without_canary(outcome, grammar)
 
 
