@@ -48,8 +48,8 @@ def _engines(options: argparse.Namespace, out: TextIO) -> bool:
 
 def _options(name: str) -> list[str] | None:
     """The options that the engine takes; None for one of somebody else, which does not say."""
-    found = getattr(registry.find(name), "options", None)
-    return sorted(found) if isinstance(found, frozenset) else None
+    options = getattr(registry.find(name), "options", None)
+    return sorted(options) if isinstance(options, frozenset) else None
 
 
 def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) -> Iterator[str]:
@@ -58,18 +58,17 @@ def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) ->
     yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, width]).splitlines()
     yield ""
     columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
-    yield from tabulate([_row(preset) for preset in known], headers=columns).splitlines()
+    rows = [
+        [each.name, structured(each), streams(each), each.key or "-", each.subset or "-", each.date] for each in known
+    ]
+    yield from tabulate(rows, headers=columns).splitlines()
     yield ""
-    known_of_one = "jsbench engines NAME: all that is known of it, and from where"
-    yield f"a preset takes the options of {PRESET_ENGINE}; {known_of_one}"
-
-
-def _row(preset: ProviderPreset) -> list[str]:
-    return [preset.name, structured(preset), streams(preset), preset.key or "-", preset.subset or "-", preset.date]
+    hint = "jsbench engines NAME: all that is known of it, and from where"
+    yield f"a preset takes the options of {PRESET_ENGINE}; {hint}"
 
 
 def structured(preset: ProviderPreset) -> str:
-    """How the schema reaches the provider's model by default, and whether it is held to."""
+    """Say how the schema reaches the provider's model by default, and whether it is held to."""
     strongest = preset.formats[preset.apis[0]][0]
     strict = preset.strict
     if strongest not in ("json_schema", "tool") or strict is False:
@@ -78,7 +77,7 @@ def structured(preset: ProviderPreset) -> str:
 
 
 def streams(preset: ProviderPreset) -> str:
-    """Whether answers come in a stream."""
+    """Say whether answers come in a stream."""
     return f"not {', '.join(preset.unstreamed)}" if preset.unstreamed else "yes"
 
 

@@ -37,20 +37,15 @@ def _recordings(options: argparse.Namespace, out: TextIO) -> bool:
     if not options.folder.is_dir():
         message = f"{options.folder} is no folder; name what --jsbench-record filled"
         raise RecordError(message, found=str(options.folder), expected="a folder")
-    found = unasked.read(options.folder, options.run)
-    for path in found:
-        if options.prune:
-            _delete(path)
+    paths = unasked.read(options.folder, options.run)
+    for path in paths:
+        try:
+            if options.prune:
+                path.unlink()
+        except OSError as error:
+            message = f"cannot delete {path}: {error.strerror or error}"
+            raise RecordError(message, where=str(path)) from error
         out.write(f"{path}\n")
-    files = f"{counted(len(found), 'recording')} that no test asked for"
-    ending = "" if not found else ": deleted" if options.prune else ": --prune deletes them"
-    out.write(f"{files}{ending}\n")
+    ending = "" if not paths else ": deleted" if options.prune else ": --prune deletes them"
+    out.write(f"{counted(len(paths), 'recording')} that no test asked for{ending}\n")
     return True
-
-
-def _delete(path: Path) -> None:
-    try:
-        path.unlink()
-    except OSError as error:
-        message = f"cannot delete {path}: {error.strerror or error}"
-        raise RecordError(message, where=str(path)) from error

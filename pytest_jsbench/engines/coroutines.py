@@ -67,24 +67,19 @@ class AsyncEngine:
 
     def close(self) -> None:
         """Close the engine on its loop, and end the loop."""
-        closing = self._inner.close()
-        if inspect.isawaitable(closing):
-            with suppress(concurrent.futures.TimeoutError):
-                asyncio.run_coroutine_threadsafe(_awaited(closing), self._loop).result(_PATIENCE)
         with suppress(concurrent.futures.TimeoutError):
-            asyncio.run_coroutine_threadsafe(_cancel_the_rest(), self._loop).result(_PATIENCE)
+            asyncio.run_coroutine_threadsafe(_end(self._inner.close()), self._loop).result(2 * _PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE)
         if not self._thread.is_alive():
             self._loop.close()
 
 
-async def _awaited(closing: Any) -> None:
-    await closing
-
-
-async def _cancel_the_rest() -> None:
-    """Cancel what is still running, and wait for it, so that no task is destroyed while it is pending."""
+async def _end(closing: Any) -> None:
+    """Let the engine close, then cancel and await what still runs, so that no task is destroyed while it is pending."""
+    if inspect.isawaitable(closing):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(closing, _PATIENCE)
     others: list[asyncio.Task[Any]] = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in others:
         task.cancel()

@@ -53,7 +53,7 @@ _GOODBYE = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """What a user said of the local model."""
+    """The user's settings of the local model."""
 
     response_format: ResponseFormat
     streaming: bool

@@ -13,7 +13,7 @@ from pytest_jsbench.core.child_service import Service
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What the server loads, and how wide it opens."""
+    """The model that the server loads, and how wide it opens."""
 
     #: path of a GGUF file
     model: str

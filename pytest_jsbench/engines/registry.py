@@ -95,7 +95,7 @@ def _unable(
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-    """How an engine samples that is asked with these parameters, as far as it says."""
+    """Return how an engine samples that is asked with these parameters, as far as it says."""
     return factory.sampled(config, params) if isinstance(factory, Sampler) else params
 
 

@@ -47,7 +47,7 @@ def require_package(
 
 
 def is_installed(package: str) -> bool:
-    """Whether the package is there, without importing it."""
+    """Look whether the package is there, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:  # the package that holds it

@@ -38,7 +38,7 @@ _CHANGES = 2
 
 
 def prompt_change(recorded: Prompt, asked: Prompt) -> str:
-    """The first place where two prompts differ; empty where they do not."""
+    """Say the first place where two prompts differ; nothing where they do not."""
     if recorded == asked:
         return ""
     for number, (was, now) in enumerate(zip(recorded.messages, asked.messages, strict=False), start=1):
@@ -54,7 +54,7 @@ def prompt_change(recorded: Prompt, asked: Prompt) -> str:
 
 
 def json_change(before: object, after: object) -> str:
-    """The first places where two JSON values differ; empty where they do not."""
+    """Say the first places where two JSON values differ; nothing where they do not."""
     changes = list(_changes(before, after, "$"))
     shown = ", ".join(changes[:_CHANGES])
     more = len(changes) - _CHANGES
@@ -69,7 +69,7 @@ def settings_change(
     repeat: int,
 ) -> str:
     """
-    What is said of engine and sampling now and was not so when an answer was recorded; empty where nothing is.
+    Say which settings of engine and sampling are not those that an answer was recorded with; nothing where all are.
 
     Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
     The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
@@ -89,7 +89,7 @@ def settings_change(
 
 
 def of_repeat(said: Mapping[str, Any], repeat: int) -> Mapping[str, Any]:
-    """What was said of the sampling of a case, for its n-th attempt, from 0."""
+    """Return what was said of the sampling of a case, for its n-th attempt, from 0."""
     seed = said.get("seed")
     return {**said, "seed": seed + repeat} if type(seed) is int else said
 
@@ -131,7 +131,7 @@ def _changes(before: object, after: object, path: str) -> Iterator[str]:
 
 
 def _is_same(before: object, after: object) -> bool:
-    """Whether two values are one in JSON, where 0 and 0.0 are the same number, and 0 is not false."""
+    """True of two values that are one in JSON, where 0 and 0.0 are the same number, and 0 is not false."""
     kinds = {float if type(value) is int else type(value) for value in (before, after)}
     return len(kinds) == 1 and before == after
 
@@ -248,7 +248,7 @@ class Recording:
             raise RecordError(message) from error
 
     def changed(self, request: Request) -> str:
-        """What is asked otherwise than it was recorded; empty where nothing is."""
+        """Say what of prompt and schema is not as it was recorded; nothing where all is."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
             "schema": json_change(self.schema, request.schema),
@@ -297,16 +297,16 @@ class Recordings:
         self._read_file = functools.lru_cache(maxsize=_MOST_HELD)(self._read_anew)
 
     def path(self, key: CaseKey, repeat: int) -> Path:
-        """Where an attempt is recorded; `~` is in no id."""
+        """Return where an attempt is recorded; `~` is in no id."""
         number = f"~{repeat + 1}" if repeat else ""
         return self.folder / key.task / f"{key.id}{number}.json"
 
     def paths(self) -> list[Path]:
-        """Where the recordings are, in the order of their names."""
+        """Return where the recordings are, in the order of their names."""
         return sorted(self.folder.glob("*/*.json"))
 
     def read(self, path: Path) -> Recording:
-        """The recording in a file; RecordError where it cannot be read."""
+        """Read a file; RecordError where it holds no recording."""
         try:
             stat = path.stat()
         except OSError:
@@ -350,7 +350,7 @@ class Recordings:
         return self.read(path) if path.exists() else None
 
     def of_test(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """What was recorded of one run of a test, by the first of its questions, in their order."""
+        """Read what was recorded of one run of a test, by the first of its questions, in their order."""
         number = f"~{repeat + 1}" if repeat else ""
         paths = [self.path(first, repeat), *(self.folder / first.task).glob(f"{first.id}@*{number}.json")]
         recorded = [self.read(path) for path in paths if path.is_file() and (repeat or "~" not in path.name)]
@@ -358,7 +358,7 @@ class Recordings:
         return sorted(of_test, key=lambda each: each.key.number)
 
     def _of_function(self, first: CaseKey, repeat: int) -> list[Recording]:
-        """What was recorded of a test function with any parameters, of each set of them in its order."""
+        """Read what was recorded of a test function with any parameters, of each set of them in its order."""
         recorded = map(self.at, (self.folder / first.task).glob(f"{first.function[1]}*.json"))
         of_function = [each for each in recorded if each is not None and each.key.function == first.function]
         of_repeat = [each for each in of_function if each.repeat == repeat]
@@ -454,7 +454,7 @@ def _joined(lines: object, name: str) -> str:
 
 
 def _server(data: Mapping[str, Any]) -> ServerAnswer:
-    """What a server answered, as far as it may be said again to a client: it leads nowhere else, and ends no header."""
+    """Read a server's answer, if it may be said again to a client: it leads nowhere else, and ends no header."""
     body, status = _joined(data["body"], "server.body"), expect(data["status"], "server.status", int)
     kind = expect(data["content_type"], "server.content_type", str)
     if not (200 <= status < 300 or 400 <= status < 600):

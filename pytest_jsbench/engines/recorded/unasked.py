@@ -23,7 +23,7 @@ UNASKED = "recordings.json"
 
 def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collection[CaseKey]) -> Iterator[Path]:
     """
-    The recordings that none of a whole run's attempts has asked for.
+    Find the recordings that none of a whole run's attempts has asked for.
 
     A test may ask its questions in any order: a recording of it is asked for where its prompt is, and where a test has
     none of its prompt, those of its function with other parameters are. All recordings of the function of a test that
@@ -37,41 +37,35 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
         else:
             of_tests.append(outcome)
     recorded = {
-        path: (one.key, (one.repeat, one.prompt.digest))
+        path: (recording.key, (recording.repeat, recording.prompt.digest))
         for path in recordings.paths()
-        if path not in of_suite and (one := recordings.at(path)) is not None
+        if path not in of_suite and (recording := recordings.at(path)) is not None
     }
     there = {(key.of_first, prompt) for key, prompt in recorded.values()}
-    asked: set[object] = set()
+    questions: set[object] = set()
     for outcome in of_tests:
         prompt = (outcome.repeat, outcome.prompt_digest)
         of_test = (outcome.key.of_first, prompt)
-        asked.add(of_test if of_test in there else (outcome.key.function, prompt))
-    kept = {key.function for key in (*unfinished, *(one.key for one in of_tests if one.failed))}
+        questions.add(of_test if of_test in there else (outcome.key.function, prompt))
+    kept = {key.function for key in (*unfinished, *(outcome.key for outcome in of_tests if outcome.failed))}
     for path, (key, prompt) in recorded.items():
-        if key.function not in kept and asked.isdisjoint([(key.of_first, prompt), (key.function, prompt)]):
+        if key.function not in kept and questions.isdisjoint([(key.of_first, prompt), (key.function, prompt)]):
             yield path
 
 
 def write(run: Path, folder: Path, paths: Iterable[Path]) -> None:
     """Note in a run's folder which recordings nobody asked for, and a digest of each; JournalError where that fails."""
-    named = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
-    write_atomically(run / UNASKED, json_text({"unasked": named}, indent=2) + "\n")
+    digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+    write_atomically(run / UNASKED, json_text({"unasked": digests}, indent=2) + "\n")
 
 
 def read(folder: Path, runs: Iterable[Path]) -> list[Path]:
-    """The recordings that none of these runs has asked for, and that have not changed since."""
-    named = [_named(run) for run in runs]
-    common = set.intersection(*(set(one.items()) for one in named))
-    found = []
-    for name, digest in sorted(common):
-        path = folder / name
-        if name.endswith(".json") and inside(folder, path) and path.is_file() and _digest(path) == digest:
-            found.append(path)
-    return [path for path in found if Recordings(path.parent.parent).at(path) is not None]
+    """Read which recordings none of these runs has asked for, of those that have not changed since."""
+    common = set.intersection(*(set(_digests(run).items()) for run in runs))
+    return [folder / name for name, digest in sorted(common) if _is_recording(folder, folder / name, digest)]
 
 
-def _named(run: Path) -> Mapping[str, str]:
+def _digests(run: Path) -> Mapping[str, str]:
     path = run / UNASKED
     if not path.is_file():
         message = (
@@ -86,6 +80,13 @@ def _named(run: Path) -> Mapping[str, str]:
     except (KeyError, TypeError) as error:
         message = f"{path} is no list of recordings: {type(error).__name__}: {error}"
         raise RecordError(message, where=str(path)) from error
+
+
+def _is_recording(folder: Path, path: Path, digest: str) -> bool:
+    """Tell of a path in a foreign list whether it leads to that recording, of this folder."""
+    if path.suffix != ".json" or not inside(folder, path) or not path.is_file() or _digest(path) != digest:
+        return False
+    return Recordings(path.parent.parent).at(path) is not None
 
 
 def _digest(path: Path) -> str:

@@ -77,7 +77,7 @@ _PAUSE = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSettings:
-    """What a user said of the library, and of the server under it."""
+    """The user's settings of the library, and of the server under it."""
 
     #: whether schemas are narrowed (`bounded`) before the library sees them
     bounded: bool
@@ -384,7 +384,7 @@ class DecodingFactory:
         return engine(config, settings.server, self.describe(config), self.build_acceptor(config))
 
     def build_acceptor(self, config: EngineConfig) -> Grammars:
-        """What says which answers the grammar takes; there is no server behind it."""
+        """Make what says which answers the grammar takes; there is no server behind it."""
         settings = DecodingSettings.from_config(config)
         new_process = functools.partial(
             LibraryProcess,

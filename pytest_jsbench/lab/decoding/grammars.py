@@ -28,7 +28,7 @@ _MODULE = "pytest_jsbench.lab.decoding.child"
 
 class LibraryProcess:
     """
-    One library in a process of its own, asked by one thread at a time.
+    A library in a process of its own, asked by one thread at a time.
 
     `Grammars` makes as many as there are slots, and lends each to one call. The process starts with the first question.
     When the library hangs or crashes, the process is ended and the question raises a CallError of that kind; the next
@@ -190,7 +190,7 @@ class Grammars:
         return bounded_within(schema) if self._bounded else schema
 
     def to_sent(self, schema: Schema) -> Sent:
-        """What the library was given of the schema."""
+        """Return what the library was given of the schema."""
         narrowed = self.given(schema)
         return Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if narrowed == schema else narrowed)
 

@@ -24,7 +24,7 @@ _LONGEST = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """What each token spells, by its number; empty for a token that spells nothing, such as the end of an answer."""
+    """The spelling of each token, by its number; empty for one that spells nothing, such as the end of an answer."""
 
     tokens: tuple[bytes, ...]
     #: the token that ends an answer
@@ -71,18 +71,18 @@ class Tokenizer:
 
     def __call__(self, text: bytes) -> list[int] | None:
         """The tokens; None where no token spells what stands somewhere."""
-        found: list[int] = []
+        tokens: list[int] = []
         position = 0
         while position < len(text):
             for length in range(min(self._longest, len(text) - position), 0, -1):
                 ids = self._ids.get(text[position : position + length])
                 if ids is not None:
-                    found.append(ids[0])
+                    tokens.append(ids[0])
                     position += length
                     break
             else:
                 return None
-        return found
+        return tokens
 
 
 class _Header:

@@ -95,7 +95,7 @@ class Draw:
         return exp(min(each, together, _LARGEST))
 
     def _nucleus(self, allowed: Offered, rest: float) -> int | None:
-        """How many of the likeliest are `top_p` of all that may come; None where that hangs on what was not offered."""
+        """Count the likeliest that are `top_p` of all that may come; None where that hangs on what was not offered."""
         sums = list(accumulate(exp(likely) for _, likely in allowed))
         fewest, most = (bisect_left(sums, self._top_p * (sums[-1] + more)) + 1 for more in (0.0, rest))
         return fewest if fewest == most else None
