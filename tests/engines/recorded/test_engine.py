@@ -225,34 +225,42 @@ def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_
         replayed(tmp_path, nth(2, "c"))
 
 
-def test_what_0_1_0_recorded_is_said_again_and_only_what_it_kept_is_compared(tmp_path: Path) -> None:
-    path = record(
-        tmp_path, replace(nth(1, "a"), params=replace(asking().params, temperature=0.5)), examples.completion()
-    )
+def forget_settings(path: Path) -> None:
+    """Leave of a recording what 0.1.0 wrote."""
     data = json.loads(path.read_text())
     del data["said"]
     path.write_text(json.dumps(data))
 
-    def change(**said: Any) -> str | None:
-        sent = replayed(tmp_path, nth(1, "a", **said)).sent
-        assert sent is not None
-        return sent.asked_otherwise
 
-    assert change(temperature=0.5, engine="mine:Engine", **{"option strict": True}) is None
-    assert change(temperature=0.7, model="m2") == 'temperature was 0.5, is 0.7, model was "m1", is "m2"'
+WARM: dict[str, Any] = {"temperature": 0.5, "model": "m"}
 
 
-def test_other_settings_are_said_or_refused(tmp_path: Path) -> None:
-    record(tmp_path, nth(1, "a", temperature=0.5, model="m"), examples.completion())
+@pytest.mark.parametrize(
+    ("kept", "now", "otherwise"),
+    [
+        (True, WARM, None),
+        (True, {"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not said'),
+        (True, {**WARM, "seed": 3}, "seed was not said, is 3"),
+        # only what 0.1.0 kept is compared
+        (False, {"temperature": 0.5, "engine": "mine:Engine", "option strict": True}, None),
+        (False, {"temperature": 0.7, "model": "m2"}, 'temperature was 0.5, is 0.7, model was "m1", is "m2"'),
+    ],
+)
+def test_other_settings_are_said_or_refused(
+    tmp_path: Path, kept: bool, now: dict[str, Any], otherwise: str | None
+) -> None:
+    asked = nth(1, "a", **WARM)
+    path = record(tmp_path, replace(asked, params=replace(asked.params, temperature=0.5)), examples.completion())
+    if not kept:
+        forget_settings(path)
 
-    said = replayed(tmp_path, nth(1, "a", temperature=0.5, model="m")).sent
-    assert said is not None
-    assert said.asked_otherwise is None
-    other = replayed(tmp_path, nth(1, "a", model="n")).sent
-    assert other is not None
-    assert other.asked_otherwise == 'model was "m", is "n", temperature was 0.5, is not said'
-    with pytest.raises(CallError, match=r"^the settings are not the recorded ones: seed was not said, is 3; record it"):
-        replayed(tmp_path, nth(1, "a", temperature=0.5, model="m", seed=3), strict=True)
+    sent = replayed(tmp_path, nth(1, "a", **now)).sent
+
+    assert sent is not None
+    assert sent.asked_otherwise == otherwise
+    if otherwise is not None:
+        with pytest.raises(CallError, match=f"^the settings are not the recorded ones: {otherwise}; record it"):
+            replayed(tmp_path, nth(1, "a", **now), strict=True)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["as recorded now", "as 0.1.0 recorded"])
@@ -260,12 +268,9 @@ def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -
     def second(seed: int) -> Request:
         return replace(nth(1, "a", seed=seed), repeat=1)
 
-    sampled = replace(second(5).params, seed=6)
-    path = record(tmp_path, replace(second(5), params=sampled), examples.completion())
+    path = record(tmp_path, replace(second(5), params=replace(second(5).params, seed=6)), examples.completion())
     if not kept:
-        data = json.loads(path.read_text())
-        del data["said"]
-        path.write_text(json.dumps(data))
+        forget_settings(path)
 
     assert text_of(replayed(tmp_path, second(5), strict=True)) == '{"n": 1}'
     with pytest.raises(CallError, match="seed was 6, is 8"):
