@@ -18,7 +18,7 @@ from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.markdown import summary_markdown
+from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record
 from tests import examples

@@ -27,7 +27,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
-from pytest_jsbench.reports import comparison_table, evaluations
+from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.history import History
 from pytest_jsbench.runner.batches import BatchFile, BatchPart, is_unfinished, read_parts
@@ -168,7 +168,7 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
         told("compare", run, hostile, "--by=task", "--metric=empirical_coverage", "--json")
         told("migrate", hostile)
         found = evaluations.read(hostile)
-        comparison_table.side_by_side([found, found], ["a", "b"], verbose=True)
+        comparison_report.comparison_lines([found, found], ["a", "b"], verbose=True)
         compare(evaluations.with_cases(hostile)[1], ours)
 
     said(survive(f"evaluations of {kind}", attempt, kept=["evaluations of baseline 777"]))

@@ -9,12 +9,12 @@ from typing import Any, TextIO
 from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import json_text
-from pytest_jsbench.reports import comparison_table, evaluations
+from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
-from pytest_jsbench.reports.comparison_markdown import comparison_markdown
+from pytest_jsbench.reports.comparison_report import comparison_lines, comparison_markdown
 from pytest_jsbench.reports.plot import plot
-from pytest_jsbench.reports.published import beside_published, published_lines
-from pytest_jsbench.reports.summary_table import detail
+from pytest_jsbench.reports.published import beside_published
+from pytest_jsbench.reports.terminal import fact_lines, width_of
 from pytest_jsbench.runs.settings import differences
 
 
@@ -75,13 +75,13 @@ def _compare(options: argparse.Namespace, out: TextIO) -> bool:
         raise ExportError(message, found=options.metric, option="metric")
     beside = beside_published(found, names) if options.published else []
     if options.json:
-        told = comparison_table.to_dict(found, names, by=by)
+        told = comparison_report.to_dict(found, names, by=by)
         out.write(json_text({**told, **{one.name: one.to_dict() for one in beside}}, indent=2) + "\n")
     elif options.markdown or options.comment is not None:
         out.write(comparison_markdown(found, names, by=by, beside=beside, comment=options.comment))
     else:
-        lines = comparison_table.side_by_side(found, names, verbose=options.verbose, by=by)
-        lines += [line for one in beside for line in ("", *published_lines(one))]
+        width = width_of(is_terminal=out.isatty())
+        lines = comparison_lines(found, names, verbose=options.verbose, by=by, beside=beside, width=width)
         out.writelines(f"{line}\n" for line in lines)
     return True
 
@@ -91,8 +91,8 @@ def _plot(options: argparse.Namespace, out: TextIO) -> bool:
     asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
     plot(found, names, options.output, asked)
     out.write(f"{options.output}\n")
-    for word, text in comparison_table.incomparable(differences([one.settings for one in found])):
-        out.writelines(f"{line}\n" for line in detail(word, text))
+    warnings = comparison_report.incomparable(differences([one.settings for one in found]))
+    out.writelines(f"{line}\n" for line in fact_lines(warnings))
     return True
 
 
@@ -109,4 +109,4 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
         named = zip(labels, read, strict=True)
         labels = [f"{label} {one.variant}".rstrip() for label, whole in named for one in whole.each]
     found = [one for whole in read for one in whole.each]
-    return found, comparison_table.labels(found, labels)
+    return found, comparison_report.labels(found, labels)

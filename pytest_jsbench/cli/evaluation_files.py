@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError, nearest
-from pytest_jsbench.core.text import counted, distinct, json_text
+from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.metrics.aggregation import Aggregate, aggregate
 from pytest_jsbench.reports import evaluations
-from pytest_jsbench.reports.summary_table import NOT_APPLICABLE, add_column, aligned, detail
+from pytest_jsbench.reports.blocks import Column, TableBlock
+from pytest_jsbench.reports.terminal import fact_lines, table_lines
 
 _FILES = "evaluation files, runs, or folders of runs"
-#: where no metric is absent from a file
-_LONGEST_METRIC = 38
 
 
 def add_validate(commands: Any) -> None:
@@ -83,31 +81,25 @@ def _each(options: argparse.Namespace) -> list[Path]:
     return [one for path in options.files for one in evaluations.each_run(path)]
 
 
-def _lines(means: list[Aggregate], evaluations: int) -> Iterator[str]:
+def _lines(means: list[Aggregate], evaluations: int) -> list[str]:
     """A table of the metrics that an evaluation names, and what their weights are."""
     shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
-    headers = ["Metric", "Values", "Null", "Mean", "Weighted\nmean"]
-    absent = [one.absent for one in shown]
-    names = distinct([one.metric for one in shown], _LONGEST_METRIC - (len("Absent") + 4 if any(absent) else 0))
-    rows = [
-        [name, str(one.values), str(one.nulls), _figure(one.mean), _figure(one.weighted_mean)]
-        for name, one in zip(names, shown, strict=True)
-    ]
-    if any(absent):
-        add_column(headers, rows, "Absent", [str(count) for count in absent], at=3)
-    yield from aligned(headers, rows)
-    yield ""
-    yield from detail(
-        "over", f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
-    )
-    weighted = [one for one in shown if one.weighted_mean is not None]
-    for weight in dict.fromkeys(one.weight for one in weighted):
-        names = [one.metric for one in weighted if one.weight == weight]
-        yield from detail("weighted", f"by {weight}: {', '.join(names)}")
+    table = TableBlock(head="Metric", columns=(), rows=tuple((one.metric, ()) for one in shown))
+    table = table.beside(Column(heading="Values"), [one.values for one in shown])
+    table = table.beside(Column(heading="Null"), [one.nulls for one in shown])
+    if any(one.absent for one in shown):
+        table = table.beside(Column(heading="Absent"), [one.absent for one in shown])
+    table = table.beside(Column(heading="Mean", form="{:.6g}"), [one.mean for one in shown])
+    table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [one.weighted_mean for one in shown])
+    over = f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
+    weighted: dict[str | None, list[str]] = {}
     for one in shown:
-        if one.weight is not None and 0 < one.weighted < one.values:
-            yield from detail("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}")
-
-
-def _figure(value: float | None) -> str:
-    return NOT_APPLICABLE if value is None else f"{value:.6g}"
+        if one.weighted_mean is not None:
+            weighted.setdefault(one.weight, []).append(one.metric)
+    left_out = [one for one in shown if one.weight is not None and 0 < one.weighted < one.values]
+    facts = [
+        ("over", over),
+        *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
+        *(("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}") for one in left_out),
+    ]
+    return [*table_lines(table), "", *fact_lines(facts)]

@@ -9,8 +9,9 @@ from typing import Any, TextIO
 from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.reports import evaluations, history, history_table
+from pytest_jsbench.reports import evaluations, history
 from pytest_jsbench.reports.plot import plot_history
+from pytest_jsbench.reports.terminal import width_of
 
 _LAST = 10
 
@@ -77,11 +78,12 @@ def _show(options: argparse.Namespace, out: TextIO) -> bool:
         message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
-        out.write(json_text(history_table.to_dict(series), indent=2) + "\n")
+        out.write(json_text(history.history_to_dict(series), indent=2) + "\n")
     elif options.markdown:
-        out.write(history_table.markdown(series, last=options.last))
+        out.write(history.history_markdown(series, last=options.last))
     else:
-        out.writelines(f"{line}\n" for line in history_table.lines(series, last=options.last))
+        width = width_of(is_terminal=out.isatty())
+        out.writelines(f"{line}\n" for line in history.history_lines(series, last=options.last, width=width))
     if options.plot is not None:
         plot_history(series, options.plot, options.metric)
         if not options.json:

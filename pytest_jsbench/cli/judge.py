@@ -20,8 +20,8 @@ from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
-from pytest_jsbench.reports.summary_table import detail, details, keyword_table
-from pytest_jsbench.reports.variant_table import tables
+from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines
+from pytest_jsbench.reports.terminal import detail, width_of
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import LONGEST_LINE
@@ -85,12 +85,13 @@ def judge_records(
     if output is not None:
         write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
     if not as_json:
+        width = width_of(is_terminal=out.isatty())
         lines = [f"warning: {printable(warning)}" for warning in run.warnings]
         lines += rematch.warnings if any(one.match is not None for one in run.outcomes) else []
         lines += _changed(before.outcomes, run.outcomes)
         if verbose and summary.keywords:
-            lines += [*keyword_table(summary), ""]
-        lines += [*tables(run, summary), "", *details(run, summary)]
+            lines += [*keyword_lines(summary, width), ""]
+        lines += [*summary_lines(run, summary, width), "", *detail_lines(run, summary, width)]
         if output is not None:
             lines += detail("written", str(output))
         out.writelines(f"{line}\n" for line in lines)

@@ -15,8 +15,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-from pytest_jsbench.reports.summary_table import detail, details
-from pytest_jsbench.reports.variant_table import tables
+from pytest_jsbench.reports.run_report import detail_lines, summary_lines
+from pytest_jsbench.reports.terminal import detail, width_of
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.merging import merge
 from pytest_jsbench.runs.records import Attempt
@@ -74,7 +74,8 @@ def merge_runs(
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
     lines = [printable(originally(note, originals or {})) for note in merged.notes]
-    lines += ["", *tables(run, summary), "", *details(run, summary), f"records    {output}"]
+    width = width_of(is_terminal=out.isatty())
+    lines += ["", *summary_lines(run, summary, width), "", *detail_lines(run, summary, width), f"records    {output}"]
     lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
     out.writelines(f"{line}\n" for line in lines)
     return verdict.passed

@@ -19,7 +19,8 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports import summary_table, tables, variant_table
+from pytest_jsbench.reports import run_report, tables
+from pytest_jsbench.reports.html.report import html_table
 from pytest_jsbench.runs.outcomes import Run
 
 if TYPE_CHECKING:
@@ -37,10 +38,10 @@ class RunSummary(Summary):
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join(variant_table.tables(self.run, self))
+        return "\n".join(run_report.summary_lines(self.run, self))
 
     def _repr_html_(self) -> str:
-        return variant_table.html_table(self.run, self)
+        return html_table(run_report.main_table(self.run, self))
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each task, and one for all: `total`."""
@@ -169,10 +170,10 @@ class EvaluatedRun(Run):
             yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
-        return "\n".join([*self._lines, "", str(self.summary), "", *summary_table.details(self, self.summary)])
+        return "\n".join([*self._lines, "", str(self.summary), "", *run_report.detail_lines(self, self.summary)])
 
     def _repr_html_(self) -> str:
-        told = (*variant_table.standing(self.summary), *summary_table.facts(self, self.summary))
+        told = (*run_report.facts_of_variants(self.summary), *run_report.facts(self, self.summary))
         facts = [f"{name}: {printable(text, None)}" for name, text in told]
         above, below = ("<br>".join(map(html.escape, part)) for part in (self._lines, facts))
         return f"<p>{above}</p>{self.summary._repr_html_()}<p>{below}</p>"

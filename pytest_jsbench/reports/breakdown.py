@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
-from pytest_jsbench.metrics.figures import RATES
+from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
+from pytest_jsbench.reports.blocks import Column, Marked, Row, TableBlock
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.reports.summary_table import Table, fitted, rate
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
@@ -72,6 +72,24 @@ class Breakdown:
         tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
         return f"{said}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
+
+    def table(self, names: Sequence[str]) -> TableBlock:
+        """A row per group and a column per run; the last row is over all groups."""
+        rows: list[Row] = []
+        for group in self.groups:
+            real = [against is not None and against.real for against in group.against_first]
+            marked = (Marked(rate, " *") if mark else rate for rate, mark in zip(group.rates, real, strict=True))
+            rows.append((group.name, (group.cases, *marked)))
+        figure = FIGURES[self.metric]
+        return TableBlock(
+            head=self.by.value.capitalize(),
+            columns=(
+                Column(heading="Cases"),
+                *(Column(heading=name, figure=figure, left=True, foreign=True) for name in names),
+            ),
+            rows=(*rows, ("total", ("", *self.total))),
+            total=True,
+        )
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """The same as JSON values."""
@@ -169,23 +187,6 @@ def _against_first(
     decided = {place: one for place, one in compared.items() if one.difference.n}
     found = dict(zip(decided, several(list(decided.values())), strict=True))
     return {name: tuple(found.get((name, at)) for at in range(len(parts))) for name in names}
-
-
-def lines(found: Breakdown, columns: Sequence[str]) -> list[str]:
-    """The groups as a table for a terminal, its columns headed so."""
-    return fitted(*table(found, columns), ["left", "right", *["left"] * len(columns)], total=True)
-
-
-def table(found: Breakdown, columns: Sequence[str]) -> Table:
-    """Head and rows, the total last."""
-    headers = [found.by.value.capitalize(), "Cases", *columns]
-    rows = [[group.name, str(group.cases), *_cells(group)] for group in found.groups]
-    return headers, [*rows, ["total", "", *map(rate, found.total)]]
-
-
-def _cells(group: CaseGroup) -> Iterator[str]:
-    for found, against in zip(group.rates, group.against_first, strict=True):
-        yield rate(found) + (" *" if against is not None and against.real else "")
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:

@@ -1,10 +1,10 @@
-"""A history: one small line for each run, kept over months, and what has changed since the line before."""
+"""A history: one small line for each run, kept over months, and its report: what is more than chance of the newest."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,9 +15,12 @@ from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, lock
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HISTORY, METRICS
-from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED
+from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED, told
 from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
+from pytest_jsbench.reports import markdown, terminal
+from pytest_jsbench.reports.blocks import Column, Fact, TableBlock
+from pytest_jsbench.reports.comparison_report import apart, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
@@ -340,3 +343,99 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
         message = f"cannot write {path}: {unwritable(path, error)}"
         raise JournalError(message, where=path) from error
     return added, known
+
+
+#: the last as the names of runs begin
+_TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
+#: of the column of changes
+_LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
+
+
+def history_lines(found: Sequence[Series], *, last: int, width: int = terminal.WIDTH) -> list[str]:
+    """The series for a terminal, one after the other, each with its newest lines."""
+    lines: list[str] = []
+    for series in found:
+        lines += [*terminal.detail("label", printable(series.label, None), width), ""]
+        lines += [*terminal.table_lines(_table(series, last), width), ""]
+        if facts := terminal.fact_lines(_newest(series), width):
+            lines += [*facts, ""]
+    return [*lines, *terminal.fact_lines(_legend(found), width)]
+
+
+def history_markdown(found: Sequence[Series], *, last: int) -> str:
+    """The series as GitHub Markdown; what a stranger may have named is in code spans."""
+    lines: list[str] = []
+    for series in found:
+        lines += [f"### {markdown.code(series.label)}", "", *markdown.table_lines(_table(series, last)), ""]
+        if facts := markdown.fact_lines(_newest(series)):
+            lines += [*facts, ""]
+    return "\n".join([*lines, *markdown.fact_lines(_legend(found))]) + "\n"
+
+
+def _legend(found: Sequence[Series]) -> list[Fact]:
+    return [("since", _LEGEND)] if any(len(series.entries) > 1 for series in found) else []
+
+
+def history_to_dict(found: Sequence[Series]) -> dict[str, Any]:
+    """The series as JSON values."""
+    return {"series": [_series_to_dict(one) for one in found]}
+
+
+def _series_to_dict(one: Series) -> dict[str, Any]:
+    return {
+        "label": one.label,
+        "lines": [entry.to_dict() for entry in one.entries],
+        "since": [_since_to_dict(found) for found in one.since],
+    }
+
+
+def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
+    return {
+        "run_id": found.before.run["run_id"],
+        **found.difference.to_dict_of_several(),
+        "real": found.difference.real,
+        "settings": [setting.to_dict() for setting in found.settings],
+        "sentence": told(found.difference),
+    }
+
+
+def _table(series: Series, last: int) -> TableBlock:
+    """The newest lines of a series."""
+    first = max(0, len(series.entries) - last)
+    entries = series.entries[first:]
+    runs = [(when, entry.evaluation) for when, entry in zip(_times(entries), entries, strict=True)]
+    lacking = [sum(entry.metrics.get(name, 0) for name in ("errors", "unjudged")) for entry in entries]
+    changes = [_change(series.entries[: at + 1]) for at in range(first, len(series.entries))]
+    return table_of_runs("Run", runs).beside(Column(heading="Errors"), lacking).beside(Column(heading="Since"), changes)
+
+
+def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> list[str]:
+    """When each of them was, as exactly as it takes to tell them apart."""
+    times: list[str] = []
+    for form in forms:
+        times = [f"{entry.started_at:{form}}" for entry in entries]
+        if len(set(times)) == len(times):
+            break
+    return times
+
+
+def _change(entries: Sequence[HistoryEntry]) -> str:
+    """What the last of these has changed of the line before it."""
+    then = before(entries)
+    if then is None:
+        return "" if len(entries) == 1 else "other cases"
+    found = entries[-1].cases.difference(then.cases)
+    return f"+{found.rose} -{found.fell}"
+
+
+def _newest(one: Series) -> Iterator[Fact]:
+    """What the newest line has changed of the one before it, and of the first one."""
+    if not one.since and len(one.entries) > 1:
+        yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
+    times = _times(one.entries, _TIMES[1:])
+    for word, found in zip(("newest", "and"), one.since, strict=False):
+        when = times[one.entries.index(found.before)]
+        tests = found.difference.comparisons
+        holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
+        yield word, f"since {when}: {told(found.difference)}{holm}"
+        yield from apart(found.settings)

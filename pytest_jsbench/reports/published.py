@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.reports.summary_table import Table, aligned, detail, microseconds, milliseconds, rate
+from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
 from pytest_jsbench.runs.settings import SettingDifference, differences, settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation
 
 _LONGEST_LABEL = 26
+_RATE = FIGURES["pass_rate"]
 
 
 class Figures(Protocol):
     """A row of a published table, or the same of a run."""
 
-    def cells(self) -> list[str]:
-        """For people, one for each column."""
+    def cells(self) -> tuple[Cell, ...]:
+        """The figures, one for each column."""
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """As JSON values."""
@@ -84,9 +86,9 @@ class CoverageRates:
             compliance=part.rate("empirical_coverage"),
         )
 
-    def cells(self) -> list[str]:
-        """For people."""
-        return [rate(self.declared), rate(self.empirical), rate(self.compliance)]
+    def cells(self) -> tuple[Cell, ...]:
+        """The figures, one for each column."""
+        return self.declared, self.empirical, self.compliance
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """As JSON values."""
@@ -128,10 +130,9 @@ class MaskFigures:
             passed=_published_rate(passed / every),
         )
 
-    def cells(self) -> list[str]:
-        """For people."""
-        times = [*map(microseconds, self.mask_time), *map(milliseconds, self.first_mask)]
-        return [*times, rate(self.declared), rate(self.passed)]
+    def cells(self) -> tuple[Cell, ...]:
+        """The figures, one for each column."""
+        return *self.mask_time, *self.first_mask, self.declared, self.passed
 
     def to_dict(self) -> dict[str, dict[str, float | None]]:
         """As JSON values, by the names that a run has for them."""
@@ -143,6 +144,11 @@ class MaskFigures:
         }
 
 
+MASK_COLUMNS = (
+    *(Column.of(FIGURES["mask_time_p50"], f"Mask (µs) {part}") for part in _SPREAD),
+    *(Column.of(FIGURES["grammar_compilation_p50"], f"First mask (ms) {part}") for part in _SPREAD),
+    *(Column.of(_RATE, f"Schemas {heading}") for heading in ("Declared", "Passed")),
+)
 #: MaskBench's TBM and TTFM, as a run calls them
 _TIMES = ("mask_time", "grammar_compilation")
 
@@ -187,12 +193,26 @@ class BesidePublished:
     table: Publication
     #: by task, then by the name of the run or the framework
     tasks: Mapping[str, Mapping[str, Figures]]
-    #: the names of the figures, in groups that fit a terminal; each by what it says of them, if not the task
-    columns: Sequence[tuple[str, Sequence[str]]]
+    columns: tuple[Column, ...]
     #: what the names of figures mean here
     meaning: str
     #: the first value of each is the publication's
     settings: tuple[SettingDifference, ...]
+
+    def blocks(self) -> Iterator[TableBlock | list[Fact]]:
+        """The same for people: a table for each task, and what is to be known of the figures."""
+        yield [("published", f"{self.table.title} ({self.table.source})")]
+        for task, figures in self.tasks.items():
+            rows = tuple((printable(name, _LONGEST_LABEL), one.cells()) for name, one in figures.items())
+            yield TableBlock(head=task, columns=self.columns, rows=rows)
+        facts = [("figures", self.meaning), *(("note", note) for note in self.table.notes)]
+        if self.settings:
+            facts.append(("settings", f"that differ from the publication's: {counted(len(self.settings), 'setting')}"))
+        for setting in self.settings:
+            theirs, *ours = setting.shown
+            values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"
+            facts.append(("", f"{setting.name} (bears on {setting.bears_on}): {values}"))
+        yield facts
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -233,7 +253,7 @@ def _beside_coverage(runs: Mapping[str, Evaluation]) -> Iterator[BesidePublished
             name="published",
             table=table,
             tasks=tasks,
-            columns=[("", ("Declared", "Empirical", "Compliance"))],
+            columns=tuple(Column.of(_RATE, heading) for heading in ("Declared", "Empirical", "Compliance")),
             meaning="empirical: valid answers of all schemas; compliance: of those declared, as the paper has it",
             settings=_differing(table, runs.values()),
         )
@@ -248,7 +268,7 @@ def _beside_masks(runs: Mapping[str, Evaluation]) -> Iterator[BesidePublished]:
             name="published_masks",
             table=table,
             tasks={"all": _above(table.engines, ours)},
-            columns=[("Mask (µs)", _SPREAD), ("First mask (ms)", _SPREAD), ("Schemas", ("Declared", "Passed"))],
+            columns=MASK_COLUMNS,
             meaning="a mask is from taking a token to the next mask (TBM), the first from the schema on (TTFM)",
             settings=_differing(table, timed.values()),
         )
@@ -264,36 +284,3 @@ def _differing(table: Publication, runs: Iterable[Evaluation]) -> tuple[SettingD
     # it was of whole tasks, which a table of settings cannot say
     said = settings_of({**table.settings, "dataset": {**table.settings["dataset"], "limit": None, "sample": None}})
     return tuple(one for one in differences([said, *(run.settings for run in runs)]) if one.name in said)
-
-
-def published_lines(found: BesidePublished) -> Iterator[str]:
-    """The same for people, within 80 columns."""
-    yield found.table.title
-    yield f"({found.table.source})"
-    yield ""
-    for task, rows in found.tasks.items():
-        at = 0
-        for group, columns in found.columns:
-            shown = [[_label(name), *one.cells()[at : at + len(columns)]] for name, one in rows.items()]
-            yield from aligned([group or task, *columns], shown)
-            yield ""
-            at += len(columns)
-    yield from detail("figures", found.meaning)
-    for note in found.table.notes:
-        yield from detail("note", note)
-    if found.settings:
-        yield from detail("settings", f"that differ from the publication's: {counted(len(found.settings), 'setting')}")
-    for one in found.settings:
-        theirs, *ours = one.shown
-        yield from detail("", f"{one.name} (bears on {one.bears_on}): {theirs} → {', '.join(dict.fromkeys(ours))}")
-
-
-def published_table(found: BesidePublished) -> Table:
-    """Head and rows of the same as one table."""
-    heads = [f"{group} {column}".lstrip() for group, columns in found.columns for column in columns]
-    rows = [[task, _label(name), *one.cells()] for task, part in found.tasks.items() for name, one in part.items()]
-    return ["Task", "Run or framework", *heads], rows
-
-
-def _label(name: str) -> str:
-    return printable(name, _LONGEST_LABEL)

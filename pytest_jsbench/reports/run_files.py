@@ -50,7 +50,7 @@ def write_files(
     if everything:
         from pytest_jsbench.reports import every_eval_ever
         from pytest_jsbench.reports.html import report
-        from pytest_jsbench.reports.markdown import summary_markdown
+        from pytest_jsbench.reports.run_report import summary_markdown
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))

@@ -17,7 +17,7 @@ def test_a_baseline_is_written_from_a_run(tmp_path: Path) -> None:
 
     assert said.endswith("base.json: 20 cases of scripted \\x1b[31m$x$<b>\\u202e../../x\n")
     compared = shown("compare", first, tmp_path / "base.json", "--labels", "a", "b")
-    assert "b          against a: the same verdict on each of 20 cases" in compared
+    assert "compared   b against a: the same verdict on each of 20 cases" in compared
 
 
 def test_old_files_are_migrated_in_place_or_elsewhere_or_only_shown(tmp_path: Path) -> None:

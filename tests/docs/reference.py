@@ -18,7 +18,7 @@ from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
-from pytest_jsbench.reports.published import MaskFigures, published_coverage, published_masks
+from pytest_jsbench.reports.published import MASK_COLUMNS, MaskFigures, published_coverage, published_masks
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
@@ -355,7 +355,10 @@ def published_times() -> str:
     heads = [f"{time} {part}" for time in ("TBM (µs)", "TTFM (ms)") for part in ("mean", "p50", "p90", "p99")]
     lines = [f"| engine | {' | '.join(heads)} | compiled | passed |", f"|---|{'--:|' * (len(heads) + 2)}"]
     rows: Mapping[str, MaskFigures] = published_masks().engines
-    return "\n".join([*lines, *(f"| {name} | {' | '.join(one.cells())} |" for name, one in rows.items())])
+    for name, row in rows.items():
+        cells = (column.exact_text_of(cell) for column, cell in zip(MASK_COLUMNS, row.cells(), strict=True))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def published_options() -> str:

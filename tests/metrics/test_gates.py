@@ -26,7 +26,8 @@ from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties
-from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
+from pytest_jsbench.reports.markdown import workflow_commands
+from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.runs.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import match

@@ -22,7 +22,7 @@ import pytest_jsbench.plugin.controller.terminal
 import pytest_jsbench.plugin.fixtures
 import pytest_jsbench.plugin.worker.worker
 import pytest_jsbench.reports.evaluations
-import pytest_jsbench.reports.summary_table
+import pytest_jsbench.reports.run_report
 import pytest_jsbench.runner.limits  # noqa: F401
 from tests.warm_python import CHILD, WORKER, warm_python
 

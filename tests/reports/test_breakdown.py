@@ -11,8 +11,9 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases, lines
+from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.terminal import table_lines
 from pytest_jsbench.runs import journal
 from tests import examples
 
@@ -30,7 +31,7 @@ def evaluation(**tasks: str) -> Evaluation:
 
 
 def cells(found: Any, columns: list[str]) -> dict[str, list[str]]:
-    rows = [line.split("  ") for line in lines(found, columns)[2:]]
+    rows = [line.split("  ") for line in table_lines(found.table(columns))[2:]]
     return {row[0]: [part.strip() for part in row[1:] if part.strip()] for row in rows}
 
 
@@ -40,10 +41,10 @@ def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_mar
     found = break_down([first, second], Grouping.TASK)
 
     assert cells(found, ["a", "b"]) == {
-        "simple": ["12", "1.00 ±0.12", "0.00 ±0.12 *"],
-        "hard": ["4", "0.75 ±0.33", "0.00 ±0.24"],
+        "simple": ["12", "1.000 (0.758 to 1.000)", "0.000 (0.000 to 0.242) *"],
+        "hard": ["4", "0.750 (0.301 to 0.954)", "0.000 (0.000 to 0.490)"],
         "-" * 6: cells(found, ["a", "b"])["-" * 6],
-        "total": ["0.94 ±0.14", "0.00 ±0.10"],
+        "total": ["0.938 (0.717 to 0.989)", "0.000 (0.000 to 0.194)"],
     }
     assert "adjusted for 2 tests, Holm" in found.note(["a", "b"])
 
@@ -82,7 +83,7 @@ def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_com
 def test_a_task_that_only_one_run_has_is_not_applicable_in_the_other() -> None:
     found = break_down([evaluation(a="p"), evaluation(b="p")], Grouping.TASK)
 
-    assert cells(found, ["x", "y"])["a"] == ["1", "1.00 ±0.40", "n/a"]
+    assert cells(found, ["x", "y"])["a"] == ["1", "1.000 (0.207 to 1.000)", "n/a"]
     assert found.note(["x", "y"]) == "rates with 95 % intervals"
 
 

@@ -20,12 +20,11 @@ from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports import comparison_table, evaluations, every_eval_ever, junit
+from pytest_jsbench.reports import comparison_report, evaluations, every_eval_ever, junit
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.markdown import summary_markdown
-from pytest_jsbench.reports.summary_table import details, facts, keyword_table
-from pytest_jsbench.reports.variant_table import tables
+from pytest_jsbench.reports.run_report import detail_lines, facts, keyword_lines, summary_lines, summary_markdown
+from pytest_jsbench.reports.terminal import fact_lines
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunStatus
 from pytest_jsbench.runs.records import Missing, MissingReason, Record
 from pytest_jsbench.verdicts import Note
@@ -95,7 +94,7 @@ def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
     shown = re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(script|style).*?</\1>", "", page))
     return {
         "terminal": " ".join(
-            "\n".join([*tables(run, summary), *keyword_table(summary), *details(run, summary)]).split()
+            "\n".join([*summary_lines(run, summary), *keyword_lines(summary), *detail_lines(run, summary)]).split()
         ),
         "summary.md": summary_markdown(run, summary),
         "report.html": " ".join(shown.split()) + cases,
@@ -199,7 +198,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     numbers = [name for name, value in known.items() if isinstance(value, int | float)]
     assert [name for name in numbers if f"jsbench.{name}" not in found["junit"]] == []
     evaluation = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(comparison_table.side_by_side([evaluation, evaluation], ["x", "y"], verbose=True))
+    compared = "\n".join(comparison_report.comparison_lines([evaluation, evaluation], ["x", "y"], verbose=True))
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
     assert [name for name in shown if name[:38] not in compared] == []
     gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
@@ -216,7 +215,7 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     told = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
     page = " ".join("".join(report.render(run, paid, comparisons={"": comparison})).split())
-    lines = " ".join(" ".join(comparison_table.changes(comparison, "b")).split())
+    lines = " ".join(" ".join(fact_lines(comparison_report.facts_of_comparison(comparison, "b"))).split())
     for text in (page, lines, summary_markdown(run, paid, comparisons={"": comparison})):
         assert [one for one in told if one not in text] == []
     data = comparison.to_dict(source="b")["settings"]
@@ -227,8 +226,8 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     found = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(comparison_table.side_by_side([found, found], ["x", "y"], verbose=False))
-    assert re.search(r"x +1\.00 ±0\.33 +0\.25 ±0\.39 +0\.50 ±0\.41 +10\.00 +2", compared)
+    compared = "\n".join(comparison_report.comparison_lines([found, found], ["x", "y"], verbose=False))
+    assert re.search(r"x +1\.00 \(\.34-1\) +0\.25 \(\.\d+-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
     kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
@@ -271,7 +270,7 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert check(Gate.parse("compile_time_p99<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
-    assert re.search(r"x .* 10\.00 +1 +20\.0$", comparison_table.side_by_side([again], ["x"], verbose=False)[-1])
+    assert re.search(r"x .* 10\.00 +20\.0 +1$", comparison_report.comparison_lines([again], ["x"], verbose=False)[-1])
 
 
 def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:
@@ -293,7 +292,7 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert gate.message == "pass_rate n/a, gate <= 1: NOT MET, nothing judged"
     assert verdict.status is RunStatus.INCOMPLETE
     run = replace(run, verdict=verdict)
-    lines = [*tables(run, summary), *details(run, summary)]
+    lines = [*summary_lines(run, summary), *detail_lines(run, summary)]
     assert [line.split()[1:3] for line in lines if line.startswith(("down", "total"))] == [["n/a", "n/a"]] * 2
     assert "pass rate  n/a (nothing was judged)" in lines
     texts = [summary_markdown(run, summary, [gate]), "".join(report.render(run, summary, [gate])), "\n".join(lines)]

@@ -14,9 +14,16 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.formats import published
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import history_table
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.history import CaseBits, History, HistoryEntry, add
+from pytest_jsbench.reports.history import (
+    CaseBits,
+    History,
+    HistoryEntry,
+    add,
+    history_lines,
+    history_markdown,
+    history_to_dict,
+)
 from tests import examples
 from tests.mutations import mutated_lines, survive
 
@@ -47,7 +54,7 @@ def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> Hist
 
 
 def told(found: History, **changes: Any) -> str:
-    return " ".join(" ".join(history_table.lines(found.series, last=10, **changes)).split())
+    return " ".join(" ".join(history_lines(found.series, last=10, **changes)).split())
 
 
 def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_path: Path) -> None:
@@ -95,7 +102,7 @@ def test_bits_of_several_attempts_give_the_difference_of_shares_that_whole_runs_
         assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
     assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
-    assert "n/a 0 +1 -0" in told(better)
+    assert "9 0 +1 -0" in told(better)
 
 
 def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:
@@ -110,8 +117,8 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
     text = told(found)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
-    assert "2026-11-02 1.000 (0.722 to 1.000) 1.00 s n/a 0 other cases" in text
-    assert "n/a 0 +0 -8" in text
+    assert "2026-11-02 1.000 (0.722 to 1.000) 1.00 10 0 other cases" in text
+    assert "10 0 +0 -8" in text
 
 
 def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_path: Path) -> None:
@@ -211,9 +218,9 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
         found = History.read(hostile).series
-        assert "\x1b" not in "\n".join(history_table.lines(found, last=5))
-        assert "\x1b" not in history_table.markdown(found, last=5)
-        json.dumps(history_table.to_dict(found))
+        assert "\x1b" not in "\n".join(history_lines(found, last=5))
+        assert "\x1b" not in history_markdown(found, last=5)
+        json.dumps(history_to_dict(found))
 
     survived = survive("histories", attempt)
     assert not survived.broken, str(survived)
@@ -253,5 +260,5 @@ def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expect
 
     (series,) = found.series
     assert series.entries[1].metrics["value_accuracy"] == 0.75
-    assert "Run Pass rate Values Speed" in told(found)
-    assert "(0.342 to 1.000) 0.75 1.00 s n/a 0 +0 -0" in told(found)
+    assert "Run Pass rate Values Mean" in told(found)
+    assert "(0.342 to 1.000) 0.75 1.00 2 0 +0 -0" in told(found)

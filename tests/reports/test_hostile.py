@@ -24,8 +24,8 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
-from pytest_jsbench.reports.markdown import summary_markdown, workflow_commands
-from pytest_jsbench.reports.summary_table import details, keyword_table, table_of_tasks
+from pytest_jsbench.reports.markdown import workflow_commands
+from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines, summary_markdown
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
@@ -97,7 +97,7 @@ def said_by(*arguments: object) -> str:
 
 def _terminal(folder: Path, run: Run) -> str:
     summary = summarize(run)
-    lines = [*keyword_table(summary), *table_of_tasks(run, summary), *details(run, summary)]
+    lines = [*keyword_lines(summary), *summary_lines(run, summary), *detail_lines(run, summary)]
     return "\n".join([*lines, *(str(CaseFailed(one, rerun="pytest")) for one in run.records)])
 
 

@@ -9,14 +9,16 @@ import pytest
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.published import (
+    BesidePublished,
     CoverageRates,
     beside_published,
     published_coverage,
-    published_lines,
     published_masks,
 )
+from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
 from tests.examples import record
@@ -44,6 +46,14 @@ def grammar(task: str, *, masks: tuple[float, ...] = (), **changes: object) -> E
     run = examples.run(record("c", task=task, verdict=examples.DECIDED_RIGHTLY, generation=decided))
     run = replace(run, metadata=examples.metadata(**changes))
     return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+
+
+def lines_of(found: BesidePublished) -> list[str]:
+    return [
+        line
+        for block in found.blocks()
+        for line in (table_lines(block) if isinstance(block, TableBlock) else fact_lines(block))
+    ]
 
 
 def test_the_papers_coverage_of_a_run_with_repeats_has_an_interval_over_cases() -> None:
@@ -106,7 +116,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
         "sample": (None, 300),
         "judge.formats": ("assert", "ignore"),
     }
-    said = "\n".join(published_lines(found))
+    said = "\n".join(lines_of(found))
     assert "model (bears on answers): Llama-3.2-1B-Instruct → m" in said
     assert "sample (bears on cases): all → 300" in said
     assert max(map(len, said.splitlines())) <= 80
@@ -139,11 +149,10 @@ def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_tha
     settings = {one.name: one.values for one in found.settings}
     assert settings["engine.llguidance"] == ("0.6.7", "1.9.1")
     assert not {"engine.compile_timeout", "engine.xgrammar"} & settings.keys()
-    said = list(published_lines(found))
+    said = lines_of(found)
     rows = [line.split() for line in said]
-    assert ["LLGuidance", "47.0", "36.0", "60.0", "460.0"] in rows
-    assert ["Outlines", "37,948.45", "6,987.01", "78,684.32", "621,693.63"] in rows
-    assert ["Outlines", "0.54", "0.42"] in rows
+    assert ["LLGuidance", "47.0", "36.0", "60.0", "460.0"] in [row[:5] for row in rows]
+    assert [row[-3:] for row in rows if row[:1] == ["Outlines"]][1] == ["621,693.63", "0.54", "0.42"]
     assert max(len(line) for line in said if "https" not in line) <= 80
 
 

@@ -69,7 +69,7 @@ def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, i
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return ""
-    from pytest_jsbench.reports.markdown import summary_markdown
+    from pytest_jsbench.reports.run_report import summary_markdown
 
     text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:

@@ -118,22 +118,24 @@ class Terminal:
         controller = self._controller
         if controller.run is None or controller.summary is None:
             return
-        from pytest_jsbench.reports.summary_table import detail, details, keyword_table
-        from pytest_jsbench.reports.variant_table import heading, tables
+        from pytest_jsbench.reports.run_report import detail_lines, heading, keyword_lines, summary_lines
+        from pytest_jsbench.reports.terminal import detail, fact_lines, width_of
 
+        width = width_of(is_terminal=bool(reporter.isatty))
         reporter.write_sep("=", f"jsbench: {heading(controller.run.metadata)}")
         if reporter.verbosity > 0 and controller.summary.keywords:
-            for line in [*keyword_table(controller.summary), ""]:
+            for line in [*keyword_lines(controller.summary, width), ""]:
                 reporter.write_line(line)
-        for line in [*tables(controller.run, controller.summary), ""]:
+        for line in [*summary_lines(controller.run, controller.summary, width), ""]:
             reporter.write_line(line)
         decision = controller.decision or GateDecision()
-        lines = [*details(controller.run, controller.summary)]
+        lines = detail_lines(controller.run, controller.summary, width)
         if decision.baseline is not None:
-            from pytest_jsbench.reports.comparison_table import changes
+            from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
             for name, comparison in decision.comparisons.items():
-                lines += changes(comparison, decision.baseline.source, variant=name)
+                source = ", variant ".join(map(printable, filter(None, (decision.baseline.source, name))))
+                lines += fact_lines(facts_of_comparison(comparison, source), width)
         lines += [*detail("records", self._where()), *detail("page", self._page())]
         for line in [*lines, *self._unasked(), *self._going_on(controller.summary)]:
             reporter.write_line(line)
@@ -195,7 +197,7 @@ class Terminal:
         """The recorded answers that no test of a whole run asked for, and the command that lists them."""
         if not (count := len(self._controller.unasked)):
             return []
-        from pytest_jsbench.reports.summary_table import detail
+        from pytest_jsbench.reports.terminal import detail
 
         context, run = self._context, self._context.handover.folder
         folder = context.plan.record or context.plan.replay
@@ -219,7 +221,7 @@ class Terminal:
         if context.plan.cases.labelled is not None or context.handover.metadata.engine in RECORDED:
             return []
         runs = _from_here(context.handover.folder.parent)
-        from pytest_jsbench.reports.summary_table import detail
+        from pytest_jsbench.reports.terminal import detail
 
         return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
 

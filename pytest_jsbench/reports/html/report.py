@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -16,10 +17,19 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES
-from pytest_jsbench.reports.comparison_table import apart, beside_verdicts
+from pytest_jsbench.reports.blocks import TableBlock
+from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
 from pytest_jsbench.reports.html.case_list import CaseList
-from pytest_jsbench.reports.summary_table import facts
-from pytest_jsbench.reports.variant_table import asked, cost_of_many, heading, standing, tokens_of_one
+from pytest_jsbench.reports.run_report import (
+    asked,
+    facts,
+    facts_of_variants,
+    heading,
+    rates_by_task,
+    table_of_keywords,
+    table_of_tasks,
+    table_of_variants,
+)
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -65,6 +75,8 @@ def render(
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     cases, known = cases or CaseList.of(run), comparisons or {}
+    broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
+    kept = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
     return environment.from_string(_page("report.html")).generate(
         policy=_policy(style, script),
         style=Markup(style),  # noqa: S704  our own file
@@ -74,48 +86,35 @@ def render(
         run_verdict=run.verdict,
         dataset=run.metadata.dataset.get("source"),
         total=summary.total,
-        rows=[*summary.tasks.items(), ("total", summary.total)],
         gates=gates,
         heading=heading(run.metadata) if run.variants else run.metadata.model,
-        variants=_variants(run, summary),
-        standing=list(standing(summary)),
+        variants=table_of_variants(run, summary) if summary.variants else None,
+        asked=asked(run, summary),
+        by_task=rates_by_task(summary),
+        tasks=table_of_tasks(run, summary),
+        standing=facts_of_variants(summary),
         comparisons=[(name, one, [*beside_verdicts(one), *apart(one.settings)]) for name, one in known.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
-        labelled=run.metadata.labelled,
         facts=facts(run, summary),
-        broken_keywords=[pair for pair in summary.keywords.items() if pair[1].faults],
-        kept_keywords=[pair for pair in summary.keywords.items() if not pair[1].faults],
+        keywords=table_of_keywords(replace(summary, keywords=broken)),
+        kept_keywords=table_of_keywords(replace(summary, keywords=kept)),
         charts=charts(summary.total),
         cases=cases.pack(run, known),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantRow:
-    """A variant, as a row of the page's table."""
-
-    name: str
-    #: the settings that tell it from the others
-    asked: str
-    summary: Summary
-    #: of an answer, on average; None where it is not known
-    tokens: float | None
-    #: US dollars for a thousand answers; None where it is not known
-    cost: float | None
+def html_table(table: TableBlock) -> str:
+    """The table as HTML for a notebook, in which every text is escaped."""
+    heads = "".join(f"<th>{_escaped(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
+    lines = [f"<tr>{heads}</tr>"]
+    for name, cells in table.rows:
+        texts = [name, *(column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True))]
+        lines.append(f"<tr>{''.join(f'<td>{_escaped(text)}</td>' for text in texts)}</tr>")
+    return "\n".join(["<table>", *lines, "</table>"])
 
 
-def _variants(run: Run, summary: Summary) -> list[VariantRow]:
-    told = asked(run, summary)
-    return [
-        VariantRow(
-            name=name,
-            asked=told[name],
-            summary=found,
-            tokens=tokens_of_one(found.total),
-            cost=cost_of_many(found.total),
-        )
-        for name, found in summary.variants.items()
-    ]
+def _escaped(text: str) -> str:
+    return html.escape(printable(text, None))
 
 
 def _page(name: str) -> str:

@@ -1,15 +1,27 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
-from pytest_jsbench.reports.comparison_table import apart, changes, labels, side_by_side
-from pytest_jsbench.reports.evaluations import Evaluation, parse
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.breakdown import Grouping, break_down
+from pytest_jsbench.reports.comparison_report import (
+    apart,
+    comparison_lines,
+    comparison_markdown,
+    facts_of_comparison,
+    labels,
+)
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.terminal import fact_lines
+from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from tests import examples
 
@@ -27,7 +39,7 @@ def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() 
         keys[14]: ended("passed"),
     }
 
-    lines = changes(compare(before, now), "runs/base")
+    lines = fact_lines(facts_of_comparison(compare(before, now), "runs/base"))
     text = " ".join(" ".join(lines).split())
 
     assert text.startswith("baseline runs/base: 11 fewer of 11 cases pass (-1.000, ")
@@ -42,7 +54,9 @@ def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() 
 def test_hostile_sources_are_shown_as_text() -> None:
     key = CaseKey(task="a", id="b")
 
-    lines = changes(compare({key: ended("passed")}, {key: ended("refusal")}), "\x1b]0;../../x\x07")
+    lines = fact_lines(
+        facts_of_comparison(compare({key: ended("passed")}, {key: ended("refusal")}), "\x1b]0;../../x\x07")
+    )
 
     assert not any(character in "".join(lines) for character in "\x1b\u202e\x07\n")
     assert "\\x1b]0;../../x\\x07" in " ".join(lines)
@@ -129,7 +143,7 @@ def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
     )
     hostile = evaluation("y", prompt="\x1b[31m\n::error::x" + "p" * 500)
 
-    text = "\n".join(side_by_side([strange, hostile, evaluation("z")], ["a", "b", "c"], verbose=True))
+    text = "\n".join(comparison_lines([strange, hostile, evaluation("z")], ["a", "b", "c"], verbose=True))
 
     assert "\x1b" not in text
     assert "prompt" in text
@@ -140,25 +154,90 @@ def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
     whole, broken = evaluation("a", model="a"), evaluation("b", model="b")
     broken = replace(broken, metrics={**broken.metrics, "planned": 12, "errors": 7, "unjudged": 1})
 
-    text = " ".join(" ".join(side_by_side([whole, broken], ["a", "b"], verbose=False)).split())
+    text = " ".join(" ".join(comparison_lines([whole, broken], ["a", "b"], verbose=False)).split())
 
     assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
     assert "incomplete a" not in text
 
 
 def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
-    lines = side_by_side([evaluation()], ["SmolLM2-135M-Instruct.Q4_1"], verbose=False)
+    lines = comparison_lines([evaluation()], ["SmolLM2-135M-Instruct.Q4_1" * 2], verbose=False)
 
-    assert lines[3].startswith("[1] SmolLM2-135M-Inst… ")
-    assert lines[4:] == ["", "[1] SmolLM2-135M-Instruct.Q4_1", *lines[6:]]
+    assert lines[3].startswith("[1] SmolLM2-135M-Instruct.Q4_1SmolLM2")
+    assert lines[4:6] == ["", f"[1]        {'SmolLM2-135M-Instruct.Q4_1' * 2}"]
 
 
 def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> None:
-    metrics = {f"{'m' * 60}{end}": 1.0 for end in "ab"}
+    metrics = {f"{'m' * 90}{end}": 1.0 for end in "ab"}
     found = parse({"metrics": metrics}, source="other.json")
 
-    lines = side_by_side([found, found], ["x", "y"], verbose=False)
+    lines = comparison_lines([found, found], ["x", "y"], verbose=False)
 
     names = [line.split()[0] for line in lines if line.startswith("mmm")]
     assert len(set(names)) == len(names) == 2
-    assert {len(name) for name in names} == {40}
+    assert max(map(len, lines)) == 80
+
+
+#: what would be markup, a mention, a link, a reference, a hidden text or a command of a workflow
+HOSTILE = "`x` <b>@octocat</b> [a](https://evil.example) #1 | <!-- jsbench:gate --> \n::error::x ##[error] \x1b[31m$x$"
+
+
+def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met", **run: object) -> Evaluation:
+    records = [
+        examples.record(f"c{at}", verdict=examples.PASSED if at < passed else examples.VIOLATED) for at in range(3)
+    ]
+    found = replace(
+        examples.run(*records),
+        metadata=examples.metadata(**run),
+        verdict=RunVerdict.of(RunStatus.FAILED, 1, [because]),
+    )
+    return parse(json.loads(json.dumps(run_to_dict(found, summarize(found), config_path="c"))), source=source)
+
+
+def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() -> None:
+    found = [judged(prompt="schema"), judged(passed=1, prompt="chat")]
+
+    text = comparison_markdown(found, ["base", "new"], comment="gate", by=break_down(found, Grouping.TASK))
+
+    assert text.splitlines()[0] == "<!-- jsbench:gate -->"
+    assert "### jsbench: `new`\n\n**FAILED**: `gate not met`\n" in text
+    assert "| `new` | 0.333 (0.061 to 0.792) | 1.00 | 3 |" in text
+    assert "- compared: `new against base: 2 fewer of 3 cases pass (" in text
+    assert "- broke: `2: simple::c1, simple::c2`\n" in text
+    assert "| `simple` | 3 | 1.000 (0.439 to 1.000) | 0.333 (0.061 to 0.792) |" in text
+    assert "<summary>1 setting differs</summary>" in text
+    assert "| `prompt` | `answers` | `schema` | `chat` |" in text
+    assert comparison_markdown(found, ["base", "new"]).startswith("### jsbench: `new`")
+
+
+def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
+    found = [judged(prompt="schema"), judged(passed=1, because=HOSTILE, prompt=HOSTILE, model=HOSTILE)]
+
+    text = comparison_markdown(found, ["base", HOSTILE], comment="gate", by=break_down(found, Grouping.TASK))
+
+    plain = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    for one in ("octocat", "evil", "<b>", "::error", "##[", "$x$", "#1"):
+        assert one not in plain, one
+    assert plain.count("<!--") == 1
+    assert "\x1b" not in text
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {4, 5, 6}
+
+
+def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() -> None:
+    settings = {f"option{at}": "x" * 40 for at in range(900)}
+    found = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]
+
+    text = comparison_markdown(found, ["a", "b"], comment="gate")
+
+    assert len(text) < 65_536
+    assert "option1`" not in text
+    assert text.endswith("\n\nno room here for 1 more section\n")
+    assert len(comparison_markdown(found, ["a", "b"])) > 65_536
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a-->", "a--b", "-a", "a\n", "x" * 101, "<b>"])
+def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
+    with pytest.raises(JSBenchError, match="no name of a comment"):
+        comparison_markdown([judged()], ["a"], comment=name)

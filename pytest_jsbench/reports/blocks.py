@@ -1,0 +1,122 @@
+"""The blocks of a report: tables of figures, and facts; `terminal`, `markdown` and `html` draw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pytest_jsbench.metrics.figures import Figure, HasFigures, Kind, Shown, columns
+from pytest_jsbench.metrics.statistics import Proportion, Rate
+
+NOT_APPLICABLE = "n/a"
+#: a label and its text; of an empty label, more of the fact before it
+Fact = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A rate with a mark behind it."""
+
+    rate: Rate
+    mark: str
+
+
+#: None is not applicable; a text may be a stranger's
+Cell = Rate | Marked | float | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table."""
+
+    heading: str
+    #: the same where there is little room; empty where there is no shorter one
+    short: str = ""
+    #: how its numbers are written, and where there is no such figure
+    figure: Figure | None = None
+    form: str = "{:,.0f}"
+    #: it is left out where there is little room
+    roomy: bool = False
+    #: its texts begin at its left
+    left: bool = False
+    #: its head may be a stranger's text
+    foreign: bool = False
+
+    @classmethod
+    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False) -> Column:
+        """The column of a figure, by another heading where one is given."""
+        own = figure.heading or figure.title
+        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, roomy=roomy)
+
+    def text_of(self, value: float) -> str:
+        """A number of the column for people."""
+        return self.form.format(value) if self.figure is None else self.figure.text_of(value)
+
+    def exact_text_of(self, value: Cell) -> str:
+        """A cell of the column with all that is known of it."""
+        if isinstance(value, Marked):
+            return f"{self.exact_text_of(value.rate)}{value.mark}"
+        if not isinstance(value, Rate):
+            return NOT_APPLICABLE if value is None else value if isinstance(value, str) else self.text_of(value)
+        if value.value is None:
+            return NOT_APPLICABLE
+        counts = f"{value.successes}/{value.n} = " if self.counted and isinstance(value, Proportion) else ""
+        if value.ci_low is None:
+            return f"{counts}{value.value:.2f}"
+        return f"{counts}{value.value:.3f} ({value.ci_low:.3f} to {value.ci_high:.3f})"
+
+    @property
+    def counted(self) -> bool:
+        """Whether its rates are told with their counts."""
+        return self.figure is not None and self.figure.counted
+
+
+#: a name and the cells beside it
+Row = tuple[str, tuple[Cell, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableBlock:
+    """Rows of a name and cells."""
+
+    #: above the names
+    head: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    #: whether the last row is over all others
+    total: bool = False
+    #: Markdown shows it under this title, when it is asked for
+    folded: str = ""
+
+    def part(self, places: Iterable[int]) -> TableBlock:
+        """The table of only the columns at these places."""
+        kept = list(places)
+        rows = tuple((name, tuple(cells[at] for at in kept)) for name, cells in self.rows)
+        return replace(self, columns=tuple(self.columns[at] for at in kept), rows=rows)
+
+    def beside(self, column: Column, cells: Sequence[Cell]) -> TableBlock:
+        """The table with another column at its end."""
+        rows = tuple((name, (*before, cell)) for (name, before), cell in zip(self.rows, cells, strict=True))
+        return replace(self, columns=(*self.columns, column), rows=rows)
+
+
+def table_of_figures(
+    head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False, folded: str = ""
+) -> TableBlock:
+    """A row for each source with the figures of a kind of table, but for those that none of them has."""
+    table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total, folded=folded)
+    for figure in columns(shown):
+        cells = [figure.value_of(source) for _, source in sources]
+        if _is_told(figure, cells, sources):
+            table = table.beside(Column.of(figure, roomy=shown in figure.roomy), cells)
+    return table
+
+
+def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
+    """The chief rates are always told, errors where there are any, and the share of steady cases where they repeat."""
+    known = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
+    if figure.name == "pass_hat_k":
+        return any(source.figure("planned") != source.figure("cases") for _, source in sources)
+    if figure.name == "errors":
+        return any(known)
+    return bool(known) or (figure.chief and figure.kind is Kind.RATE)

@@ -1,0 +1,356 @@
+"""The report on several runs: their figures, what is more than chance, and in which settings they differ."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.text import counted, distinct, printable
+from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison
+from pytest_jsbench.metrics.comparison import pairs as paired
+from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
+from pytest_jsbench.reports import markdown, terminal
+from pytest_jsbench.reports.blocks import Column, Fact, TableBlock, table_of_figures
+from pytest_jsbench.reports.evaluations import firsts
+from pytest_jsbench.runs.settings import Bearing, SettingDifference, differences, distinguishing
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.reports.breakdown import Breakdown
+    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.published import BesidePublished
+
+_MOST_NAMED = 10
+_MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000
+_MOST_FIELDS = 5
+_LONGEST_LABEL = 22
+_LONGEST_METRIC = 40
+#: of a label that names its file
+_LONGEST_PLACE = 200
+#: together, in the head of a table
+_WIDTH_OF_LABELS = 40
+#: figures that every run of ours has
+_OURS = frozenset({"pass_rate", "planned"})
+#: characters of a comment; GitHub takes 65,536
+_LONGEST_COMMENT = 60_000
+_NAME_OF_COMMENT = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
+
+Block = TableBlock | list[Fact]
+
+
+def comparison_lines(
+    evaluations: Sequence[Evaluation],
+    names: Sequence[str],
+    *,
+    verbose: bool = False,
+    by: Breakdown | None = None,
+    beside: Sequence[BesidePublished] = (),
+    width: int = terminal.WIDTH,
+) -> list[str]:
+    """The runs side by side for a terminal; long names are numbered, and stand whole below the first table."""
+    shown = [printable(name, None) for name in names]
+    legend: list[Fact] = []
+    rows, columns = shown, shown
+    if max(map(len, shown)) > _LONGEST_LABEL or sum(map(len, shown)) > _WIDTH_OF_LABELS:
+        columns = [f"[{number}]" for number in range(1, len(shown) + 1)]
+        rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]
+        legend = list(zip(columns, shown, strict=True))
+    lines: list[str] = []
+    for block in _blocks(evaluations, rows, columns, legend, verbose=verbose, by=by, beside=beside):
+        draw = (
+            terminal.table_lines(block, width) if isinstance(block, TableBlock) else terminal.fact_lines(block, width)
+        )
+        lines += ["", *draw]
+    return lines[1:]
+
+
+def comparison_markdown(
+    evaluations: Sequence[Evaluation],
+    names: Sequence[str],
+    *,
+    by: Breakdown | None = None,
+    beside: Sequence[BesidePublished] = (),
+    comment: str | None = None,
+) -> str:
+    """
+    The runs side by side as GitHub Markdown; all text of runs, models and files is in code spans.
+
+    `comment` names a comment that a workflow keeps up to date. Sections for which it has no room are left out, and that
+    is said.
+    """
+    newest = evaluations[-1]
+    variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
+    text = "" if comment is None else f"{marker(comment)}\n"
+    text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
+    text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
+    left_out = 0
+    for block in _blocks(evaluations, names, names, verbose=False, by=by, beside=beside):
+        lines = markdown.table_lines(block) if isinstance(block, TableBlock) else markdown.fact_lines(block)
+        section = "\n".join(lines) + "\n\n"
+        if comment is not None and len(text) + len(section) > _LONGEST_COMMENT:
+            left_out += 1
+        else:
+            text += section
+    return text.rstrip("\n") + (f"\n\nno room here for {counted(left_out, 'more section')}" if left_out else "") + "\n"
+
+
+def marker(name: str) -> str:
+    """The hidden first line by which a workflow finds its comment again; ExportError where the name is none."""
+    if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
+        message = (
+            f"no name of a comment: '{printable(name, 60)}'; expected letters, digits and any of _ . + and single -"
+        )
+        raise ExportError(message, found=name, option="comment")
+    return f"<!-- jsbench:{name} -->"
+
+
+def _blocks(
+    evaluations: Sequence[Evaluation],
+    names: Sequence[str],
+    columns: Sequence[str],
+    legend: list[Fact] | None = None,
+    *,
+    verbose: bool,
+    by: Breakdown | None,
+    beside: Sequence[BesidePublished],
+) -> Iterator[Block]:
+    """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
+    ours = all("pass_rate" in found.figures for found in evaluations)
+    settings = differences([found.settings for found in evaluations])
+    compared = pairs(evaluations, names)
+    if ours:
+        yield table_of_runs("Run", list(zip(names, evaluations, strict=True)))
+    if verbose or not ours:
+        yield _table_of_metrics(evaluations, columns)
+    if legend:
+        yield legend
+    if warnings := [*_incomplete(evaluations, names), *incomparable(settings), *_over_other_cases(compared)]:
+        yield warnings
+    shown = dict(zip(names, distinct(names, _LONGEST_LABEL if legend else _LONGEST_PLACE), strict=True))
+    for pair in compared:
+        yield facts_of_pairs([pair], shown, most=_MOST_NAMED_AT_ALL if verbose else _MOST_NAMED_OF_PAIR)
+    if len(compared) > 1:
+        yield [_adjusted(compared)]
+    if silent := [name for name, found in zip(names, evaluations, strict=True) if ours and not found.outcomes]:
+        yield [("not paired", f"{', '.join(silent)}: no word on how each case ended")]
+    if by is not None:
+        yield by.table(columns)
+        yield [("note", by.note(columns))]
+    for published in beside:
+        yield from published.blocks()
+    if settings:
+        yield _table_of_settings(settings, columns)
+
+
+def table_of_runs(head: str, rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
+    """A row per run: of models, or of grammars where all decided on labelled answers."""
+    labelled = [found.figures.get("valid_instances") or found.figures.get("invalid_instances") for _, found in rows]
+    return table_of_figures(head, rows, GRAMMAR_RUNS if all(labelled) else RUNS)
+
+
+def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:
+    """A row per metric that a run has, and a column per run."""
+    figures = [found.figures for found in evaluations]
+    known = dict.fromkeys(itertools.chain.from_iterable(figures))
+    every = [name for name in known if not name.endswith(("_ci_low", "_ci_high"))]
+    table = TableBlock(head="Metric", columns=(), rows=tuple((name, ()) for name in every))
+    for name, found in zip(columns, figures, strict=True):
+        table = table.beside(Column(heading=name, form="{:.6g}", foreign=True), [found.get(metric) for metric in every])
+    return table
+
+
+def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[str]) -> TableBlock:
+    """A row per setting in which the runs differ."""
+    return TableBlock(
+        head="Setting",
+        columns=(
+            Column(heading="Bears on", left=True),
+            *(Column(heading=name, left=True, foreign=True) for name in columns),
+        ),
+        rows=tuple((setting.name, (setting.bears_on.value, *setting.shown)) for setting in settings),
+        folded="1 setting differs" if len(settings) == 1 else f"{len(settings)} settings differ",
+    )
+
+
+def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
+    """The comparison of a run with a baseline, of which the source is told where it is known."""
+    yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
+    yield from _changes(comparison, _MOST_NAMED)
+    yield from beside_verdicts(comparison)
+    yield from _not_compared(comparison, first="the baseline", second="this run")
+    yield from apart(comparison.settings)
+
+
+def facts_of_pairs(
+    compared: Sequence[Pair], names: Mapping[str, str], *, each: str = "run", most: int = 0
+) -> list[Fact]:
+    """The comparison of each pair of runs, or of variants; at most so many of the cases that changed are named."""
+    facts: list[Fact] = []
+    for pair in compared:
+        first, second = names[pair.first], names[pair.second]
+        facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
+        facts += _changes(pair.comparison, most) if most else []
+        facts += beside_verdicts(pair.comparison, most or _MOST_NAMED)
+        facts += _not_compared(pair.comparison, first=first, second=second, each=each)
+    return [*facts, _adjusted(compared)] if len(compared) > 1 else facts
+
+
+def _adjusted(compared: Sequence[Pair]) -> Fact:
+    return "p-values", f"adjusted for {len(compared)} comparisons (Holm)"
+
+
+def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
+    for word, keys in comparison.changes.items():
+        yield word, _named(keys, most)
+
+
+def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
+    """The settings in which two runs differ, by what they bear on; and a warning where verdicts cannot be compared."""
+    name = "settings"
+    for bearing in Bearing:
+        if told := [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]:
+            yield name, f"other {bearing}: {', '.join(told)}"
+            name = ""
+    yield from incomparable(settings)
+
+
+def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
+    """A warning for each reason why the verdicts of the runs cannot be compared."""
+    if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
+        said = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
+        yield "warning", f"{said}that alone: `jsbench judge RUN --output DIR` judges one again"
+    if any(one.name == "labelled" for one in settings):
+        yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+
+
+def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
+    """What came out of the tests and the values, by subject; nothing of what one of the runs lacks."""
+    if comparison.tests is not None:
+        yield "tests", comparison.tests.sentence
+        if comparison.tests.worse:
+            yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
+    if comparison.values is not None:
+        yield from _of_values(comparison.values, most)
+
+
+def _of_values(found: ValueComparison, most: int) -> Iterator[Fact]:
+    """Of whole answers, of fields, and the cases."""
+    (_, whole), *fields = found.told
+    yield "values", whole
+    for name, text in fields[:_MOST_FIELDS]:
+        yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
+    if len(fields) > _MOST_FIELDS:
+        yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
+    for word, more, keys in (("worse", "fewer", found.worse), ("better", "more", found.better)):
+        if keys:
+            yield word, f"{more} values right in {_named(keys, most)}"
+    if found.changed:
+        cases = counted(len(found.changed), "case")
+        yield "not shared", f"{cases} of which other values are expected, or compared otherwise: left out of the values"
+
+
+def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
+    """The cases of the two runs, or whatever `each` of them is, that are not compared."""
+    left_out = {
+        f"undecided in one {each}": len(comparison.undecided),
+        "whose schema changed": len(comparison.changed),
+        f"only in {first}": comparison.first_alone,
+        f"only in {second}": comparison.second_alone,
+    }
+    if parts := [f"{count} {reason}" for reason, count in left_out.items() if count]:
+        yield "not shared", f"cases left out of the comparison: {', '.join(parts)}"
+    if count := comparison.shortened:
+        cases = "1 case was" if count == 1 else f"{count} cases were"
+        yield "repeats", f"{cases} asked more often in one {each}: compared by the first attempts, as many as both made"
+
+
+def _named(keys: Sequence[CaseKey], most: int) -> str:
+    """The cases' names, and how many more there are."""
+    names = ", ".join(printable(str(key)) for key in keys[:most])
+    return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
+
+
+def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
+    """
+    A name for each evaluation, and no two alike: the given one, or else the settings that tell it from the others.
+
+    Where those leave some alike they get the run's id, and where that does too, the file.
+    """
+    if given is not None:
+        names = list(given)
+    elif any(found.variant for found in evaluations):
+        names = [found.label for found in evaluations]
+    elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
+        told = (", ".join(one[name].label for name in chosen if name in one) for one in settings)
+        names = [name or found.label for name, found in zip(told, evaluations, strict=True)]
+    else:
+        names = [(_text(found.run.get("engine")) if _labelled(found) else "") or found.label for found in evaluations]
+    for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
+        count = Counter(names)
+        longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
+        names = longer if len(set(longer)) > len(count) else names
+    return distinct(names, _LONGEST_PLACE)
+
+
+def _labelled(found: Evaluation) -> bool:
+    """Whether a grammar decided on labelled answers, in which a model has no part but its tokens."""
+    dataset = found.run.get("dataset")
+    return isinstance(dataset, Mapping) and dataset.get("labelled") is True
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
+    """
+    The pairs of evaluations that have outcomes; where they are many, each with the first alone.
+
+    Of several runs with the same variants, each variant is compared with itself in the other runs.
+    """
+    groups: dict[int, list[Standing]] = {}
+    for name, found, first in zip(names, evaluations, firsts(evaluations), strict=True):
+        if found.outcomes:
+            groups.setdefault(first, []).append((name, found.outcomes, found.settings))
+    return paired(*groups.values())
+
+
+def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
+    """The runs of which attempts broke, are missing or were not judged."""
+    for name, found in zip(names, evaluations, strict=True):
+        errors, unjudged, planned = (found.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
+        if found.figures.keys() >= _OURS and (errors or unjudged):
+            said = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
+            yield "incomplete", f"{printable(name, _LONGEST_LABEL)}: {said}"
+
+
+def _over_other_cases(found: Sequence[Pair]) -> Iterator[Fact]:
+    """A warning where the runs' own figures are not over the same cases."""
+    compared = [pair.comparison for pair in found]
+    if any(one.first_alone or one.second_alone or one.changed for one in compared):
+        said = "the figures above are not all over the same cases with the same schemas"
+        yield "warning", f"{said}: only what is said of a pair is over those of both"
+
+
+def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        **({} if by is None else {"by": by.to_dict(names)}),
+        "evaluations": [
+            {
+                "label": name,
+                "source": found.source,
+                "backend": found.backend,
+                "model": found.model,
+                "cost_per_1000": FIGURES["cost"].value_of(found),
+                "metrics": dict(found.figures),
+            }
+            for name, found in zip(names, evaluations, strict=True)
+        ],
+        "settings": [one.to_dict() for one in differences([found.settings for found in evaluations])],
+        "comparisons": [pair.to_dict() for pair in pairs(evaluations, names)],
+    }

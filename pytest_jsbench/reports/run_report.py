@@ -1,0 +1,451 @@
+"""The report of a run: its tables, the facts beside them, and how its variants stand to each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.text import counted, distinct, dollars, printable
+from pytest_jsbench.metrics.comparison import MISSING, PASSED
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure
+from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.statistics import Distribution, Proportion
+from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.reports import markdown, terminal
+from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Column, Fact, Row, TableBlock, table_of_figures
+from pytest_jsbench.reports.comparison_report import facts_of_comparison, facts_of_pairs
+from pytest_jsbench.runs.outcomes import Records, Run
+from pytest_jsbench.runs.records import Cause, MissingReason
+from pytest_jsbench.runs.settings import RECORDED, distinguishing, settings_of
+from pytest_jsbench.verdicts import UNDESCRIBED
+
+if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison
+    from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.runs.outcomes import AttemptOutcome
+    from pytest_jsbench.runs.records import RunMetadata
+
+_MOST_NAMED = 5
+_MOST_CASES = 10
+#: of variants that a terminal tells by task
+_MOST_COLUMNS = 5
+#: rows of Markdown that are folded away
+_MOST_FOLDED = 50
+#: of a variant's name in a sentence
+_LONGEST_NAME = 40
+#: seconds in the queue from which on a fact says so
+_LONG_QUEUE = 60.0
+
+
+def heading(metadata: RunMetadata) -> str:
+    """Who was asked, for people."""
+    if metadata.variants:
+        return counted(len(metadata.variants), "variant")
+    return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
+
+
+def table_of_tasks(run: Run, summary: Summary) -> TableBlock:
+    """A row per task and a total: a grammar's decisions on labelled answers, or coverage and times (medians)."""
+    rows = [*summary.tasks.items(), ("total", summary.total)]
+    return table_of_figures("Task", rows, GRAMMARS if run.metadata.labelled else TASKS, total=True)
+
+
+def table_of_variants(run: Run, summary: Summary) -> TableBlock:
+    """A row per variant, best first."""
+    rows = [(name, variant.total) for name, variant in summary.variants.items()]
+    return table_of_figures("Variant", rows, GRAMMARS if run.metadata.labelled else VARIANTS)
+
+
+def main_table(run: Run, summary: Summary) -> TableBlock:
+    """The table that every report begins with."""
+    return (table_of_variants if summary.variants else table_of_tasks)(run, summary)
+
+
+def rates_by_task(summary: Summary) -> TableBlock | None:
+    """Pass rates, a row per task and a column per variant; None where there are no variants, or one task."""
+    if len(summary.tasks) < 2 or not summary.variants:
+        return None
+    figure = FIGURES["pass_rate"]
+    table = TableBlock(
+        head="Pass rate", columns=(), rows=tuple((task, ()) for task in summary.tasks), folded="Pass rate by task"
+    )
+    for name, variant in summary.variants.items():
+        rates = [variant.tasks[task].pass_rate if task in variant.tasks else None for task in summary.tasks]
+        table = table.beside(Column(heading=name, figure=figure, foreign=True), rates)
+    return table
+
+
+def differing_cases(summary: Summary) -> TableBlock:
+    """How the cases ended that some variants pass and others fail, a row each."""
+    cases = summary.differing[:_MOST_FOLDED]
+    cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
+    ends = [ends_of(summary, key) for key in cases]
+    return TableBlock(
+        head="Case",
+        columns=tuple(Column(heading=name, left=True, foreign=True) for name in summary.variants),
+        rows=tuple(
+            (str(key), tuple(of_case.get(name, "") for name in summary.variants))
+            for key, of_case in zip(cases, ends, strict=True)
+        ),
+        folded=f"{_differing_count(summary)}{cut}",
+    )
+
+
+def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
+    """A row per keyword of the schemas, most failures (or wrong decisions) first."""
+    keywords = list(summary.keywords.items())[:most]
+    table = TableBlock(head="Keyword", columns=(), rows=tuple((name, ()) for name, _ in keywords))
+    decided = [keyword.wrong_decisions if keyword.wrong_decisions.n else None for _, keyword in keywords]
+    if any(decided):
+        wrong = Column.of(Figure("wrong_decisions", FIGURES["pass_rate"].kind, counted=True), "Wrong decisions")
+        table = table.beside(wrong, decided)
+    table = table.beside(Column(heading="Broken by"), [keyword.failures for _, keyword in keywords])
+    table = table.beside(Column(heading="Used in"), [keyword.pass_rate.n for _, keyword in keywords])
+    rates = [keyword.pass_rate for _, keyword in keywords]
+    return table.beside(Column.of(FIGURES["pass_rate"], "Pass rate where used"), rates)
+
+
+def summary_lines(run: Run, summary: Summary, width: int = terminal.WIDTH) -> list[str]:
+    """The tables of a run for a terminal; of variants, also what is more than chance, and the cases that differ."""
+    lines = terminal.table_lines(main_table(run, summary), width)
+    by_task = rates_by_task(summary)
+    if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
+        lines += ["", *terminal.table_lines(by_task, width)]
+    if standing := terminal.fact_lines([*facts_of_variants(summary), *_differing(summary)], width):
+        lines += ["", *standing]
+    return lines
+
+
+def detail_lines(run: Run, summary: Summary, width: int = terminal.WIDTH) -> list[str]:
+    """The facts beside the tables for a terminal."""
+    return terminal.fact_lines(facts(run, summary), width)
+
+
+def keyword_lines(summary: Summary, width: int = terminal.WIDTH) -> list[str]:
+    """The table of keywords for a terminal."""
+    return terminal.table_lines(table_of_keywords(summary), width)
+
+
+def summary_markdown(
+    run: Run,
+    summary: Summary,
+    gates: Sequence[GateResult] = (),
+    comparisons: Mapping[str, Comparison] | None = None,
+) -> str:
+    """The summary as a section of Markdown; text of a model or a file is in code spans."""
+    who = [run.metadata.engine, run.metadata.model]
+    lines = [f"### jsbench: {heading(run.metadata) if run.variants else ' '.join(map(markdown.code, who))}", ""]
+    if run.verdict is not None:
+        lines += [markdown.verdict_line(run.verdict), ""]
+    table = main_table(run, summary)
+    if summary.variants:
+        settings = asked(run, summary)
+        table = table.beside(Column(heading="Asked", left=True), [settings[name] for name in summary.variants])
+    lines += markdown.table_lines(table)
+    if standing := facts_of_variants(summary):
+        lines += ["", *markdown.fact_lines(standing)]
+    total = summary.total
+    passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
+    lines += ["", f"- {passed}; rates with their 95 % intervals, times as medians"]
+    lines += markdown.fact_lines([*facts(run, summary), *_against(comparisons or {})])
+    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
+    for folded in _folded(run, summary):
+        lines += ["", *markdown.table_lines(folded)]
+    return "\n".join(lines) + "\n"
+
+
+def _against(comparisons: Mapping[str, Comparison]) -> Iterator[Fact]:
+    for variant, comparison in comparisons.items():
+        yield from facts_of_comparison(comparison, f"variant {printable(variant)}" if variant else "")
+
+
+def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
+    """What Markdown shows when it is asked for."""
+    if (by_task := rates_by_task(summary)) is not None:
+        yield by_task
+    if summary.differing:
+        yield differing_cases(summary)
+    if summary.keywords:
+        yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By keyword of the schema")
+    if failing := run.failed():
+        yield _failures(failing)
+
+
+def _failures(failing: Sequence[AttemptOutcome]) -> TableBlock:
+    rows: list[Row] = [
+        (record.attempt.name(several=record.repeat > 0), record.failure) for record in Records(failing[:_MOST_FOLDED])
+    ]
+    if len(failing) > _MOST_FOLDED:
+        rows.append((f"… and {len(failing) - _MOST_FOLDED} more", ("", "")))
+    return TableBlock(
+        head="Case",
+        columns=(Column(heading="Failure", left=True), Column(heading="", left=True)),
+        rows=tuple(rows),
+        folded=f"{counted(len(failing), 'attempt')} that did not pass",
+    )
+
+
+def asked(run: Run, summary: Summary) -> dict[str, str]:
+    """By variant, the settings that tell it from the others, best first."""
+    settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
+    chosen = distinguishing(settings)
+    told = (", ".join(one[part].label for part in chosen if part in one) for one in settings)
+    return dict(zip(summary.variants, told, strict=True))
+
+
+def facts_of_variants(summary: Summary) -> list[Fact]:
+    """The comparison of each pair of variants, and what is to be known of the p-values."""
+    return facts_of_pairs(summary.pairs, _short(summary), each="variant")
+
+
+def _short(summary: Summary) -> dict[str, str]:
+    """The variants' names, no two alike, as there is room for in a line."""
+    return dict(zip(summary.variants, distinct(list(summary.variants), _LONGEST_NAME), strict=True))
+
+
+def _differing(summary: Summary) -> Iterator[Fact]:
+    """The cases in which variants differ, those first about which they are divided most evenly."""
+    names = _short(summary)
+    for number, key in enumerate(summary.differing[:_MOST_CASES]):
+        if not number:
+            yield "differ", _differing_count(summary)
+        by_end: dict[str, list[str]] = {}
+        for name, end in ends_of(summary, key).items():
+            by_end.setdefault(end, []).append(names[name])
+        said = "; ".join(f"{end}: {', '.join(of_end)}" for end, of_end in by_end.items())
+        yield "", f"{printable(str(key))}  {said}"
+    if (more := len(summary.differing) - _MOST_CASES) > 0:
+        yield "", f"… and {more:,} more"
+
+
+def _differing_count(summary: Summary) -> str:
+    return f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
+
+
+def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
+    """How a case ended in each variant that has it: in one word where all its attempts ended alike."""
+    return {name: _end(one.outcomes[key]) for name, one in summary.variants.items() if key in one.outcomes}
+
+
+def _end(outcome: CaseOutcome) -> str:
+    """How a case ended, in a word; where its attempts did not end alike, how many passed, and the first other end."""
+    different = dict.fromkeys(outcome.attempts)
+    if len(different) <= 1:
+        return next(iter(different), MISSING)
+    other = next(name for name in different if name != PASSED)
+    return f"{outcome.passes}/{len(outcome.attempts)} passed, {other}"
+
+
+def facts(run: Run, summary: Summary) -> list[Fact]:
+    """The facts beside the tables; every output for people shows all of them."""
+    return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
+
+
+def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
+    total, metadata = summary.total, run.metadata
+    yield "pass rate", f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
+    if total.tests_passed.n:
+        ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
+        causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
+        yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
+    if total.planned > total.cases and not summary.variants:
+        every, some = (_interval(rate) for rate in (total.pass_hat_k, total.pass_at_k))
+        yield "repeats", f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+        if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
+            yield "flaky", _flaky(flaky)
+    if total.exact_match.n or total.uncompared:
+        yield "values", _values(total)
+        if idle := _idle_comparers(run, total):
+            yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
+    if not run.variants and not any(outcome.asked_by for outcome in run.outcomes):
+        if not metadata.labelled and (sampling := _sampling(run)):
+            yield "sampled", sampling
+        reasoning = {part: metadata.details.get(f"reasoning_{part}") for part in ("effort", "budget")}
+        if parts := [f"{name} {printable(str(value))}" for name, value in reasoning.items() if value is not None]:
+            yield "reasoning", ", ".join(parts)
+    yield from _recorded(run)
+    if total.compile_time.count:
+        alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
+        yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
+    if masks := total.mask_time.count:
+        spread = _spread(total.mask_time, "mask_time_p50")
+        yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
+    failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
+    failures = dict(sorted(failures.items(), key=lambda pair: -pair[1]))
+    failures |= {cause.value: count for cause, count in total.test_failures.items() if cause is not Cause.ANSWER}
+    yield "failures", ", ".join(f"{kind} {count}" for kind, count in failures.items() if count) or "none"
+    if metadata.classifiers:
+        yield "classified", f"by {', '.join(map(printable, metadata.classifiers))}"
+    if total.code_counts:
+        yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
+    if not metadata.labelled:
+        yield "tokens", _tokens(total)
+    if total.cost is not None:
+        yield "cost", dollars(total.cost) + _of_answers(total.priced, total.unpriced)
+    elif summary.cost_problem:
+        yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
+
+
+def _recorded(run: Run) -> Iterator[Fact]:
+    """Recorded answers, and the settings in which they were asked otherwise, one fact for each difference."""
+    if run.metadata.engine in RECORDED:
+        yield "recorded", "answers and times are those of the recording: nothing was asked or measured"
+    elif count := sum(outcome.remembered for outcome in run.outcomes):
+        made = sum(outcome.made for outcome in run.outcomes)
+        yield "recorded", f"{count} of {counted(made, 'answer')} recorded before: not asked again, and free"
+    changes = Counter(outcome.asked_otherwise for outcome in run.outcomes if outcome.asked_otherwise)
+    for change, count in changes.most_common():
+        answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
+        settings = f"other settings ({printable(change, 500)})"
+        yield "settings", f"{answers} recorded with {settings}; record again with --jsbench-record"
+
+
+def _noticed(summary: Summary) -> Iterator[Fact]:
+    """Facts that decide no verdict."""
+    total = summary.total
+    if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
+        yield "noted", ", ".join(notes)
+    if total.retries:
+        yield "retries", f"{counted(total.retries, 'failed call')} made again"
+    if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
+        yield "queue", f"half of the calls waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
+    if total.disputed:
+        names = [printable(str(key)) for key in summary.disputed]
+        verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
+        yield "disputed", f"{verdicts}: {_named(names)}"
+
+
+def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
+    """Facts on what the metrics leave out."""
+    total = summary.total
+    if total.excluded:  # which counts attempts: all repeats, in all variants
+        excluded = {
+            outcome.key: outcome.reason == UNDESCRIBED
+            for outcome in run.outcomes
+            if outcome.excluded and not run.breaks(outcome)
+        }
+        if broken := len(excluded) - sum(excluded.values()):
+            yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
+        if free := sum(excluded.values()):
+            yield "excluded", f"{counted(free, 'answer')} to an application that no schema describes"
+    if total.called_again:
+        calls = counted(total.called_again, "call")
+        yield "again", f"{calls} after which an application called again for the same: the last one counts"
+    if total.unjudged:
+        yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
+    if run.metadata.redacted:
+        yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
+    if run.resumed:
+        yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
+    if total.errors:
+        faults = Counter(outcome.fault for outcome in run.outcomes if outcome.fault is not None)
+        missing = {reason: count for reason, count in total.missing_reasons.items() if count}
+        unknown = total.missing - sum(missing.values())
+        parts = [f"{kind} {count}" for kind, count in faults.most_common()]
+        parts += [f"{_MISSING[reason]} {count}" for reason, count in missing.items()]
+        parts += [f"never ran {unknown}"] if unknown else []
+        attempts = f"{total.errors} of {counted(total.planned, 'attempt')}"
+        yield "errors", f"{attempts} ({'; '.join(parts)}): the figures are incomplete"
+
+
+_MISSING = {
+    MissingReason.LIMIT: "not run, limit reached",
+    MissingReason.UNAVAILABLE: "not run, provider unavailable",
+    MissingReason.BATCH: "left in a batch",
+    MissingReason.DISK: "not run, disk full",
+    MissingReason.EXHAUSTED: "not run, out of memory, threads or files",
+    MissingReason.STOPPED: "not run, stopped",
+    MissingReason.WORKER_DIED: "worker died",
+    MissingReason.SCHEMA: "not run, schema broken",
+    MissingReason.ERROR: "test broke",
+}
+
+
+def _values(total: Metrics) -> str:
+    """How many values are right, and which fields are wrong most often."""
+    parts = [f"{_share(total.value_accuracy)} right, {_share(total.value_accuracy_conforming)} of answers that conform"]
+    parts.append(f"{_share(total.exact_match)} answers right in all")
+    if total.invented:
+        parts.append(f"{counted(total.invented, 'value')} that nobody expects")
+    wrong = [(name, rate) for name, rate in total.fields.items() if rate.successes < rate.n]
+    if ranked := sorted(wrong, key=lambda pair: pair[1].value or 0.0)[:_MOST_NAMED]:
+        fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked)
+        parts.append(f"least often right: {', '.join(fields)}")
+    if total.uncompared:
+        answers = counted(total.uncompared, "answer")
+        parts.append(f"{answers} that could not be compared: match.problem in records.jsonl says why")
+    return "; ".join(parts)
+
+
+def _idle_comparers(run: Run, total: Metrics) -> list[str]:
+    """The fields for which the run has a comparer and no answer an expected value, as where a name is misspelt."""
+    if total.uncompared:  # nobody knows what these answers would have had
+        return []
+    wanted = [name for name, how in run.metadata.comparers.items() if name != "$" and how != "ignore"]
+    return [name for name in wanted if not any(f"{field}.".startswith(f"{name}.") for field in total.fields)]
+
+
+def _sampling(run: Run) -> str:
+    """The sampling of all answers, as far as it is known; empty where nothing is."""
+    settings = settings_of({"engine": run.metadata.engine, "params": run.metadata.params})
+    known = [
+        settings[name] for name in ("temperature", "seed") if name in settings and settings[name].value is not None
+    ]
+    labels = ", ".join(setting.label for setting in known)
+    if run.metadata.repeats == 1 or not known:
+        return labels
+    if known[0].name == "temperature" and known[0].value == 0:
+        return f"{labels}: the attempts at a case repeat each other, as far as its engine is exact"
+    return f"{labels}, raised by 1 in each further attempt at a case" if known[-1].name == "seed" else labels
+
+
+def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
+    """The cases with attempts that differ, those nearest to one half first."""
+    ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
+    names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
+    return f"{counted(len(flaky), 'case')} passed at times only: {_named(names)}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _pass_rate(total: Metrics) -> str:
+    rate = total.pass_rate
+    if rate.value is None:
+        return f"{NOT_APPLICABLE} (nothing was judged)"
+    return f"{_share(rate)} (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _share(rate: Proportion) -> str:
+    return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+
+
+def _interval(rate: Proportion) -> str:
+    return _share(rate) if rate.value is None else f"{_share(rate)} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
+
+
+def _spread(times: Distribution, name: str) -> str:
+    known = {part: getattr(times, part) for part in ("mean", "p50", "p99", "max")}
+    return ", ".join(f"{part} {FIGURES[name].text_of(value)}" for part, value in known.items())
+
+
+def _tokens(total: Metrics) -> str:
+    def count(name: str) -> str:
+        value = getattr(total.tokens, f"{name}_tokens")
+        return NOT_APPLICABLE if value is None else f"{value:,}"
+
+    cached, reasoning = (
+        "" if count(name) == NOT_APPLICABLE else f" ({count(name)} of them {name})" for name in ("cached", "reasoning")
+    )
+    tokens = f"{count('input')} in{cached}, {count('output')} out{reasoning}"
+    return tokens + _of_answers(total.reported, total.unreported)
+
+
+def _of_answers(known: int, unknown: int) -> str:
+    """Of how many answers a sum is, where it is not of all."""
+    return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

@@ -1,0 +1,147 @@
+"""Tables and facts as lines for a terminal; a stranger's text is printable in them, and begins no command."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_jsbench.core.text import distinct, printable
+from pytest_jsbench.metrics.statistics import Proportion, Rate
+from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Cell, Column, Fact, Marked, TableBlock
+
+#: columns of a terminal whose width is not known
+WIDTH = 80
+#: of a name that is cut: before bounds are left out, and at the least
+_SHORT_NAME, _SHORTEST_NAME = 16, 6
+_LABEL = 11
+#: columns without an interval, where all have room for three digits
+_EXACT = -99
+_NARROWEST_TEXT = 8
+
+
+def width_of(*, is_terminal: bool) -> int:
+    """The width to fill: as wide as the terminal is, and the usual one where lines go elsewhere, or there is less."""
+    return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
+
+
+def fact_lines(facts: Iterable[Fact], width: int = WIDTH) -> list[str]:
+    """The facts, each wrapped beside its label."""
+    return [line for label, text in facts for line in detail(label, text, width)]
+
+
+def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
+    """A label and its text, wrapped."""
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=label.ljust(_LABEL),
+        subsequent_indent=" " * _LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,  # a path is to be copied
+    )
+    return [printable(line, None) for line in lines]  # a line may begin where the text did not
+
+
+def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
+    """
+    The table within a width, with as much as it has room for.
+
+    Where it has little, columns that are only for roomy tables go first; then names are cut, and intervals left out
+    from the right; and what is too wide all the same becomes two tables below each other.
+    """
+    close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
+    count = len(close.columns)
+    layouts = [(table, False, _EXACT), (table, False, 0), (close, False, _EXACT), (close, False, 0)]
+    layouts += [(close, True, plain) for plain in range(count + 2)]
+    for layout, is_short, plain in layouts:
+        if lines := _within(layout, width, _SHORT_NAME, is_short=is_short, plain=plain):
+            return lines
+    if lines := _within(close, width, _SHORTEST_NAME, is_short=True, plain=count + 1):
+        return lines
+    if count < 2:
+        return _within(close, 10 * width, width, is_short=True, plain=0)
+    half = (count + 1) // 2
+    return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
+
+
+def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, plain: int) -> list[str]:
+    """The table with the rightmost `plain` columns without intervals; nothing where its names would be too short."""
+    cells = _texts(table, width, plain)
+    heads = [_head(column, texts, is_short=is_short) for column, texts in zip(table.columns, cells, strict=True)]
+    beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))
+    names = [name for name, _ in table.rows]
+    longest = max(map(len, [table.head, *(printable(name, None) for name in names)]))
+    room = min(longest, width - beside)
+    if room < min(longest, shortest):
+        return []
+    named = [[table.head[:room]], *([name] for name in distinct(names, room))]
+    columns = [named, *([head, *texts] for head, texts in zip(heads, cells, strict=True))]
+    widths = [max(map(len, itertools.chain(*column))) for column in columns]
+    left = [True, *(column.left for column in table.columns)]
+    rule = "  ".join("-" * size for size in widths)
+    lines = [list(_lines_of_row(row, widths, left)) for row in zip(*columns, strict=True)]
+    ruled = [lines[0], [rule], *lines[1:-1], *([[rule]] if table.total else []), *lines[1:][-1:]]
+    return list(itertools.chain(*ruled))
+
+
+def _texts(table: TableBlock, width: int, plain: int) -> list[list[list[str]]]:
+    """By column and row, the lines of each cell."""
+    texts = sum(any(isinstance(cells[at], str) for _, cells in table.rows) for at in range(len(table.columns)))
+    names = max((len(printable(name, _SHORT_NAME)) for name, _ in table.rows), default=0)
+    widest = max(_NARROWEST_TEXT, (width - names) // max(texts, 1) - 2)
+    columns = []
+    for at, column in enumerate(table.columns):
+        from_right = plain if plain < 0 else max(0, plain - (len(table.columns) - at - 1))
+        columns.append([_cell(column, cells[at], from_right, widest) for _, cells in table.rows])
+    return columns
+
+
+def _cell(column: Column, value: Cell, plain: int, widest: int) -> list[str]:
+    if isinstance(value, str):
+        return textwrap.wrap(printable(value, None), widest) or [""]
+    if isinstance(value, Marked):
+        return [f"{_rate(column, value.rate, plain)}{value.mark}"]
+    if isinstance(value, Rate):
+        return [_rate(column, value, plain)]
+    return [NOT_APPLICABLE if value is None else column.text_of(value)]
+
+
+def _rate(column: Column, rate: Rate, plain: int) -> str:
+    """A rate and its interval, `1.00 (.21-1)`; where it is counted, after its counts, which may stand alone."""
+    if rate.value is None or plain < 0:
+        return column.exact_text_of(rate)
+    text = f"{rate.value:.2f}"
+    if column.counted and isinstance(rate, Proportion):
+        counts = f"{rate.successes}/{rate.n}"
+        if plain > 1:
+            return counts
+        text = f"{counts} = {rate.value:.3f}"
+    if plain > 0 or rate.ci_low is None or rate.ci_high is None:
+        return text
+    return f"{text} ({_bound(rate.ci_low)}-{_bound(rate.ci_high)})"
+
+
+def _bound(value: float) -> str:
+    text = f"{value:.2f}"
+    return {"0.00": "0", "1.00": "1"}.get(text, text[1:])
+
+
+def _head(column: Column, texts: Sequence[Sequence[str]], *, is_short: bool) -> list[str]:
+    """The head in one line or two, no wider than it needs to be above its cells."""
+    words = column.short if is_short and column.short else column.heading
+    text = printable(words, None)
+    least = max([1, *map(len, itertools.chain(*texts)), *map(len, text.split(" "))])
+    wrapped = (textwrap.wrap(text, width) for width in range(least, least + len(text) + 1))
+    return next(lines for lines in wrapped if len(lines) < 3) or [""]
+
+
+def _lines_of_row(cells: Sequence[Sequence[str]], widths: Sequence[int], left: Sequence[bool]) -> Iterator[str]:
+    """The lines of a row whose cells may have several."""
+    for parts in itertools.zip_longest(*cells, fillvalue=""):
+        texts = [
+            part.ljust(width) if at_left else part.rjust(width)
+            for part, width, at_left in zip(parts, widths, left, strict=True)
+        ]
+        yield "  ".join(texts).rstrip()

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.run_report import (
+    detail_lines,
+    heading,
+    summary_lines,
+    summary_markdown,
+)
+from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.runs.records import Record
+from pytest_jsbench.verdicts import FailureType, Verdict
+from tests import examples
+from tests.examples import record
+
+HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
+
+
+def hostile(case_id: str = "a") -> Verdict:
+    return Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+
+
+def lines(*records: Record) -> list[str]:
+    run = examples.run(*records)
+    return [*table_of(*records), *detail_lines(run, summarize(run))]
+
+
+def table_of(*records: Record, **said: object) -> list[str]:
+    run = replace(examples.run(*records), metadata=examples.metadata(dataset=said))
+    return summary_lines(run, summarize(run))
+
+
+def test_there_is_a_row_per_task_and_a_total() -> None:
+    shown = table_of(record("a"), record("b", task="hard"))
+
+    assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
+    assert shown[-3].split() == ["hard", *["1.00", "(.21-1)"] * 3, "0.20", "80.00", "1.00", "0.80"]
+
+
+def test_a_long_task_name_keeps_its_place() -> None:
+    shown = lines(record(task=safe_name("\x1b[31m" + "x" * 500)))
+
+    assert all(len(line) <= 80 for line in shown)
+
+
+def test_two_tasks_are_never_cut_to_the_same() -> None:
+    names = ["exclusiveMaximum.of.all.numbers.in.it", "exclusiveMinimum.of.all.numbers.in.it"]
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+    numbered = [f"{'x' * 60}{number}{'y' * 60}" for number in range(12)]
+
+    for tasks in (names, [f"{name}.and.more" for name in names], numbered):
+        shown = table_of(*(record(task=task) for task in tasks), broken)[3:-2]
+        assert all(len(line) <= 80 for line in shown)
+        assert len({line.split()[0] for line in shown}) == len(tasks) + 1
+
+
+def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
+    task = "tests.test_invoices_of_all"
+    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
+
+    assert f"{task} " in table_of(record(task=task))[3]
+    crowded = table_of(record(task=task), broken)
+    assert crowded[3].startswith(f"{task[:16]}")
+    assert "… " in crowded[3]
+    assert {len(line) for line in crowded[2:]} == {80}
+
+
+def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
+    shown = lines(
+        record("a" * 100, task="JsonSchemaStore"),
+        record("b", task="WashingtonPost", verdict=examples.BROKEN, generation=examples.failed()),
+        record("c", verdict=examples.VIOLATED),
+        record("d", verdict=examples.HALLUCINATED),
+        record("e", verdict=examples.UNJUDGED),
+        record("f", verdict=examples.UNSUPPORTED, generation=examples.declined()),
+        record("g", verdict=examples.EXCLUDED),
+    )
+
+    assert max(map(len, shown)) <= 80
+
+
+def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names() -> None:
+    names = ("infinite-loop-detection", "unevaluatedProperties", "exclusiveMaximum", "exclusiveMinimum")
+    decided = [record("a", task=name, generation=examples.decided("v0")) for name in names]
+
+    shown = table_of(*decided, labelled=True)
+
+    assert max(map(len, shown)) <= 80
+    assert [line.split()[0] for line in shown[3:7]] == ["infinite-loop-detec…", "unevaluatedProperti…", *names[2:]]
+    assert "1/2" in shown[3].split()
+
+
+def shown_of(run: Run) -> str:
+    return "\n".join(summary_lines(run, summarize(run)))
+
+
+def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody_measured() -> None:
+    lines = shown_of(examples.compared(worse="pvvv", better="pppp", broken="ppbm")).splitlines()
+
+    assert [line.split()[0] for line in lines[3:6]] == ["better", "broken", "worse"]
+    assert lines[3].split()[1:] == ["1.00", "(.51-1)", "1.00", "(.51-1)", "1.00", "0.20", "1.00", "11", "0"]
+    assert lines[4].split()[-1] == "2"
+    assert "Cost" not in lines[0]
+
+
+def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_number() -> None:
+    text = shown_of(examples.compared(a="p" * 16, b="p" * 16, c="v" * 12 + "p" * 4))
+
+    assert "b against a: the same verdict on each of 16 cases" in text
+    assert text.count("a real difference") == 2
+    assert "p-values   adjusted for 3 comparisons (Holm)" in text
+
+
+def test_a_difference_that_chance_explains_is_not_called_real() -> None:
+    words = " ".join(shown_of(examples.compared(a="ppp", b="ppv")).split())
+
+    assert "not distinguishable from no change (exact test: p = 1)" in words
+
+
+def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> None:
+    text = shown_of(examples.compared(a="p" * 12 + "v", b="v" * 12 + "p", c="v" * 12 + "v"))
+
+    assert "13 cases that some variants pass and others fail" in text
+    assert "simple::case00  passed: a; schema_violation: b, c" in text
+    assert text.count("simple::") == 10
+    assert "… and 3 more" in text
+
+
+def test_a_broken_call_is_not_a_difference_between_variants() -> None:
+    assert "differ " not in shown_of(examples.compared(a="pp", b="pb"))
+
+
+def test_names_that_are_long_are_cut_within_80_columns_and_stay_different() -> None:
+    run = examples.compared(**{f"{'n' * 60}-{end}": "pvb" for end in ("one", "two")})
+    text = shown_of(run)
+
+    assert all(len(line) <= 80 for line in [*text.splitlines(), *detail_lines(run, summarize(run))])
+    assert len({line.split()[0] for line in text.splitlines()[3:5]}) == 2
+
+
+def test_few_variants_have_room_for_their_names_above_the_tasks() -> None:
+    metadata = examples.variants(**{"bounded-false": {}, "bounded-true": {}})
+    records = [
+        replace(examples.record("a", task=task), variant=name)
+        for task in ("one", "two")
+        for name in ("bounded-false", "bounded-true")
+    ]
+
+    lines = shown_of(examples.run_of_variants(metadata, *records)).splitlines()
+
+    assert ["Pass", "rate", "bounded-false", "bounded-true"] in [line.split() for line in lines]
+
+
+def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
+    metadata = examples.variants(a={"dataset": {"source": "s", "cases": 1, "labelled": True}})
+    made = examples.record("x", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0"))
+    lines = shown_of(examples.run_of_variants(metadata, replace(made, variant="a"))).splitlines()
+
+    assert lines[0].split() == ["Variant", "Pass", "rate", "Decl.", "cov.", "Valid,", "rejected", "Invalid,", "Compile"]
+    assert "1/2 = 0.500" in lines[3]
+
+
+def test_the_facts_are_of_all_variants_and_no_variant_is_a_repeat() -> None:
+    run = examples.compared(a="pp", b="pv")
+    facts = "\n".join(detail_lines(run, summarize(run)))
+
+    assert "3/4 = 0.750 (95 % interval 0.198 to 0.973) over all variants" in facts
+    assert "repeats" not in facts
+    assert heading(run.metadata) == "2 variants"
+    assert heading(examples.metadata()) == "scripted m"
+
+
+def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> None:
+    def run(names: str) -> Run:
+        metadata = examples.variants(**{name: {} for name in names})
+        made = [replace(examples.record("x", task=task), variant=name) for name in names for task in ("one", "two")]
+        return examples.run_of_variants(metadata, *made[:-1])
+
+    lines = shown_of(run("ab")).splitlines()
+
+    at = next(at for at, line in enumerate(lines) if line.split()[:3] == ["Pass", "rate", "a"])
+    interval = ["1.000", "(0.207", "to", "1.000)"]
+    assert lines[at + 2].split() == ["one", *interval, *interval]
+    assert lines[at + 3].split() == ["two", *interval, "n/a"]
+    assert "two" not in shown_of(run("abcdef"))
+
+
+def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown_of() -> None:
+    metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
+    passed, failed = (
+        replace(examples.record("x", verdict=verdict), variant=name)
+        for name, verdict in (("a", examples.PASSED), ("b", examples.VIOLATED))
+    )
+    second = [replace(passed, repeat=1), replace(failed, repeat=1, verdict=examples.PASSED)]
+    lines = shown_of(examples.run_of_variants(metadata, passed, failed, *second)).splitlines()
+
+    assert lines[0].split()[:4] == ["Variant", "Pass", "rate", "Pass^k"]
+    assert [line.split()[3] for line in lines[3:5]] == ["1.00", "0.00"]
+    assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
+
+
+def test_the_table_the_gates_and_the_comparison_are_said() -> None:
+    before = summarize(examples.run(record("a"), record("b"))).outcomes
+    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
+    summary = summarize(run)
+    gate = check(Gate.parse("pass_rate>=0.9"), summary)
+
+    text = summary_markdown(run, summary, [gate], {"": compare(before, summary.outcomes)})
+
+    assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
+    assert "| `hard` | 1.000 (0.207 to 1.000) | 1.000 (0.207 to 1.000) |" in text
+    assert "- passed 2 of 3;" in text
+    assert "- gate **NOT MET**: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
+    assert "- broke: `1: simple::b`" in text
+    assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
+
+
+def test_a_rate_over_nothing_is_not_applicable() -> None:
+    run = examples.run(record("a", verdict=examples.EXCLUDED))
+
+    assert "| **total** | n/a | n/a | n/a |" in summary_markdown(run, summarize(run))
+
+
+def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
+    timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
+    run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)), record("b", task="hard"))
+    head, _, *rows = summary_markdown(run, summarize(run)).split("\n\n")[1].splitlines()
+    assert head.endswith("| TGT (s) | GCT (s) | Reasoning (s) |")
+    assert [row.split(" | ")[-1] for row in rows] == ["1.50 |", "n/a |", "1.50 |"]
+
+
+def test_hostile_text_stays_in_its_code_span() -> None:
+    run = examples.run(record("a", verdict=hostile()))
+    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, outcomes=run.outcomes)
+
+    lines = summary_markdown(run, summarize(run)).splitlines()
+
+    assert "\x1b" not in "".join(lines)
+    for line in lines:
+        # what is left when code spans are taken out, as CommonMark takes them: runs of backticks of one length
+        outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
+        assert "script" not in outside
+        assert "**x**" not in outside
+        if line.startswith("| ") and not line.startswith(("| Case", "| Task")):
+            assert len(re.findall(r"(?<!\\)\|", line)) in {4, 9}
+
+
+def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ() -> None:
+    run = examples.compared(a="pv" + "v" * 60, b="pp" + "p" * 60)
+
+    text = summary_markdown(run, summarize(run))
+
+    assert text.startswith("### jsbench: 2 variants\n")
+    assert text.index("| `b` | 1.000 (0.942 to 1.000) |") < text.index("| `a` | 0.016 (0.003 to 0.086) |")
+    assert "| 11 | `model b` |" in text
+    assert "- compared: `b against a: 61 more of 62 cases pass" in text
+    assert "61 cases that some variants pass and others fail, the first 50</summary>" in text
+    assert "| `simple::case01` | `passed` | `schema_violation` |" in text
+    assert "| `simple::case01[a]` | `schema_violation` |" in text
+
+
+def test_the_rates_of_variants_are_told_by_task_where_there_are_several() -> None:
+    found = examples.variants(a={}, b={"model": "n"})
+    records = [replace(record("x", task=task), variant=name) for task in ("one", "two") for name in "ab"][:3]
+    run = examples.run_of_variants(found, *records)
+
+    text = summary_markdown(run, summarize(run))
+
+    assert "| Pass rate | `a` | `b` |" in text
+    assert "| `two` | 1.000 (0.207 to 1.000) | n/a |" in text
+
+
+def test_no_two_cases_and_attempts_look_alike_however_long_their_names_are() -> None:
+    task = "t" * 120
+    failing = [record(f"{'i' * 119}{end}", task=task, verdict=examples.VIOLATED) for end in "ab"]
+    again = [replace(one, repeat=1) for one in failing]
+    run = examples.run(*failing, *again)
+
+    lines = summary_markdown(run, summarize(run)).splitlines()
+
+    rows = [line for line in lines if "`schema_violation` | `-1" in line]
+    assert len(set(rows)) == 4

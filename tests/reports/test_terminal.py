@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.metrics.figures import FIGURES
+from pytest_jsbench.metrics.statistics import Rate, proportion
+from pytest_jsbench.reports.blocks import Cell, Column, Marked, TableBlock
+from pytest_jsbench.reports.terminal import detail, table_lines
+
+RATE, COUNTED, TIME = (Column.of(FIGURES[name]) for name in ("pass_rate", "over_constraint", "ttft_p50"))
+
+
+def table(*columns: Column, **rows: tuple[Cell, ...]) -> TableBlock:
+    return TableBlock(head="Name", columns=columns, rows=tuple(rows.items()))
+
+
+def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
+    for width in range(80):
+        shown = detail("warning", f"{'w' * width} ::error::x")
+        assert not [line for line in shown if line.lstrip().startswith("::")]
+
+
+@pytest.mark.parametrize(
+    ("width", "row"),
+    [
+        (80, "a  3/4 = 0.750 (0.301 to 0.954)  0.500 (0.095 to 0.905)  1.25"),
+        (58, "a     3/4 = 0.750 (.30-.95)  0.50 (.09-.91)  1.25"),
+        (45, "a        3/4 = 0.750 (.30-.95)   0.50  1.25"),
+        (38, "a           3/4 = 0.750   0.50  1.25"),
+        (26, "a          3/4   0.50  1.25"),
+    ],
+)
+def test_intervals_are_left_out_from_the_right_where_there_is_no_room(width: int, row: str) -> None:
+    lines = table_lines(table(COUNTED, RATE, TIME, a=(proportion(3, 4), proportion(1, 2), 1.25)), width)
+
+    assert [line for line in lines if line.startswith("a ")] == [lines[-1]]
+    assert lines[-1].split() == row.split()
+    assert max(map(len, lines)) <= width
+
+
+def test_what_is_only_for_roomy_tables_goes_first() -> None:
+    roomy = Column(heading="More", roomy=True)
+    rows = table(roomy, RATE, a=(12, proportion(1, 2)))
+
+    assert "More" in table_lines(rows, 60)[0]
+    assert "More" not in table_lines(rows, 22)[0]
+    assert "0.50 (.09-.91)" in table_lines(rows, 22)[-1]
+
+
+def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -> None:
+    columns = [Column(heading=f"count{number}") for number in range(12)]
+
+    lines = table_lines(table(*columns, a=tuple(range(12))), 40)
+
+    assert max(map(len, lines)) <= 40
+    assert [word for line in lines for word in line.split() if word.isdigit()] == [str(number) for number in range(12)]
+
+
+def test_names_are_cut_apart_and_a_rule_stands_above_a_total() -> None:
+    names = {f"{'n' * 90}{end}": (1,) for end in "ab"}
+    whole = TableBlock(
+        head="Name", columns=(Column(heading="Count"),), rows=(*names.items(), ("total", (2,))), total=True
+    )
+
+    lines = table_lines(whole)
+
+    assert {len(line) for line in lines} == {80}
+    assert lines[2] != lines[3]
+    assert lines[4] == lines[1]
+
+
+def test_cells_say_what_is_not_known_and_what_a_stranger_wrote_is_text() -> None:
+    columns = (RATE, TIME, RATE, Column(heading="\x1b[31m", left=True, foreign=True))
+    bare = Rate(value=0.5, ci_low=None, ci_high=None)
+
+    text = "\n".join(table_lines(table(*columns, a=(proportion(0, 0), None, Marked(bare, " *"), "\x1b[31mx"))))
+
+    assert text.split("\n")[-1].split() == ["a", "n/a", "n/a", "0.50", "*", "\\x1b[31mx"]
+    assert "\x1b" not in text
