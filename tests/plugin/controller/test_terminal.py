@@ -87,7 +87,7 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> No
 
     pytest.LineMatcher(lines).fnmatch_lines(
         [
-            "Keyword *Broken *Used in *Pass rate where used*",
+            "Keyword *Broken *Used *Pass rate where used",
             "minimum *1 *8 *0.125 (0.022 to 0.471)",
             "Task *Declared*",
         ]
