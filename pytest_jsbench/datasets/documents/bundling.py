@@ -23,6 +23,8 @@ _MOST_PARTS = 1_000_000
 #: what a schema inside another may not keep once all references are pointers from the root
 _NAMES = ("$id", "id", "$anchor")
 _OLD = ("draft-04", "draft-06", "draft-07")
+#: a resource of no schema, beside all that schemas refer to
+_ELSEWHERE = "urn:jsbench:elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,9 @@ class _Bundle:
         self._retrieve = retrieve
         self._refused: dict[str, Unreadable] = {}
         first = self._others.create_resource(place.document)
-        registry = referencing.Registry(retrieve=self._resource).with_resource(place.uri, first)  # type: ignore[call-arg]
+        elsewhere = referencing.Specification.OPAQUE.create_resource({})
+        resources = [(_ELSEWHERE, elsewhere), (place.uri, first)]
+        registry = referencing.Registry(retrieve=self._resource).with_resources(resources)  # type: ignore[call-arg]
         self._resolver = registry.resolver(place.uri)
         if not place.opaque:
             self._resolver = self._inside(place.document, self._resolver)
@@ -228,11 +232,8 @@ class _Bundle:
 
 
 def _base_of(resolver: Any) -> str:
-    """The URI from which the resolver resolves: the first in the dynamic scope of a schema with a URI of its own."""
-    import referencing.jsonschema
-
-    elsewhere = referencing.jsonschema.DRAFT202012.create_resource({"$id": "urn:elsewhere"})
-    return next((uri for uri, _ in resolver.in_subresource(elsewhere).dynamic_scope()), "")
+    """The URI from which the resolver resolves: the one that is left, and so last in scope, on the way elsewhere."""
+    return next((uri for uri, _ in resolver.lookup(_ELSEWHERE).resolver.dynamic_scope()), "")
 
 
 def _dialect(document: object) -> str | None:
