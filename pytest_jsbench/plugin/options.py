@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, Option
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, Option
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = frozenset(
@@ -21,21 +21,20 @@ ROOT = "jsbench"
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options and their ini keys."""
-    group = parser.getgroup("jsbench", "JSON Schema conformance of language models (pytest-jsbench)")
-    for option in OPTIONS:
-        group.addoption(
-            option.flag,
-            dest=option.dest,
-            metavar=option.metavar or "|".join(option.choices),
-            help=option.help.replace("%", "%%"),  # argparse formats it
-            default=None,
-            action="append" if option.repeated else "store",
-            **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
-        )
-        if option.repeated:
-            parser.addini(option.dest, f"the same as {option.flag}", type="linelist", default=[])
-        else:
-            parser.addini(option.dest, f"the same as {option.flag}", type="string", default="")
+    for heading, options in GROUPS.items():
+        group = parser.getgroup(f"jsbench {heading.lower()}", f"pytest-jsbench: {heading.lower()}")
+        for option in options:
+            group.addoption(
+                option.flag,
+                dest=option.dest,
+                metavar=option.metavar or "|".join(option.choices),
+                help=option.help.replace("%", "%%"),  # argparse formats it
+                default=None,
+                action="append" if option.repeated else "store",
+                **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
+            )
+            ini: Any = {"type": "linelist", "default": []} if option.repeated else {"type": "string", "default": ""}
+            parser.addini(option.dest, f"the same as {option.flag}", **ini)
 
 
 def value_of(config: pytest.Config, name: str) -> Any:

@@ -192,7 +192,8 @@ def _take_targets(config: pytest.Config) -> Targets:
     if chosen:
         config.args[:] = [arg for arg in config.args if arg not in chosen]
         return Targets(chosen=chosen, suite=True, project=bool(config.args))
-    given = {option.name for option in OPTIONS if _is_given(config, option.name)}
+    names = ("dataset", "instances", "engine", "variants", "record", "replay")
+    given = {name for name in names if _is_given(config, name)}
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return Targets(suite=bool(given & {"dataset", "instances"}))
     if given & {"dataset", "instances"} or (given & {"engine", "variants"} and not given & {"record", "replay"}):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -120,19 +120,20 @@ class Option:
     help: str
     #: of one that has no choices
     metavar: str = ""
+    _: KW_ONLY
     #: of a number: gives it as it is used; the ValueError of another says what is expected
-    check: Reader | None = field(default=None, kw_only=True)
+    check: Reader | None = None
     #: text to value; ValueError says what is wrong
-    parse: Callable[[str], Any] = field(default=str, kw_only=True)
-    choices: tuple[str, ...] = field(default=(), kw_only=True)
+    parse: Callable[[str], Any] = str
+    choices: tuple[str, ...] = ()
     #: its value where nobody says one
-    default: Any = field(default=None, kw_only=True)
+    default: Any = None
     #: given several times, the values add up
-    repeated: bool = field(default=False, kw_only=True)
+    repeated: bool = False
     #: its value where it is given without one
-    bare: str | None = field(default=None, kw_only=True)
+    bare: str | None = None
     #: the text as it may be shown, for one that may hold a secret
-    shown: Callable[[str], str] = field(default=str, kw_only=True)
+    shown: Callable[[str], str] = str
 
     @property
     def flag(self) -> str:
@@ -190,8 +191,7 @@ def _number(given: str) -> int | float | str:
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
-#: all that may be said, in the order in which it is explained
-OPTIONS = (
+_ASKED = (
     Option(
         "engine",
         "Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
@@ -259,6 +259,8 @@ OPTIONS = (
         choices=("on", "off"),
         bare="on",
     ),
+)
+_TESTED = (
     Option(
         "preset",
         "Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
@@ -305,6 +307,8 @@ OPTIONS = (
         "N[:SEED]",
         parse=sample,
     ),
+)
+_SENT = (
     Option(
         "adapt",
         "verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
@@ -336,6 +340,8 @@ OPTIONS = (
         "N",
         check=whole(1),
     ),
+)
+_RUNS = (
     Option(
         "concurrency",
         "Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
@@ -393,6 +399,9 @@ OPTIONS = (
         "S",
         check=number("seconds, at least 0", least=0),
     ),
+    Option("repeats", "Attempts per case, one test each. Default: 1.", "K", check=whole(1), default=1),
+)
+_JUDGED = (
     Option(
         "invalid_schemas",
         "Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
@@ -459,6 +468,8 @@ OPTIONS = (
         repeated=True,
         default=(),
     ),
+)
+_DECIDES = (
     Option(
         "min_pass_rate",
         "The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
@@ -485,7 +496,8 @@ OPTIONS = (
         "The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the baseline's.",
         "RATE",
     ),
-    Option("repeats", "Attempts per case, one test each. Default: 1.", "K", check=whole(1), default=1),
+)
+_WRITTEN = (
     Option(
         "output",
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
@@ -516,7 +528,17 @@ OPTIONS = (
     ),
 )
 
-#: the options by their names
+#: all that may be said, in the order in which it is explained
+GROUPS = {
+    "Whom is asked": _ASKED,
+    "What is tested": _TESTED,
+    "What is sent": _SENT,
+    "How it runs": _RUNS,
+    "How it is judged": _JUDGED,
+    "What decides": _DECIDES,
+    "What is written": _WRITTEN,
+}
+OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
 #: the options of which each value that is typed makes a variant; those of the engine by their keys
 MULTIPLIED = (

@@ -19,85 +19,71 @@ from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.reports.published import MASK_COLUMNS, MaskFigures, published_coverage, published_masks
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS
+from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pytest_jsbench.__file__).parent
 
-#: each option's group, and a value that it takes
-GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Whom is asked": {
-        "engine": "local",
-        "model": "gpt-5.4-mini",
-        "base_url": "http://localhost:8000/v1",
-        "api_key_env": "OPENROUTER_API_KEY",
-        "response_format": "text",
-        "temperature": "0.7",
-        "max_tokens": "512",
-        "seed": "7",
-        "engine_option": "stream=false",
-        "variants": "small,large",
-        "record": "tests/answers",
-        "record_mode": "new",
-        "replay": "tests/answers",
-        "replay_strict": "on",
-    },
-    "What is tested": {
-        "preset": "jsonschemabench",
-        "dataset": "schemas",
-        "instances": "builtin",
-        "tasks": "simple,medium",
-        "split": "all",
-        "limit": "30",
-        "registry": "shared/schemas",
-        "where": "size<4096",
-        "sample": "300:7",
-    },
-    "What is sent": {
-        "adapt": "narrow:openai",
-        "prompt": "chat",
-        "shots": "2",
-        "context": "8192",
-    },
-    "How it runs": {
-        "concurrency": "32",
-        "rpm": "450",
-        "tpm": "180000",
-        "max_cost": "5",
-        "batch": "leave",
-        "resume": "runs",
-        "shard": "2/5",
-        "timeout": "60",
-        "retries": "4",
-        "patience": "900",
-        "repeats": "5",
-    },
-    "How it is judged": {
-        "invalid_schemas": "skip",
-        "extra_fields": "$schema,_comment",
-        "duplicate_keys": "fail",
-        "fences": "forbid",
-        "reasoning": "strip",
-        "formats": "ignore",
-        "default_dialect": "draft-07",
-        "validator": "jsonschema",
-        "judge_timeout": "10",
-        "classify": "own_classifiers:in_german",
-        "comparer": "total=tolerance:0.01",
-    },
-    "What decides": {
-        "min_pass_rate": "0.9",
-        "gate": "ttft_p95<=2",
-        "baseline": "baseline.json",
-        "max_regression": "0.02",
-    },
-    "What is written": {
-        "redact": "on",
-        "output": "runs",
-        "export": "every_eval_ever=exported",
-        "benchmark_rows": "case",
-    },
+#: a value that each option takes
+EXAMPLES: Mapping[str, str] = {
+    "engine": "local",
+    "model": "gpt-5.4-mini",
+    "base_url": "http://localhost:8000/v1",
+    "api_key_env": "OPENROUTER_API_KEY",
+    "response_format": "text",
+    "temperature": "0.7",
+    "max_tokens": "512",
+    "seed": "7",
+    "engine_option": "stream=false",
+    "variants": "small,large",
+    "record": "tests/answers",
+    "record_mode": "new",
+    "replay": "tests/answers",
+    "replay_strict": "on",
+    "preset": "jsonschemabench",
+    "dataset": "schemas",
+    "instances": "builtin",
+    "tasks": "simple,medium",
+    "split": "all",
+    "limit": "30",
+    "registry": "shared/schemas",
+    "where": "size<4096",
+    "sample": "300:7",
+    "adapt": "narrow:openai",
+    "prompt": "chat",
+    "shots": "2",
+    "context": "8192",
+    "concurrency": "32",
+    "rpm": "450",
+    "tpm": "180000",
+    "max_cost": "5",
+    "batch": "leave",
+    "resume": "runs",
+    "shard": "2/5",
+    "timeout": "60",
+    "retries": "4",
+    "patience": "900",
+    "repeats": "5",
+    "invalid_schemas": "skip",
+    "extra_fields": "$schema,_comment",
+    "duplicate_keys": "fail",
+    "fences": "forbid",
+    "reasoning": "strip",
+    "formats": "ignore",
+    "default_dialect": "draft-07",
+    "validator": "jsonschema",
+    "judge_timeout": "10",
+    "classify": "own_classifiers:in_german",
+    "comparer": "total=tolerance:0.01",
+    "min_pass_rate": "0.9",
+    "gate": "ttft_p95<=2",
+    "baseline": "baseline.json",
+    "max_regression": "0.02",
+    "redact": "on",
+    "output": "runs",
+    "export": "every_eval_ever=exported",
+    "benchmark_rows": "case",
 }
 
 #: what a page calls a JSON Schema's definition that stands in another
@@ -106,12 +92,11 @@ _SCALARS = {"string": "text", "integer": "whole number"}
 
 def options() -> str:
     """Every option, in groups."""
-    known = {option.name: option for option in OPTIONS}
     lines: list[str] = []
-    for group, examples in GROUPS.items():
-        lines += [f"## {group}", ""]
-        for name, example in examples.items():
-            option = known[name]
+    for heading, group in GROUPS.items():
+        lines += [f"## {heading}", ""]
+        for option in group:
+            example = EXAMPLES[option.name]
             shown = f"'{example}'" if re.search(r"[<>$ ]", example) else example
             lines += [
                 f"### `{option.flag}`",

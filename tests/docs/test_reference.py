@@ -13,12 +13,12 @@ import pytest
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.settings.options import OPTIONS
+from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.json_text import SyntaxReason
 from pytest_jsbench.verdicts.schema_text import SchemaReason
-from tests.docs.reference import GROUPS, PARTS, ROOT, format_of, parts_of, renewed
+from tests.docs.reference import EXAMPLES, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
@@ -53,13 +53,10 @@ def test_every_part_stands_on_a_page() -> None:
     assert sorted(part for page in PAGES for part in parts_of(page.read_text("utf-8"))) == sorted(PARTS)
 
 
-def test_every_option_is_in_one_group_with_a_value_that_it_takes() -> None:
-    grouped = [(name, example) for group in GROUPS.values() for name, example in group.items()]
-    known = {option.name: option for option in OPTIONS}
-
-    assert sorted(name for name, _ in grouped) == sorted(known)
-    for name, example in grouped:
-        known[name].read(example)
+def test_every_option_has_a_value_that_it_takes() -> None:
+    assert sorted(EXAMPLES) == sorted(BY_NAME)
+    for name, example in EXAMPLES.items():
+        BY_NAME[name].read(example)
 
 
 def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(plain: Bench) -> None:
