@@ -15,6 +15,8 @@ _OF_JUDGING = frozenset(
 )
 #: why a test is skipped that would ask
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
+#: of an ini key: a text, and in pytest's own TOML, from 9.2 on, a number too
+_SCALAR: Any = str | int | float if pytest.version_tuple >= (9, 2) else "string"
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"
 
@@ -33,7 +35,7 @@ def add_options(parser: pytest.Parser) -> None:
                 action="append" if option.repeated else "store",
                 **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
             )
-            ini: Any = {"type": "linelist", "default": []} if option.repeated else {"type": "string", "default": ""}
+            ini: Any = {"type": "linelist", "default": []} if option.repeated else {"type": _SCALAR, "default": ""}
             parser.addini(option.dest, f"the same as {option.flag}", **ini)
 
 
@@ -42,11 +44,11 @@ def value_of(config: pytest.Config, name: str) -> Any:
     option = BY_NAME[name]
     given, place = config.getoption(option.dest), option.flag
     if given is None:
-        given, place = config.getini(option.dest) or None, f"{option.dest} in {config.inipath}"
-    if given is None:
+        given, place = config.getini(option.dest), f"{option.dest} in {config.inipath}"
+    if given in ("", []):
         return _of_preset(config, option)
     try:
-        return [option.read(text) for text in given] if option.repeated else option.read(given)
+        return [option.read(text) for text in given] if option.repeated else option.read(str(given))
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None

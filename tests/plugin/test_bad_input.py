@@ -119,3 +119,27 @@ def test_a_server_that_is_not_there_is_each_cases_api_error_and_no_traceback(ben
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(["FAILED jsbench::orders::a - api_error (connection): *"])
     assert "Traceback" not in result.stdout.str()
+
+
+OWN_TOML = """
+[tool.pytest]
+jsbench_engine = "scripted"
+jsbench_engine_option = ["answers=answers.json"]
+jsbench_dataset = "schemas"
+jsbench_limit = 2
+jsbench_temperature = 0
+jsbench_timeout = 2.5
+"""
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9, 2), reason="before pytest 9.2 its own TOML takes texts only")
+def test_numbers_and_lists_of_pytests_own_toml_are_values(plain: Bench) -> None:
+    for name in "abc":
+        plain.case(name)
+    plain.write({"pyproject.toml": OWN_TOML, "answers.json": "{}"})
+
+    plain.pytester.runpytest_inprocess("--jsbench-output=out", *WITHOUT_SLOW_PLUGINS)
+
+    sampling = plain.run_json()["run"]["asked_params"]
+    assert (sampling["temperature"], sampling["timeout"]) == (0, 2.5)
+    assert [record["id"] for record in plain.records()] == ["a", "b"]
