@@ -367,7 +367,11 @@ def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueCo
             fields.setdefault(name, []).append((_right(was, name), _right(now, name)))
     exact = [(_exact(was), _exact(now)) for was, now in shared.values()]
     first, *rest = adjusted([paired_difference(shares) for shares in (exact, *fields.values())])
-    gained = {key: _gained(*pair) for key, pair in shared.items()}
+    gained: Counter[CaseKey] = Counter()
+    for key, pair in shared.items():
+        for before, after in zip(*pair, strict=True):
+            if before is not None and after is not None and not (before.problem or after.problem):
+                gained[key] += after.right - before.right
     return ValueComparison(
         difference=first,
         fields=dict(zip(fields, rest, strict=True)),
@@ -407,12 +411,6 @@ def _share(ends: Iterable[bool | None]) -> Share:
     """Count those that are known and true."""
     ended = [end for end in ends if end is not None]
     return sum(ended), len(ended)
-
-
-def _gained(was: Matches, now: Matches) -> int:
-    """The gain in right values, over the attempts of which they are known in both."""
-    both = [(one, other) for one, other in zip(was, now, strict=True) if one is not None and other is not None]
-    return sum(other.right - one.right for one, other in both if not (one.problem or other.problem))
 
 
 def several(comparisons: Sequence[Comparison]) -> list[Comparison]:

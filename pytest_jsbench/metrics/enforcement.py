@@ -166,12 +166,9 @@ class ModeFinding:
                 return Enforcement.UNDECIDED
         if self.broken:
             return Enforcement.BROKEN_FOR_KEYWORDS
-        return Enforcement.UNDECIDED if self.unfinished or self.by_chance else Enforcement.ENFORCED
-
-    @property
-    def by_chance(self) -> bool:
-        """True where a model that is only shown the schema may as well have answered so."""
-        return self.p_value is not None and self.p_value > SIGNIFICANCE
+        # a model that is only shown the schema may as well have answered so
+        by_chance = self.p_value is not None and self.p_value > SIGNIFICANCE
+        return Enforcement.UNDECIDED if self.unfinished or by_chance else Enforcement.ENFORCED
 
     @property
     def passed(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.metrics.metric_names import MetricName, Reading, reading
+from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
 
@@ -156,23 +156,22 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     if not holds(metric.value, gate.value):
         open_end = any(holds(end, gate.value) for end in (metric.low, metric.high) if end is not None)
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET", undecided=open_end)
-    if not all(holds(end, gate.value) for end in _ends(gate, metric)):
+    # the ends of the metric's range that may not meet the gate
+    ends = {">": [metric.low], "<": [metric.high], "=": [metric.low, metric.high]}[gate.sign[0]]
+    if not all(end is not None and holds(end, gate.value) for end in ends):
         problem = "the run is incomplete, and broken or missing attempts may have changed it"
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET, {problem}", undecided=True)
     certain = "" if metric.certain else " whatever the broken or missing attempts would have been"
     return GateResult(gate=gate, met=True, message=f"{words}: met{certain}")
 
 
-def _ends(gate: Gate, found: Reading) -> tuple[float, ...]:
-    """The ends of the metric's range that may not meet the gate."""
-    low, high = found.low, found.high
-    assert low is not None
-    assert high is not None
-    return {">": (low,), "<": (high,), "=": (low, high)}[gate.sign[0]]
-
-
 #: pytest's exit statuses
 _OK, _FAILED, _STOPPED, _BROKEN, _NO_TESTS = 0, 1, 2, 3, 5
+_UNEXPLAINED = {
+    _STOPPED: "the session was stopped",
+    _BROKEN: "pytest broke: internal error",
+    _NO_TESTS: "nothing was measured",
+}
 _MOST_NAMED = 10
 #: of tests whose answer failed, which pytest lists too
 _MOST_TESTS = 5
@@ -206,7 +205,10 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     wrong = [*_unmet(gates, undecided=False), *_wrong(ending, gated=bool(gates))]
     lacking = [*_unmet(gates, undecided=True), *ending.lacking]
     if not gates:
-        lacking += _lacking(total)
+        if total.errors:
+            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing")
+        if total.unjudged:
+            lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
         if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False
             none = f"0 of {counted(total.planned, 'attempt')} passed, though no test failed"
             lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
@@ -214,7 +216,8 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     if exit_status == _OK:
         return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending.deselected)])
     if not wrong and not lacking:
-        (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(_unexplained(exit_status))
+        unexplained = _UNEXPLAINED.get(exit_status) or f"pytest ended with exit status {exit_status}"
+        (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(unexplained)
     status = RunStatus.FAILED if wrong else RunStatus.INCOMPLETE
     return RunVerdict.of(status, exit_status, [*wrong, *lacking])
 
@@ -257,13 +260,6 @@ def _named(tests: Sequence[str], what: str) -> str:
     return f"{counted(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
 
 
-def _lacking(total: Metrics) -> Iterator[str]:
-    if total.errors:
-        yield f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing"
-    if total.unjudged:
-        yield f"{counted(total.unjudged, 'attempt')} could not be judged"
-
-
 def _passed(total: Metrics, gates: Sequence[GateResult], deselected: int) -> Iterator[str]:
     if gates:
         yield "the gate is met" if len(gates) == 1 else f"all {len(gates)} gates are met"
@@ -273,12 +269,3 @@ def _passed(total: Metrics, gates: Sequence[GateResult], deselected: int) -> Ite
         yield f"{total.passed:,} of {counted(total.planned, 'attempt')} passed, and no test failed"
     if deselected:
         yield f"{deselected:,} more {'test was' if deselected == 1 else 'tests were'} deselected"
-
-
-def _unexplained(exit_status: int) -> str:
-    said = {
-        _STOPPED: "the session was stopped",
-        _BROKEN: "pytest broke: internal error",
-        _NO_TESTS: "nothing was measured",
-    }
-    return said.get(exit_status) or f"pytest ended with exit status {exit_status}"

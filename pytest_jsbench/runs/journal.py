@@ -236,11 +236,6 @@ def find_files(path: Path) -> list[Path]:
     return _files(runs[-1])
 
 
-def is_bare(path: Path) -> bool:
-    """True of a folder without any file: a run in it was killed before it could write one."""
-    return path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir())
-
-
 def find_runs(folder: Path) -> list[Path]:
     """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
     if _files(folder):

@@ -312,18 +312,22 @@ class Record:
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
         """The inverse of `to_dict`, of a line that is as it was published; RecordError where it is no record."""
         try:
-            generation, expected, match = data["generation"], data.get("expected"), data.get("match")
+            prompt, generation, redacted = data["prompt"], data["generation"], data.get("redacted")
+            expected, match = data.get("expected"), data.get("match")
+            turns = None if prompt is None else tuple(Message.of(turn, exact=False) for turn in prompt["messages"])
             return from_json(
                 cls,
                 data,
                 key=CaseKey(task=data["task"], id=data["id"]),
                 schema=data["schema"],
-                prompt=None if data["prompt"] is None else _prompt(data["prompt"]),
+                prompt=None if turns is None else Prompt(messages=turns),
                 generation=None if generation is None else generation_from_dict(generation),
                 verdict=Verdict.from_dict(data["verdict"]),
                 expected=None if expected is None else _expected(expected),
                 match=None if match is None else Match.from_dict(match),
-                redacted=None if data.get("redacted") is None else _redacted(data),
+                redacted=None
+                if redacted is None
+                else from_json(RedactedSchema, redacted, digest=data["schema_digest"]),
                 variant=_variant(data.get("variant", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -337,14 +341,6 @@ def _variant(name: object) -> str:
         return name
     message = f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -"
     raise ValueError(message)
-
-
-def _prompt(data: Mapping[str, Any]) -> Prompt:
-    return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in data["messages"]))
-
-
-def _redacted(data: Mapping[str, Any]) -> RedactedSchema:
-    return from_json(RedactedSchema, data["redacted"], digest=data["schema_digest"])
 
 
 def _expected(data: Mapping[str, Any]) -> Expected:

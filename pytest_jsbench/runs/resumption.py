@@ -107,7 +107,8 @@ def resume(
     `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
     more likely a mistake than a wish to pay twice. A variant that is new, or that was changed, is asked anew.
     """
-    if journal.is_bare(path):
+    # a run in it was killed before it could write a file
+    if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
         return Resumption(
             source=path, folder=path, metadata=None, answers=(), left_out=0, broken=0, warnings=(warning,)

@@ -99,10 +99,14 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none,
     also where the others have found theirs: what tells them apart, such as the server's address, is not written down.
     """
-    by_likeness: dict[tuple[bool, ...], list[tuple[str, str]]] = {}
+    by_likeness: dict[tuple[bool, bool, bool], list[tuple[str, str]]] = {}
     for their, our in itertools.product(each(theirs), each(ours)):
-        if not difference(their, our):
-            by_likeness.setdefault(_likeness(their, our), []).append((their.variant, our.variant))
+        if difference(their, our):
+            continue
+        words = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
+        # the most important first
+        likeness = words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency
+        by_likeness.setdefault(likeness, []).append((their.variant, our.variant))
     matched: dict[str, str] = {}
     seen: tuple[set[str], set[str]] = (set(), set())
     for likeness in sorted(by_likeness, reverse=True):
@@ -114,12 +118,6 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
         seen[0].update(name for name, _ in free)
         seen[1].update(name for _, name in free)
     return matched
-
-
-def _likeness(one: RunMetadata, other: RunMetadata) -> tuple[bool, ...]:
-    """The likeness of two variants that ask the same, the most important first."""
-    same_words = (one.prompt, one.shots, one.prompt_digest) == (other.prompt, other.shots, other.prompt_digest)
-    return same_words, one.variant == other.variant, one.concurrency == other.concurrency
 
 
 def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
