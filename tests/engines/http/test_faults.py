@@ -23,7 +23,9 @@ from pytest_jsbench.engines.http.faults import (
     retry_after,
 )
 from pytest_jsbench.engines.requirements import NO_KEY
-from tests.engines.asking import classified
+from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines.asking import classified, fault_of
+from tests.engines.provider import Provider
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
 WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
@@ -37,18 +39,18 @@ def outcome(
     return decided.reason if isinstance(decided, Declined) else decided.kind
 
 
-def _bodies() -> list[tuple[str, int | None, Any, FaultKind | DeclineReason]]:
-    """As the providers document them, or as llama.cpp was seen to send them."""
+def _bodies() -> list[tuple[str, int | None, Any, FaultKind | DeclineReason, str | None]]:
+    """As the providers document them, or as llama.cpp was seen to send them; with the option that is to be changed."""
     path = Path(__file__).with_name("error_bodies.jsonl")
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return [(row["name"], row["status"], row["body"], _KINDS[row["expected"]]) for row in rows]
+    return [(row["name"], row["status"], row["body"], _KINDS[row["expected"]], row.get("hint")) for row in rows]
 
 
 _KINDS: dict[str, FaultKind | DeclineReason] = {kind.value: kind for kind in (*FaultKind, *DeclineReason)}
 BODIES = _bodies()
 
 
-@pytest.mark.parametrize(("status", "body", "expected"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
+@pytest.mark.parametrize(("status", "body", "expected"), [row[1:4] for row in BODIES], ids=[row[0] for row in BODIES])
 def test_a_providers_words_tell_whose_fault_it_was(
     status: int | None, body: Any, expected: FaultKind | DeclineReason
 ) -> None:
@@ -179,3 +181,62 @@ def test_an_answer_that_broke_off_is_told_from_a_server_that_is_not_there_and_fr
 
     assert connection_fault(reset, address="http://h", begun=begun).broke_off is begun
     assert connection_fault(slow, address="http://h", begun=begun).broke_off is False
+
+
+COMPLAINTS = [row for row in BODIES if row[4] is not None]
+
+
+@pytest.mark.parametrize("response_format", [ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL])
+@pytest.mark.parametrize(
+    ("status", "body", "option"), [(row[1], row[2], row[4]) for row in COMPLAINTS], ids=[row[0] for row in COMPLAINTS]
+)
+def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
+    status: int, body: Any, option: str, response_format: ResponseFormat
+) -> None:
+    said = ProviderError.parse(body, status=status)
+    error = classified(said, sent=Sent(response_format=response_format), secret=None)
+    assert isinstance(error, CallError)
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert error.message == f"{said.message} (to change it: {option})"
+
+
+def test_the_option_is_named_however_long_the_complaint_is() -> None:
+    words = f"Unsupported parameter: 'seed'. {'And so on. ' * 100}"
+    error = classified(
+        ProviderError.parse(openai_wire.error_body(words, param="seed"), status=400), sent=WITH_SCHEMA, secret=None
+    )
+    assert error.message.endswith("leave --jsbench-seed away)")
+    assert len(error.message) < 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        openai_wire.error_body("The temperature of the model store is not supported.", param="model"),
+        openai_wire.error_body("Unknown parameter: 'foo'.", param="foo"),
+        anthropic_wire.error_body("messages: at least one message is required"),
+    ],
+)
+def test_another_complaint_names_none(body: Any) -> None:
+    error = classified(ProviderError.parse(body, status=400), sent=WITH_SCHEMA, secret=None)
+    assert isinstance(error, CallError)
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert "--jsbench" not in error.message
+
+
+@pytest.mark.parametrize("status", [401, 429, 500])
+def test_a_fault_of_another_kind_names_none(status: int) -> None:
+    body = openai_wire.error_body("Unsupported parameter: 'max_tokens'.", param="max_tokens")
+    assert (
+        "--jsbench" not in classified(ProviderError.parse(body, status=status), sent=WITH_SCHEMA, secret=None).message
+    )
+
+
+@pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire], ids=["chat", "responses", "anthropic"])
+def test_every_engine_names_it(provider: Provider, wire: Any) -> None:
+    config = wire.configured(provider)
+    pytest.importorskip(config.name, reason=f"the {config.name} engine needs the package {config.name}")
+    provider.json(openai_wire.error_body("temperature: unsupported parameter", param="temperature"), status=400)
+    error = fault_of(config)
+    assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
+    assert error.message.endswith("(to change it: leave --jsbench-temperature away)")
