@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import Completion, Declined, ResponseFormat, Sent
@@ -28,6 +29,7 @@ class Body:
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
+            time.sleep(0.001)  # so that times are in order
             yield self.unread.pop(0)
 
     def shorten(self) -> None:

@@ -15,7 +15,7 @@ from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.providers.openai import Api, openai_settings
-from pytest_jsbench.engines.registry import find, names, require_batches, sampled
+from pytest_jsbench.engines.registry import find, names, sampled
 from pytest_jsbench.formats import Format
 from tests.engines.asking import CITY, complete, completion_of, fault_of, request
 from tests.engines.openai_wire import chunk, usage_chunk, whole
@@ -271,13 +271,6 @@ def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> 
     info = find("deepseek").describe(told("deepseek", provider, options={"api": Api.RESPONSES.value}))
     assert info.response_format is ResponseFormat.JSON_SCHEMA
     assert find("deepseek").describe(told("deepseek", provider)).response_format is ResponseFormat.JSON_OBJECT
-
-
-def test_no_preset_has_a_batch_api() -> None:
-    with pytest.raises(
-        EngineError, match="--jsbench-batch: engine 'groq' has no batch API: expected anthropic, gemini, openai"
-    ):
-        require_batches(find("groq"), "groq")
 
 
 def test_the_subset_is_the_providers() -> None:

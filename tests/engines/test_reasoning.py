@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,55 +12,24 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.options import REASONING_OPTIONS
-from pytest_jsbench.engines.providers.gemini import gemini_settings
+from pytest_jsbench.engines.providers.chat import CHAT
+from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT, gemini_settings
+from pytest_jsbench.engines.providers.messages import MESSAGES
+from pytest_jsbench.engines.providers.responses import RESPONSES
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.asking import CITY, complete, completion_of, request
 from tests.engines.openai_wire import chunk
-from tests.engines.provider import DONE, Provider, json_reply, stream_reply
+from tests.engines.provider import DONE, Provider
+from tests.engines.reading import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.core.generations import Completion
-    from pytest_jsbench.engines.base import Engine
+    from pytest_jsbench.engines.providers.provider import WireFormat
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 TEXT = '{"city": "Oslo", "old": true}'
 SAID = "Hm. Oslo."
-
-
-@dataclass(slots=True)
-class Conversation:
-    """A server, and one engine for each way to speak to it."""
-
-    provider: Provider
-    engines: dict[tuple[str, bool], Engine] = field(default_factory=dict)
-
-    def answer(self, wire: Any, *pieces: str) -> Completion:
-        """The answer that comes in these pieces."""
-        self.provider.replies = deque([stream_reply(*pieces, pause=0.01)])
-        return complete(self._engine(wire, streaming=True))
-
-    def whole(self, wire: Any, body: dict[str, Any]) -> Completion:
-        """The answer that this body is."""
-        self.provider.replies = deque([json_reply(body)])
-        return complete(self._engine(wire, streaming=False))
-
-    def _engine(self, wire: Any, *, streaming: bool) -> Engine:
-        if (name := (wire.__name__, streaming)) not in self.engines:
-            config = wire.configured(self.provider, options={"stream": streaming})
-            self.engines[name] = secrets.build(find(config.name), config)
-        return self.engines[name]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Conversation]:
-    with Provider() as provider:
-        yield (said := Conversation(provider))
-        for engine in said.engines.values():
-            engine.close()
 
 
 def ended(*pieces: str) -> tuple[str, ...]:
@@ -85,40 +54,40 @@ def block(kind: str, **more: Any) -> str:
 
 
 RESPONSE = responses_wire.stop(responses_wire.whole(responses_wire.message(TEXT)))
-STREAMS: dict[str, tuple[Any, tuple[str, ...], str]] = {
+STREAMS: dict[str, tuple[WireFormat, tuple[str, ...], str]] = {
     "chat, reasoning_content": (
-        openai_wire,
+        CHAT,
         ended(chunk(reasoning_content="Hm. "), chunk(reasoning_content="Oslo."), chunk(TEXT)),
         SAID,
     ),
-    "chat, reasoning": (openai_wire, ended(chunk(reasoning="Hm. "), chunk(reasoning="Oslo."), chunk(TEXT)), SAID),
+    "chat, reasoning": (CHAT, ended(chunk(reasoning="Hm. "), chunk(reasoning="Oslo."), chunk(TEXT)), SAID),
     "chat, the same in both fields": (
-        openai_wire,
+        CHAT,
         ended(chunk(reasoning_content=SAID, reasoning=SAID), chunk(TEXT)),
         SAID,
     ),
     "chat, parts of the content": (
-        openai_wire,
+        CHAT,
         ended(chunk(thinking("Hm. ")), chunk(thinking("Oslo.")), chunk([{"type": "text", "text": TEXT}])),
         SAID,
     ),
     "responses, all of it": (
-        responses_wire,
+        RESPONSES,
         (added("reasoning"), responses_wire.delta("Hm. ", "reasoning_text"),
          responses_wire.delta("Oslo.", "reasoning_text"), responses_wire.delta(TEXT), RESPONSE),
         SAID,
     ),
     "responses, a summary of two parts": (
-        responses_wire,
+        RESPONSES,
         (added("reasoning"), part(0), responses_wire.delta("Hm.", "reasoning_summary_text"),
          part(1), responses_wire.delta("Oslo.", "reasoning_summary_text"), responses_wire.delta(TEXT), RESPONSE),
         "Hm.\n\nOslo.",
     ),
     "responses, nothing shown": (
-        responses_wire, (added("reasoning"), responses_wire.delta(TEXT), RESPONSE), "",
+        RESPONSES, (added("reasoning"), responses_wire.delta(TEXT), RESPONSE), "",
     ),
     "messages": (
-        anthropic_wire,
+        MESSAGES,
         (anthropic_wire.start(), block("thinking", thinking=""),
          anthropic_wire.delta(kind="thinking_delta", thinking="Hm. "),
          anthropic_wire.delta(kind="thinking_delta", thinking="Oslo."),
@@ -127,13 +96,13 @@ STREAMS: dict[str, tuple[Any, tuple[str, ...], str]] = {
         SAID,
     ),
     "messages, nothing shown": (
-        anthropic_wire,
+        MESSAGES,
         (anthropic_wire.start(), block("redacted_thinking", data="ZGF0YQ=="), anthropic_wire.delta(TEXT),
          anthropic_wire.stop()),
         "",
     ),
     "gemini": (
-        gemini_wire,
+        GENERATE_CONTENT,
         (gemini_wire.delta("Hm. ", thought=True), gemini_wire.delta("Oslo.", thought=True), gemini_wire.delta(TEXT),
          gemini_wire.stop()),
         SAID,
@@ -142,12 +111,10 @@ STREAMS: dict[str, tuple[Any, tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize(("wire", "pieces", "said"), STREAMS.values(), ids=STREAMS)
-def test_reasoning_in_a_stream_is_kept_apart_and_timed(
-    server: Conversation, wire: Any, pieces: tuple[str, ...], said: str
-) -> None:
-    answer = server.answer(wire, *pieces)
-    assert (answer.text, answer.reasoning) == (TEXT, said)
-    timing = answer.timing
+def test_reasoning_in_a_stream_is_kept_apart_and_timed(wire: WireFormat, pieces: tuple[str, ...], said: str) -> None:
+    completion = answer(wire, *pieces)
+    assert (completion.text, completion.reasoning) == (TEXT, said)
+    timing = completion.timing
     assert timing is not None
     assert timing.ttft is not None
     assert timing.reasoning_time is not None
@@ -160,36 +127,34 @@ SUMMARY = {
     "summary": [{"type": "summary_text", "text": word} for word in ("Hm.", "Oslo.")],
 }
 SHOWN = {**SUMMARY, "content": [{"type": "reasoning_text", "text": SAID}]}
-WHOLE: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "chat, reasoning_content": (openai_wire, openai_wire.whole(TEXT, message={"reasoning_content": SAID}), SAID),
-    "chat, reasoning": (openai_wire, openai_wire.whole(TEXT, message={"reasoning": SAID}), SAID),
+WHOLE: dict[str, tuple[WireFormat, dict[str, Any], str]] = {
+    "chat, reasoning_content": (CHAT, openai_wire.whole(TEXT, message={"reasoning_content": SAID}), SAID),
+    "chat, reasoning": (CHAT, openai_wire.whole(TEXT, message={"reasoning": SAID}), SAID),
     "chat, parts of the content": (
-        openai_wire, openai_wire.whole([*thinking("Hm. ", "Oslo."), {"type": "text", "text": TEXT}]), SAID,
+        CHAT, openai_wire.whole([*thinking("Hm. ", "Oslo."), {"type": "text", "text": TEXT}]), SAID,
     ),
     "responses, a summary": (
-        responses_wire, responses_wire.whole(SUMMARY, responses_wire.message(TEXT)), "Hm.\n\nOslo.",
+        RESPONSES, responses_wire.whole(SUMMARY, responses_wire.message(TEXT)), "Hm.\n\nOslo.",
     ),
-    "responses, all of it": (responses_wire, responses_wire.whole(SHOWN, responses_wire.message(TEXT)), SAID),
+    "responses, all of it": (RESPONSES, responses_wire.whole(SHOWN, responses_wire.message(TEXT)), SAID),
     "messages": (
-        anthropic_wire,
+        MESSAGES,
         anthropic_wire.whole({"type": "thinking", "thinking": SAID}, {"type": "text", "text": TEXT}),
         SAID,
     ),
     "gemini": (
-        gemini_wire, gemini_wire.whole(gemini_wire.part(SAID, thought=True), gemini_wire.part(TEXT)), SAID,
+        GENERATE_CONTENT, gemini_wire.whole(gemini_wire.part(SAID, thought=True), gemini_wire.part(TEXT)), SAID,
     ),
-    "none": (openai_wire, openai_wire.whole(TEXT), ""),
+    "none": (CHAT, openai_wire.whole(TEXT), ""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("wire", "body", "said"), WHOLE.values(), ids=WHOLE)
-def test_reasoning_in_one_piece_is_kept_apart_and_not_timed(
-    server: Conversation, wire: Any, body: dict[str, Any], said: str
-) -> None:
-    answer = server.whole(wire, body)
-    assert (answer.text, answer.reasoning) == (TEXT, said)
-    assert answer.timing is not None
-    assert answer.timing.reasoning_time is None
+def test_reasoning_in_one_piece_is_kept_apart_and_not_timed(wire: WireFormat, body: dict[str, Any], said: str) -> None:
+    completion = answer(wire, body)
+    assert (completion.text, completion.reasoning) == (TEXT, said)
+    assert completion.timing is not None
+    assert completion.timing.reasoning_time is None
 
 
 @pytest.mark.parametrize(
@@ -205,19 +170,22 @@ def test_reasoning_in_one_piece_is_kept_apart_and_not_timed(
     ],
 )
 def test_reasoning_in_the_content_stays_in_the_text_and_its_time_ends_where_the_answer_begins(
-    server: Conversation, pieces: list[str], *, timed: bool
+    pieces: list[str], *, timed: bool
 ) -> None:
-    answer = server.answer(openai_wire, *ended(*map(chunk, pieces)))
-    assert (answer.text, answer.reasoning) == ("".join(pieces), "")
-    assert answer.timing is not None
-    assert (answer.timing.reasoning_time is not None) is timed
-    assert (answer.timing.reasoning_time or 0) <= (answer.timing.gct or 0)
+    completion = answer(CHAT, *ended(*map(chunk, pieces)))
+    assert (completion.text, completion.reasoning) == ("".join(pieces), "")
+    assert completion.timing is not None
+    assert (completion.timing.reasoning_time is not None) is timed
+    assert (completion.timing.reasoning_time or 0) <= (completion.timing.gct or 0)
 
 
-def test_a_secret_in_reasoning_is_replaced(server: Conversation) -> None:
-    answer = server.whole(openai_wire, openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
-    assert answer.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
-    assert not answer.secret_replaced
+def test_a_secret_in_reasoning_is_replaced(provider: Provider) -> None:
+    provider.json(openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
+    config = openai_wire.configured(provider, options={"stream": False})
+    with closing(secrets.build(find("openai"), config)) as engine:
+        completion = complete(engine)
+    assert completion.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
+    assert not completion.secret_replaced
 
 
 def sent(provider: Provider, wire: Any, name: str | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -357,10 +325,8 @@ def test_what_cannot_be_asked_for_is_one_line_before_any_call(name: str, options
     assert str(caught.value) == said
 
 
-def test_tokens_of_reasoning_that_a_server_leaves_out_of_the_completion_are_output_all_the_same(
-    server: Conversation,
-) -> None:
+def test_tokens_of_reasoning_that_a_server_leaves_out_of_the_completion_are_output_all_the_same() -> None:
     usage: dict[str, Any] = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}
     usage["completion_tokens_details"] = {"reasoning_tokens": 94}
-    found = server.whole(openai_wire, openai_wire.whole(TEXT, usage=usage)).usage
-    assert (found.output_tokens, found.reasoning_tokens, found.answer_tokens) == (103, 94, 9)
+    tokens = answer(CHAT, openai_wire.whole(TEXT, usage=usage)).usage
+    assert (tokens.output_tokens, tokens.reasoning_tokens, tokens.answer_tokens) == (103, 94, 9)

@@ -307,9 +307,10 @@ def test_results_that_are_none_are_a_fault(pieces: list[bytes], said: str) -> No
         list(read_lines(pieces))
 
 
-def test_an_engine_without_batches_is_one_line() -> None:
-    with pytest.raises(EngineError, match="engine 'scripted' has no batch API: expected anthropic, gemini, openai"):
-        require_batches(find("scripted"), "scripted")
+@pytest.mark.parametrize("name", ["scripted", "groq", "azure", "anthropic-bedrock", "anthropic-vertex"])
+def test_an_engine_without_batches_is_one_line(name: str) -> None:
+    with pytest.raises(EngineError, match=f"engine '{name}' has no batch API: expected anthropic, gemini, openai"):
+        require_batches(find(name), name)
 
 
 @pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])

@@ -13,7 +13,7 @@ from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, 
 from pytest_jsbench.engines import requirements
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import subset_of
-from pytest_jsbench.engines.registry import find, require_batches
+from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
 from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
 from tests.engines.cloud_wire import AWS, MODEL, SECRET, bedrock, bedrock_stream, exception, frame, vertex
@@ -95,17 +95,6 @@ class TestBedrockKeepsTheContractWhereItSigns(EngineContract):
     def config(self, provider: Provider) -> EngineConfig:
         provider.json(whole(TEXT), silence=SLOW)
         return bedrock(provider, api_key=None, options={"stream": False})
-
-
-class TestVertexKeepsTheContract(EngineContract):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("anthropic-vertex")
-
-    @pytest.fixture
-    def config(self, provider: Provider) -> EngineConfig:
-        provider.stream(start(), delta('{"city": "Oslo"}'), stop(), pause=SLOW)
-        return vertex(provider)
 
 
 def test_bedrock_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider) -> None:
@@ -333,12 +322,6 @@ def test_published_prices_hold_in_the_cloud_only(config: EngineConfig, provider:
     assert factory.describe(config).provider == provider
     assert factory.describe(replace(config, base_url="http://h")).provider is None
     assert subset_of(config.name) == subset
-
-
-@pytest.mark.parametrize("engine", ["anthropic-bedrock", "anthropic-vertex"])
-def test_clouds_have_no_batches_here_and_say_who_has(engine: str) -> None:
-    with pytest.raises(EngineError, match=f"--jsbench-batch: engine '{engine}' has no batch API: expected anthropic"):
-        require_batches(find(engine), engine)
 
 
 @pytest.mark.parametrize("region", ["global", "us", "eu", "us-east5"])
