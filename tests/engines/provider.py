@@ -76,32 +76,17 @@ class Provider:
         host, port = self._socket.getsockname()
         return f"http://{host}:{port}"
 
-    def json(
-        self,
-        body: object,
-        *,
-        status: int = 200,
-        headers: Mapping[str, str] | None = None,
-        silence: float = 0.0,
-    ) -> None:
-        """Answer with a JSON body."""
-        self.replies.append(json_reply(body, status=status, headers=headers, silence=silence))
+    def json(self, body: object, **how: Any) -> None:
+        """Answer with a JSON body, as `json_reply` takes it."""
+        self.replies.append(json_reply(body, **how))
 
-    def raw(
-        self,
-        body: bytes,
-        *,
-        status: int = 200,
-        kind: str = "text/html",
-        headers: Mapping[str, str] | None = None,
-        silence: float = 0.0,
-    ) -> None:
-        """Answer with these bytes, in a single write."""
-        self.replies.append(raw_reply(body, status=status, kind=kind, headers=headers, silence=silence))
+    def raw(self, body: bytes, **how: Any) -> None:
+        """Answer with these bytes, as `raw_reply` takes them."""
+        self.replies.append(raw_reply(body, **how))
 
-    def stream(self, *chunks: str, pause: float = 0.0, reset: bool = False) -> None:
-        """Answer with a server-sent stream of these chunks; a reset leaves it without an end."""
-        self.replies.append(stream_reply(*chunks, pause=pause, reset=reset))
+    def stream(self, *chunks: str, **how: Any) -> None:
+        """Answer with a server-sent stream of these chunks, as `stream_reply` takes them."""
+        self.replies.append(stream_reply(*chunks, **how))
 
     def _serve(self) -> None:
         while not self._closing.is_set():
@@ -144,16 +129,9 @@ class Provider:
             return self.replies.popleft() if len(self.replies) > 1 else self.replies[0]
 
 
-def json_reply(
-    body: object,
-    *,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-    silence: float = 0.0,
-) -> Reply:
-    """A JSON body."""
-    data = json.dumps(body).encode()
-    return raw_reply(data, status=status, kind="application/json", headers=headers, silence=silence)
+def json_reply(body: object, **how: Any) -> Reply:
+    """A JSON body, as `raw_reply` takes what else there is to say."""
+    return raw_reply(json.dumps(body).encode(), kind="application/json", **how)
 
 
 def raw_reply(

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, RecordError
-from pytest_jsbench.core.generations import FaultKind, FinishReason, GenerationParams, ResponseFormat
+from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
@@ -18,8 +18,8 @@ from pytest_jsbench.engines.providers.openai import Api, openai_settings
 from pytest_jsbench.engines.registry import find, names, sampled
 from pytest_jsbench.formats import Format
 from tests.engines.asking import CITY, complete, completion_of, fault_of, request
-from tests.engines.openai_wire import chunk, usage_chunk, whole
-from tests.engines.provider import DONE, Provider
+from tests.engines.provider import Provider
+from tests.engines.reading import body_of
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
@@ -32,19 +32,6 @@ def told(name: str, provider: Provider, **changes: Any) -> EngineConfig:
     """The preset, at a server of ours."""
     config = EngineConfig(name=name, model="m", base_url=f"{provider.url}/v1", api_key=KEY)
     return replace(config, **changes)
-
-
-def asked(provider: Provider, config: EngineConfig, **params: Any) -> dict[str, Any]:
-    """The body of a call."""
-    streamed = find(config.name).describe(config).streaming
-    if streamed:
-        provider.stream(chunk(TEXT), chunk(finish="stop"), usage_chunk(), DONE)
-    else:
-        provider.json(whole(TEXT))
-    answer = completion_of(config, request(**params))
-    assert (answer.text, answer.finish_reason, answer.usage.output_tokens) == (TEXT, FinishReason.STOP, 9)
-    body: dict[str, Any] = provider.asked[-1].body
-    return body
 
 
 def test_the_file_has_the_published_shape() -> None:
@@ -96,7 +83,7 @@ def test_each_preset_knows_a_subset_that_there_is_and_prices_that_are_published(
 
 @pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
 def test_each_preset_sends_what_its_provider_takes_and_nothing_else(preset: ProviderPreset, provider: Provider) -> None:
-    body = asked(provider, told(preset.name, provider), seed=7, max_tokens=9)
+    body = body_of(told(preset.name, provider), seed=7, max_tokens=9)
     chosen = preset.formats["chat"][0]
     streams = chosen not in preset.unstreamed
     expected = {
@@ -152,7 +139,7 @@ def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
         ("openai/gpt-oss-safeguard-20b", False),
         ("llama-4-scout", False),
     ):
-        body = asked(provider, told("groq", provider, model=model))
+        body = body_of(told("groq", provider, model=model))
         assert body["response_format"]["json_schema"]["strict"] is strict
 
 
@@ -225,14 +212,14 @@ def test_what_a_preset_says_is_overridden_option_by_option(provider: Provider) -
         "strict": True,
         "extra_body": {"provider": {"order": ["a"]}},
     }
-    body = asked(provider, told("openrouter", provider, options=options), seed=3, max_tokens=5)
+    body = body_of(told("openrouter", provider, options=options), seed=3, max_tokens=5)
     assert (body["most"], body["dice"], body["stream"]) == (5, 3, True)
     assert body["provider"] == {"order": ["a"]}
     assert "stream_options" not in body
-    body = asked(provider, told("groq", provider, options={"unstreamed": []}))
+    body = body_of(told("groq", provider, options={"unstreamed": []}))
     assert body["stream"] is True
     forced = told("deepseek", provider, response_format=ResponseFormat.JSON_SCHEMA, options={"formats": "json_schema"})
-    assert asked(provider, forced)["response_format"]["type"] == "json_schema"
+    assert body_of(forced)["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.parametrize(
@@ -248,9 +235,9 @@ def test_with_a_forced_tool_a_second_call_is_not_asked_for_where_that_can_be_sai
     provider: Provider, name: str, options: dict[str, Any], sent: list[bool]
 ) -> None:
     forced = told(name, provider, response_format=ResponseFormat.TOOL, options=options)
-    body = asked(provider, forced)
+    body = body_of(forced)
     assert [body[name] for name in ("parallel_tool_calls",) if name in body] == sent
-    assert "parallel_tool_calls" not in asked(provider, replace(forced, response_format=ResponseFormat.TEXT))
+    assert "parallel_tool_calls" not in body_of(replace(forced, response_format=ResponseFormat.TEXT))
 
 
 @pytest.mark.parametrize(("model", "single"), [("gpt-5.4-mini", True), ("o4-mini", False)])

@@ -145,61 +145,52 @@ def test_while_it_is_under_way_nothing_is_said_of_its_requests(batches: Batches,
     assert (batches.state(batch).ended, batches.state(batch).ended) == (False, True)
 
 
-@pytest.mark.parametrize("api", ["chat"], indirect=True)
+COMPLETED = "the batch is completed, and its results do not hold this request"
+EXPIRED = "the batch expired before this request was made"
+CANCELLED = "the batch was cancelled before this request was made"
+BAD = {"code": "invalid_json_schema", "message": f"{openai_wire.SECRET}: bad", "line": 3}
+POOR = {"code": "insufficient_quota", "message": "no money"}
+
+
 @pytest.mark.parametrize(
-    ("ending", "errors", "kind", "said"),
+    ("api", "ending", "more", "kind", "said"),
     [
         (
+            "chat",
             "failed",
-            [{"code": "invalid_json_schema", "message": f"{openai_wire.SECRET}: bad", "line": 3}, {"code": "b"}],
+            {"errors": [BAD, {"code": "b"}]},
             FaultKind.BAD_REQUEST,
             "the provider refused the batch: [key]: bad (line 3 of its file), and 1 more",
         ),
+        ("chat", "failed", {"errors": [POOR]}, FaultKind.QUOTA, "the provider refused the batch: no money"),
+        ("chat", "expired", {}, FaultKind.TIMEOUT, EXPIRED),
+        ("chat", "cancelled", {}, FaultKind.SERVER, CANCELLED),
         (
-            "failed",
-            [{"code": "insufficient_quota", "message": "no money"}],
-            FaultKind.QUOTA,
-            "the provider refused the batch: no money",
-        ),
-        ("expired", [], FaultKind.TIMEOUT, "the batch expired before this request was made"),
-        ("cancelled", [], FaultKind.SERVER, "the batch was cancelled before this request was made"),
-    ],
-)
-def test_how_a_batch_ended_is_said_of_what_it_left_unanswered(
-    batches: Batches, server: OpenAIServer, ending: str, errors: list[Any], kind: FaultKind, said: str
-) -> None:
-    server.ending, server.errors, server.answers = ending, errors, {"a": "absent"}
-    batch = made(batches, asking("a"))
-
-    assert batches.state(batch).unanswered == Failed(kind=kind, message=said)
-    assert dict(batches.results(batch)) == {}
-
-
-@pytest.mark.parametrize("api", ["gemini"], indirect=True)
-@pytest.mark.parametrize(
-    ("ending", "error", "kind", "said"),
-    [
-        (
+            "gemini",
             "FAILED",
-            {"code": 8, "message": f"{gemini_wire.SECRET}: no more"},
+            {"error": {"code": 8, "message": f"{gemini_wire.SECRET}: no more"}},
             FaultKind.RATE_LIMITED,
             "the provider refused the batch: [key]: no more",
         ),
-        ("FAILED", {"code": 3, "message": "bad"}, FaultKind.BAD_REQUEST, "the provider refused the batch: bad"),
-        ("EXPIRED", None, FaultKind.TIMEOUT, "the batch expired before this request was made"),
-        ("CANCELLED", None, FaultKind.SERVER, "the batch was cancelled before this request was made"),
         (
-            "SUCCEEDED",
-            None,
-            FaultKind.BAD_RESPONSE,
-            "the batch is completed, and its results do not hold this request",
+            "gemini",
+            "FAILED",
+            {"error": {"code": 3, "message": "bad"}},
+            FaultKind.BAD_REQUEST,
+            "the provider refused the batch: bad",
         ),
+        ("gemini", "EXPIRED", {}, FaultKind.TIMEOUT, EXPIRED),
+        ("gemini", "CANCELLED", {}, FaultKind.SERVER, CANCELLED),
+        ("gemini", "SUCCEEDED", {}, FaultKind.BAD_RESPONSE, COMPLETED),
     ],
+    indirect=["api"],
 )
-def test_how_a_batch_of_gemini_ended_is_said_of_what_it_left_unanswered(
-    batches: Batches, server: GeminiServer, ending: str, error: Any, kind: FaultKind, said: str
+def test_how_a_batch_ended_is_said_of_what_it_left_unanswered(
+    batches: Batches, server: BatchServer, ending: str, more: dict[str, Any], kind: FaultKind, said: str
 ) -> None:
-    server.ending, server.error, server.answers = ending, error, {"a": "absent"}
+    server.ending, server.answers = ending, {"a": "absent"}
+    for name, value in more.items():
+        setattr(server, name, value)
     batch = made(batches, asking("a"))
 
     assert batches.state(batch).unanswered == Failed(kind=kind, message=said)
