@@ -177,8 +177,9 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
     from pytest_jsbench.datasets.sources.objects import open_in_memory
     from pytest_jsbench.metrics.prices import price_of
     from pytest_jsbench.runner.description import describe_run
+    from pytest_jsbench.runner.handover import Handover
     from pytest_jsbench.runner.probe import POLICY
-    from pytest_jsbench.runner.session import Handover, RunSession
+    from pytest_jsbench.runner.session import RunSession
     from pytest_jsbench.runs.records import Entry
     from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
 

@@ -16,7 +16,8 @@ from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.runner.description import describe_run
-from pytest_jsbench.runner.session import Handover, RunSession
+from pytest_jsbench.runner.handover import Handover
+from pytest_jsbench.runner.session import RunSession
 from pytest_jsbench.runs.records import Entry
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants

@@ -315,8 +315,9 @@ class Admission:
         self._concurrency = concurrency
         #: a file that is there once the run is interrupted, in whichever process
         self._interrupted = interrupted
-        #: calls in flight
+        #: calls in flight, and the most of them so far
         self.flying = 0
+        self.peak = 0
         self._counting = threading.Lock()
         #: one thread of a process waits at the head of its queue; the others wait for that one
         self._turn = threading.Lock()
@@ -393,6 +394,7 @@ class Admission:
     def _fly(self, calls: int) -> None:
         with self._counting:
             self.flying += calls
+            self.peak = max(self.peak, self.flying)
 
     def _cost(self, usage: Usage) -> float | None:
         return None if self._price is None else self._price(usage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,11 +20,10 @@ from pytest_jsbench.core.generations import (
     EngineInfo,
     Failed,
     FaultKind,
-    Request,
     ResponseFormat,
 )
 from pytest_jsbench.core.text import sentence
-from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import PRESET_NAMES, subset_of
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.metrics.enforcement import (
@@ -243,13 +241,12 @@ class Probe:
     def _find(self, mode: ProbeMode, runner: Runner) -> ModeFinding:
         levels: list[LevelReplies] = []
         keywords: tuple[KeywordReplies, ...] = ()
-        flights = _Flights(runner.engine)
-        runner = replace(runner, engine=flights)
+        assert runner.admission is not None
         for in_flight in self._plan.levels:
             questions = self._questions(mode.response_format, self._plan.at_level(in_flight))
-            flights.peak = 0
+            runner.admission.peak = 0
             replies = self._ask(runner, questions, in_flight=in_flight)
-            levels.append(LevelReplies(in_flight=in_flight, peak=flights.peak, replies=replies))
+            levels.append(LevelReplies(in_flight=in_flight, peak=runner.admission.peak, replies=replies))
             if self.interrupted or replies.enforcement is not Enforcement.ENFORCED:
                 break
         sound = levels[0].replies.enforcement is Enforcement.ENFORCED
@@ -341,30 +338,3 @@ class Probe:
             kind = ReplyKind.UNDECIDED
         message = CUT_OFF if cut_off else verdict.message
         return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=message)
-
-
-class _Flights:
-    """An engine that knows the most calls it had under way at once; the probe makes one for each way of asking."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._lock = threading.Lock()
-        self._now = 0
-        self.peak = 0
-
-    @property
-    def info(self) -> EngineInfo:
-        return self._engine.info
-
-    def generate(self, request: Request) -> Completion | Declined:
-        with self._lock:
-            self._now += 1
-            self.peak = max(self.peak, self._now)
-        try:
-            return self._engine.generate(request)
-        finally:
-            with self._lock:
-                self._now -= 1
-
-    def close(self) -> None:
-        self._engine.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,13 @@ from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.runs.redaction import REDACTED
 from pytest_jsbench.runs.rejudging import judge_again, matched
-from pytest_jsbench.settings.classifiers import Classifier, classify
+from pytest_jsbench.settings.classifiers import classify
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.runner.handover import Handover
     from pytest_jsbench.runs.records import OwnOutcome
-    from pytest_jsbench.runs.redaction import Redaction
     from pytest_jsbench.runs.resumption import Recorded
-    from pytest_jsbench.values import Comparer
+    from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.verdicts import Judge
 
 #: the error of a classifier may quote the answer
@@ -100,30 +99,21 @@ class RecordKeeper:
     def __init__(
         self,
         journal: journal.Journal,
+        plan: Plan,
+        handover: Handover,
         *,
         recorded: Recorded,
-        left_behind: LeftBehind,
         judge: Callable[[], Judge],
-        case: Callable[[CaseKey], Case | BrokenCase],
-        comparers: Mapping[str, Comparer],
-        classifiers: Sequence[Classifier],
-        redaction: Redaction | None,
         refuse: Callable[[Refused], None],
-        must_keep: bool,
     ) -> None:
         self._journal = journal
+        self._plan = plan
+        self._redaction = handover.redaction
         self._recorded = recorded
-        self._left_behind = left_behind
+        self.left_behind = LeftBehind(handover.shared, handover.records)
         self._judge = judge
-        #: the case as it is now, with what is expected
-        self._case = case
-        self._comparers = comparers
-        self._classifiers = classifiers
-        self._redaction = redaction
         #: makes no more calls, for the reason that it is given
         self._refuse = refuse
-        #: whether what cannot be kept is not to be paid for
-        self._must_keep = must_keep
         #: whether we ourselves have broken off the calls that are still under way
         self.stopped = False
         self._recording_error = ""
@@ -145,8 +135,8 @@ class RecordKeeper:
 
     def _make_or_find(self, attempt: Attempt, make: Callable[[], Record]) -> AttemptResult:
         if (recorded := self._recorded.get(attempt)) is not None:
-            return self.take_over(recorded, self._case(recorded.key))[0]
-        left = self._left_behind.outcome(attempt)
+            return self.take_over(recorded, self._plan.cases.case(recorded.key))[0]
+        left = self.left_behind.outcome(attempt)
         if left is not None and left.asked_by is None:
             return AttemptResult(result=left)
         try:
@@ -165,7 +155,7 @@ class RecordKeeper:
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
-        classified = classify(record, self._classifiers)
+        classified = classify(record, self._plan.classifiers)
         errors = classified.errors
         if errors and self._redaction is not None:
             errors = (CLASSIFIER_BROKE,)
@@ -185,8 +175,8 @@ class RecordKeeper:
         record = judge_again(replace(recorded, key=case.key), self._judge())
         if record.redacted is None:
             if isinstance(case, Case):
-                record = matched(record, case.expected, self._comparers)
-            classified = classify(record, self._classifiers)
+                record = matched(record, case.expected, self._plan.comparers)
+            classified = classify(record, self._plan.classifiers)
             record, errors = classified.record, classified.errors
         if place is not None and record == recorded:
             result = _result(AttemptOutcome.of(record, place), record)
@@ -223,8 +213,8 @@ class RecordKeeper:
         try:
             place = self._journal.append(record, digests)
         except JournalError as error:
-            # one that no JSON can hold says nothing of the others
-            if self._must_keep and not isinstance(error.__cause__, ValueError):
+            # one that no JSON can hold says nothing of the others; and what nobody has asked to keep may be paid for
+            if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record, digests=digests)
             return replace(_result(outcome, record), journal_error=str(error.found or error))

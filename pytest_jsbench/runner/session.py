@@ -27,10 +27,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError
@@ -42,9 +42,10 @@ from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.runner.attempts import AcceptanceRunner, Runner
+from pytest_jsbench.runner.handover import Handover
 from pytest_jsbench.runner.limits import Admission, LimitsFile, Refused
-from pytest_jsbench.runner.record_keeper import AttemptResult, LeftBehind, RecordKeeper
-from pytest_jsbench.runs import journal, redaction
+from pytest_jsbench.runner.record_keeper import AttemptResult, RecordKeeper
+from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.records import MissingReason, RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
@@ -65,61 +66,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variant import Variant
 
 T = TypeVar("T", Engine, Acceptor)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    """What the start of a run has found out, and none of its other processes can find out for itself."""
-
-    metadata: RunMetadata
-    #: where records are written; None: nowhere
-    folder: Path | None
-    #: what its processes tell each other while the run lasts
-    shared: Path
-    #: the records of an earlier run; None: there are none
-    recorded: Path | None = None
-    #: what replaces texts of records by digests; None: they are written as they are
-    redaction: Redaction | None = None
-
-    @property
-    def records(self) -> Path:
-        """Where records are while the run lasts: where nothing is kept, they go with what the processes share."""
-        return self.shared if self.folder is None else self.folder
-
-    @property
-    def answers(self) -> Path:
-        """The answers of a provider's batches, where the cases are handed in as such."""
-        return self.shared / "batch.jsonl"
-
-    @property
-    def interrupted(self) -> Path:
-        """A file that is there once the run is interrupted, so that no process calls any more."""
-        return self.shared / "interrupted"
-
-    def metadata_of(self, variant: str) -> RunMetadata:
-        """Describe a variant as a run of its own."""
-        return self.metadata.of_variant(variant) if variant else self.metadata
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return {
-            "metadata": self.metadata.to_dict(),
-            "folder": None if self.folder is None else str(self.folder),
-            "shared": str(self.shared),
-            "recorded": None if self.recorded is None else str(self.recorded),
-            "redaction": redaction.to_dict(self.redaction),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Handover:
-        """Read what `to_dict` has made."""
-        return cls(
-            metadata=RunMetadata.from_dict(data["metadata"]),
-            folder=None if data["folder"] is None else Path(data["folder"]),
-            shared=Path(data["shared"]),
-            recorded=None if data["recorded"] is None else Path(data["recorded"]),
-            redaction=redaction.from_dict(data["redaction"]),
-        )
 
 
 class RunSession:
@@ -148,7 +94,6 @@ class RunSession:
         self.resumption = resumption
         #: what an earlier run has answered; empty where there is none
         self.recorded = Recorded(handover.recorded)
-        self.left_behind = LeftBehind(handover.shared, handover.records)
         #: one of several processes; empty: the only one, or the one that sums up
         self._process = process
         #: by the variant's name, the engine as another process has prepared it
@@ -215,16 +160,7 @@ class RunSession:
         name = f"records.{self._process}.jsonl" if self._process else "records.jsonl"
         self._journal = Journal(self.handover.records / name, self.handover.metadata.with_plan(attempts))
         self._keeper = RecordKeeper(
-            self._journal,
-            recorded=self.recorded,
-            left_behind=self.left_behind,
-            judge=self.judge,
-            case=self.plan.cases.case,
-            comparers=self.plan.comparers,
-            classifiers=self.plan.classifiers,
-            redaction=self.handover.redaction,
-            refuse=self.refuse,
-            must_keep=self.plan.output is not None,
+            self._journal, self.plan, self.handover, recorded=self.recorded, judge=self.judge, refuse=self.refuse
         )
 
     def open(self, *, cases: Collection[str], tests: Collection[str] = ()) -> None:

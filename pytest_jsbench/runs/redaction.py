@@ -11,9 +11,8 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import assert_never
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
@@ -153,13 +152,3 @@ def _message(verdict: Verdict) -> str:
 def _keyword(name: str) -> str:
     """A keyword of JSON Schema; a name that is none may be anybody's."""
     return name if name in _KNOWN else REDACTED
-
-
-def to_dict(redaction: Redaction | None) -> dict[str, str] | None:
-    """The secrets as JSON values, for another process of the run; they are never to be written."""
-    return None if redaction is None else {"salt": redaction.salt, "key": redaction.key}
-
-
-def from_dict(data: Mapping[str, Any] | None) -> Redaction | None:
-    """The inverse of `to_dict`."""
-    return None if data is None else Redaction(**data)

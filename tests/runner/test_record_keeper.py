@@ -4,15 +4,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.objects import open_in_memory
+from pytest_jsbench.runner.handover import Handover
 from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runner.record_keeper import LeftBehind, RecordKeeper
+from pytest_jsbench.runner.record_keeper import RecordKeeper
 from pytest_jsbench.runs.journal import Journal
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import MissingReason, Record
 from pytest_jsbench.runs.resumption import Recorded
+from pytest_jsbench.settings.plan import Cases, Plan
 from pytest_jsbench.verdicts import Judge
 from tests import examples
 
@@ -22,17 +24,15 @@ if TYPE_CHECKING:
 
 def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
     """A keeper that must keep all, and what it gave up for."""
+    folder = journal.path.parent
+    cases = Cases(source=open_in_memory(Selection(source="none"), ()), said={})
     return RecordKeeper(
         journal,
+        Plan(variants={}, cases=cases, keys=(), output=folder),
+        Handover(metadata=examples.metadata(), folder=folder, shared=folder),
         recorded=Recorded(),
-        left_behind=LeftBehind(journal.path.parent, journal.path.parent),
         judge=Judge,
-        case=lambda _: pytest.fail("nothing is taken over"),
-        comparers={},
-        classifiers=(),
-        redaction=None,
         refuse=refused.append,
-        must_keep=True,
     )
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench import Dataset, EngineConfig, open_engine
+from pytest_jsbench.runner.handover import Handover
 from pytest_jsbench.runner.limits import Estimate
-from pytest_jsbench.runner.session import Handover, RunSession, provider_name
+from pytest_jsbench.runner.session import RunSession, provider_name
 from pytest_jsbench.runs.records import AnsweredBy
 from pytest_jsbench.settings.plan import Cases, Plan
 from tests import examples

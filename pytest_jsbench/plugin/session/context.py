@@ -10,7 +10,8 @@ from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session.cases import Marks
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runner.session import Handover, RunSession
+from pytest_jsbench.runner.handover import Handover
+from pytest_jsbench.runner.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.runner.session import Handover
+from pytest_jsbench.runner.handover import Handover
 
 if TYPE_CHECKING:
     import pytest

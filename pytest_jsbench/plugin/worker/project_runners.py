@@ -220,7 +220,7 @@ class ProjectRunners:
             return Heard(outcome=outcome, result=record)
         redacted = self._run.handover.redaction is not None
         # a redacted record has no text for the test
-        left = None if redacted else self._run.left_behind.outcome(attempt)
+        left = None if redacted else self._run.keeper.left_behind.outcome(attempt)
         if left is not None and not left.failed and same(record := left.read()):
             return Heard(outcome=AttemptResult(result=left), result=judge_again(record, runner.judge))
         made = self._made(question, runner)

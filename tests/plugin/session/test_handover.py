@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench import EngineConfig
 from pytest_jsbench.plugin.session.handover import WorkerInput
-from pytest_jsbench.runner.session import Handover
+from pytest_jsbench.runner.handover import Handover
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.redaction import Redaction
 from tests import examples

@@ -1,0 +1,66 @@
+"""What the start of a run has found out, for each of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.runs.records import RunMetadata
+from pytest_jsbench.runs.redaction import Redaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """What the start of a run has found out, and none of its other processes can find out for itself."""
+
+    metadata: RunMetadata
+    #: where records are written; None: nowhere
+    folder: Path | None
+    #: what its processes tell each other while the run lasts
+    shared: Path
+    #: the records of an earlier run; None: there are none
+    recorded: Path | None = None
+    #: what replaces texts of records by digests; None: they are written as they are
+    redaction: Redaction | None = None
+
+    @property
+    def records(self) -> Path:
+        """Where records are while the run lasts: where nothing is kept, they go with what the processes share."""
+        return self.shared if self.folder is None else self.folder
+
+    @property
+    def answers(self) -> Path:
+        """The answers of a provider's batches, where the cases are handed in as such."""
+        return self.shared / "batch.jsonl"
+
+    @property
+    def interrupted(self) -> Path:
+        """A file that is there once the run is interrupted, so that no process calls any more."""
+        return self.shared / "interrupted"
+
+    def metadata_of(self, variant: str) -> RunMetadata:
+        """Describe a variant as a run of its own."""
+        return self.metadata.of_variant(variant) if variant else self.metadata
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "metadata": self.metadata.to_dict(),
+            "folder": None if self.folder is None else str(self.folder),
+            "shared": str(self.shared),
+            "recorded": None if self.recorded is None else str(self.recorded),
+            "redaction": None if self.redaction is None else asdict(self.redaction),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Handover:
+        """Read what `to_dict` has made."""
+        return cls(
+            metadata=RunMetadata.from_dict(data["metadata"]),
+            folder=None if data["folder"] is None else Path(data["folder"]),
+            shared=Path(data["shared"]),
+            recorded=None if data["recorded"] is None else Path(data["recorded"]),
+            redaction=None if data["redaction"] is None else Redaction(**data["redaction"]),
+        )
