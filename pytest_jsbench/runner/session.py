@@ -106,8 +106,7 @@ class RunSession:
         self._keeper: RecordKeeper | None = None
         self._judge: Judge | None = None
         self._runners: dict[str, Runner] = {}
-        self._batch_runners: dict[str, Runner] = {}
-        self._acceptance_runners: dict[str, AcceptanceRunner] = {}
+        self._suite_runners: dict[str, Runner | AcceptanceRunner] = {}
         #: by variant, by engine and model, which decide the price, and by the server, which has limits of its own
         self._admissions: dict[tuple[str, AnsweredBy, str], Admission] = {}
         #: why no more calls are made; None while they are made
@@ -169,7 +168,7 @@ class RunSession:
         self._journal.open()
         for name in self.plan.variants:
             if name in cases:
-                self._attempts_runner(name)
+                self.suite_runner(name)
             if name in tests and self.plan.cases.labelled is None:
                 self.runner(name)
 
@@ -201,19 +200,12 @@ class RunSession:
                 self._runners[variant] = self._new_runner(way, engine)
             return self._runners[variant]
 
-    def suite_runner(self, variant: str) -> Runner:
-        """Make what asks the suite's attempts: of the variant's engine, or of the answers in a provider's batches."""
-        if self.plan.batch is None:
-            return self.runner(variant)
+    def suite_runner(self, variant: str) -> Runner | AcceptanceRunner:
+        """Make what asks the suite's attempts of the variant, when it is first needed."""
         with self._lock:
-            if variant not in self._batch_runners:
-                from pytest_jsbench.runner.batches import BatchedEngine
-
-                way = self.plan.variants[variant]
-                info = replace(describe(way.factory, way.engine), streaming=False)
-                runner = self._new_runner(way, BatchedEngine(self.handover.answers, info))
-                self._batch_runners[variant] = replace(runner, retries=0, admission=None)
-            return self._batch_runners[variant]
+            if variant not in self._suite_runners:
+                self._suite_runners[variant] = self._new_suite_runner(self.plan.variants[variant])
+            return self._suite_runners[variant]
 
     def recording(self, variant: str, engine: Engine) -> Engine:
         """The engine; where the variant's answers are recorded, each of its own is written to a file."""
@@ -304,21 +296,9 @@ class RunSession:
         if self._journal is not None:
             self._journal.close()
 
-    def _attempts_runner(self, variant: str) -> Runner | AcceptanceRunner:
-        """Make what the suite's attempts of a variant ask: an engine, or an engine's grammar."""
-        if self.plan.cases.labelled is None:
-            return self.suite_runner(variant)
-        with self._lock:
-            if variant not in self._acceptance_runners:
-                way = self.plan.variants[variant]
-                factory = require_acceptor(way.factory, way.engine.name)
-                acceptor: Acceptor = self._build(way, factory.build_acceptor)
-                self._acceptance_runners[variant] = AcceptanceRunner(acceptor=acceptor, judge=self.judge())
-            return self._acceptance_runners[variant]
-
     def _make(self, attempt: Attempt, planned_at: float) -> Record:
         """Make an attempt; Refused where it may not be made."""
-        labelled, runner = self.plan.cases.labelled, self._attempts_runner(attempt.variant)
+        labelled, runner = self.plan.cases.labelled, self.suite_runner(attempt.variant)
         if isinstance(runner, AcceptanceRunner):
             assert labelled is not None
             case, instances = labelled.case(attempt.key), labelled.instances(attempt.key)
@@ -328,6 +308,20 @@ class RunSession:
             queued = planned_at if self.plan.batch is None else None
             record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
         return replace(record, variant=attempt.variant) if attempt.variant else record
+
+    def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
+        """Ask the variant's engine, its grammar about labelled answers, or the answers of a provider's batches."""
+        if self.plan.cases.labelled is not None:
+            factory = require_acceptor(variant.factory, variant.engine.name)
+            acceptor: Acceptor = self._build(variant, factory.build_acceptor)
+            return AcceptanceRunner(acceptor=acceptor, judge=self.judge())
+        if self.plan.batch is None:
+            return self.runner(variant.name)
+        from pytest_jsbench.runner.batches import BatchedEngine
+
+        info = replace(describe(variant.factory, variant.engine), streaming=False)
+        runner = self._new_runner(variant, BatchedEngine(self.handover.answers, info))
+        return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
         return Runner(

@@ -14,6 +14,7 @@ from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
 from pytest_jsbench.plugin.session.secrecy import usage_errors
+from pytest_jsbench.runner.attempts import Runner
 from pytest_jsbench.runner.batches import (
     BatchAnswers,
     BatchFile,
@@ -126,6 +127,7 @@ class Batch:
         resources.callback(self._spend, submission)
         attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.session.recorded]
         runner = context.session.suite_runner(variant.name)
+        assert isinstance(runner, Runner)
         submission.hand_in(gather(runner, attempts, context.plan.cases.case))
         submission.wait(self._progress(), leave=context.plan.batch == "leave")
 
