@@ -146,6 +146,7 @@ def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine:
 IN_OSLO = "Extract the city as JSON: I live in Oslo. " * 8
 SHAPE = {"name": "x", "schema": CITY, "strict": True}
 TURN = {"role": "user", "content": IN_OSLO}
+STORY = {"role": "user", "content": "Tell a story."}
 CHAT = {"messages": [TURN], "response_format": {"type": "json_schema", "json_schema": SHAPE}, "max_tokens": 32}
 RESPONSES = {
     "input": IN_OSLO,
@@ -182,10 +183,10 @@ def test_an_application_s_call_is_held_to_its_schema(
 @pytest.mark.parametrize(
     ("path", "body", "said"),
     [
-        ("/chat/completions", {"messages": [TURN]}, "max_tokens"),
-        ("/chat/completions", {"messages": [TURN]}, "max_completion_tokens"),
-        ("/responses", {"input": IN_OSLO}, "max_output_tokens"),
-        ("/messages", {"messages": [TURN]}, "max_tokens"),
+        ("/chat/completions", {"messages": [STORY]}, "max_tokens"),
+        ("/chat/completions", {"messages": [STORY]}, "max_completion_tokens"),
+        ("/responses", {"input": "Tell a story."}, "max_output_tokens"),
+        ("/messages", {"messages": [STORY]}, "max_tokens"),
     ],
 )
 def test_an_application_s_answer_comes_to_an_end_where_it_says_or_else_the_run(
