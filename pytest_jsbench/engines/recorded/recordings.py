@@ -62,7 +62,7 @@ def json_change(before: object, after: object) -> str:
 
 
 def settings_change(
-    then: Mapping[str, Mapping[str, Any]] | None,
+    then: Mapping[str, Mapping[str, Any]],
     used: Mapping[str, Any],
     now: Mapping[str, Mapping[str, Any]],
     *,
@@ -74,15 +74,13 @@ def settings_change(
     Both have what the `test` and what the `run` said; `used` is what is known all the same of what was not said.
     The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
     """
-    by_test, by_run = ({}, {}) if then is None else (then["test"], then["run"])
-    before = {**used, **of_repeat({**by_run, **by_test}, repeat)}
+    before = {**used, **of_repeat({**then["run"], **then["test"]}, repeat)}
     asked = of_repeat({**now["run"], **now["test"]}, repeat)
     # who says recorded answers again is another engine than was asked, with options of its own
-    again = now["run"].get("engine") in RECORDED
-    unknown = ("engine", "option ") if then is None or again else ()
+    unknown = ("engine", "option ") if now["run"].get("engine") in RECORDED else ()
     changed = [
         f"{name} was {_said(before, name)}, is {_said(asked, name)}"
-        for name in [*asked, *(name for name in by_test if name not in asked)]
+        for name in [*asked, *(name for name in then["test"] if name not in asked)]
         if not name.startswith(unknown) and not _is_same(before.get(name), asked.get(name))
     ]
     return ", ".join(changed)
@@ -163,8 +161,8 @@ class Recording:
     #: as the engine was asked for it
     schema: Schema
     answer: Completion | Declined
-    #: what was said of engine and sampling, by the `test` and by the `run`; None: the recording does not hold it
-    said: Mapping[str, Mapping[str, Any]] | None = None
+    #: what was said of engine and sampling, by the `test` and by the `run`
+    said: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
@@ -204,7 +202,7 @@ class Recording:
             "repeat": self.repeat,
             **self.engine,
             "params": dict(self.params),
-            **({} if self.said is None else {"said": {name: dict(part) for name, part in self.said.items()}}),
+            "said": {name: dict(part) for name, part in self.said.items()},
             "messages": messages,
             "answer": answer,
             **({} if server is None else {"server": {**asdict(server), "body": server.body.split("\n")}}),
@@ -231,8 +229,7 @@ class Recording:
             engine = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
             engine["response_format"] = ResponseFormat(engine["response_format"]).value
             params = expect(data.get("params", {}), "params", Mapping)
-            if (said := expect(data.get("said"), "said", Mapping, NoneType)) is not None:
-                said = {name: dict(expect(said[name], name, Mapping)) for name in ("test", "run")}
+            said = expect(data["said"], "said", Mapping)
             return cls(
                 key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
                 repeat=expect(data["repeat"], "repeat", int),
@@ -241,7 +238,7 @@ class Recording:
                 prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
                 schema=expect(data["schema"], "schema", Mapping, bool),
                 answer=generation,
-                said=said,
+                said={name: dict(expect(said[name], name, Mapping)) for name in ("test", "run")},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
@@ -270,16 +267,16 @@ class Recording:
     def is_of_call(self, request: Request) -> bool:
         """True where an application asked it in the same way."""
         exchange, server = request.origin.exchange, self.answer.server
-        if exchange is None or server is None or self.said is None:
+        if exchange is None or server is None:
             return False
         return server.path == exchange.path and self.said["test"] == request.origin.test
 
     def is_alike(self, other: Recording) -> bool:
-        """True where all is the same but what was said of the settings, and the time, which is another every time."""
+        """True where all is the same but the time, which is another every time."""
         return self._lasting() == other._lasting()
 
     def _lasting(self) -> dict[str, Any]:
-        data = {name: value for name, value in self.to_dict().items() if name != "said"}
+        data = self.to_dict()
         if self.answer.server is not None:
             data["server"] = {**data["server"], "body": _lasting(self.answer.server)}
         return {**data, "answer": {name: value for name, value in data["answer"].items() if name != "timing"}}
@@ -371,8 +368,7 @@ class Recordings:
         with suppress(RecordError):
             before = self.read(path) if path.exists() else None
         self._refuse_link(path.parent)
-        # one that does not hold its settings stands for any
-        if before is not None and before.said in (None, recording.said) and before.is_alike(recording):
+        if before is not None and before.is_alike(recording):
             return
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

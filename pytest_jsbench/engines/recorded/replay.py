@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.runs.records import RunMetadata
 
 OPTIONS = frozenset({"records", "strict", "variant"})
+#: a run's records do not hold what was said of each attempt's settings
+_UNKNOWN: Mapping[str, Mapping[str, Any]] = {"test": {}, "run": {}}
 #: the same would come again, so that another try is not worth its wait
 _NEVER = float("inf")
 
@@ -87,7 +89,7 @@ class ReplayEngine:
         sampled = {} if record.params is None else asdict(record.params)
         asked = of_repeat(self._asked, request.repeat)
         params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
-        settings = settings_change(None, {**used, **params}, request.origin.said, repeat=request.repeat)
+        settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
         if record.params is None and not settings:

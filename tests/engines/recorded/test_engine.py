@@ -225,34 +225,19 @@ def test_questions_of_one_test_are_known_by_what_they_ask_in_whatever_order(tmp_
         replayed(tmp_path, nth(2, "c"))
 
 
-def forget_settings(path: Path) -> None:
-    """Leave of a recording what 0.1.0 wrote."""
-    data = json.loads(path.read_text())
-    del data["said"]
-    path.write_text(json.dumps(data))
-
-
 WARM: dict[str, Any] = {"temperature": 0.5, "model": "m"}
 
 
 @pytest.mark.parametrize(
-    ("kept", "now", "otherwise"),
+    ("now", "otherwise"),
     [
-        (True, WARM, None),
-        (True, {"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not said'),
-        (True, {**WARM, "seed": 3}, "seed was not said, is 3"),
-        # only what 0.1.0 kept is compared
-        (False, {"temperature": 0.5, "engine": "mine:Engine", "option strict": True}, None),
-        (False, {"temperature": 0.7, "model": "m2"}, 'temperature was 0.5, is 0.7, model was "m1", is "m2"'),
+        (WARM, None),
+        ({"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not said'),
+        ({**WARM, "seed": 3}, "seed was not said, is 3"),
     ],
 )
-def test_other_settings_are_said_or_refused(
-    tmp_path: Path, kept: bool, now: dict[str, Any], otherwise: str | None
-) -> None:
-    asked = nth(1, "a", **WARM)
-    path = record(tmp_path, replace(asked, params=replace(asked.params, temperature=0.5)), examples.completion())
-    if not kept:
-        forget_settings(path)
+def test_other_settings_are_said_or_refused(tmp_path: Path, now: dict[str, Any], otherwise: str | None) -> None:
+    record(tmp_path, nth(1, "a", **WARM), examples.completion())
 
     sent = replayed(tmp_path, nth(1, "a", **now)).sent
 
@@ -263,14 +248,11 @@ def test_other_settings_are_said_or_refused(
             replayed(tmp_path, nth(1, "a", **now), strict=True)
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["as recorded now", "as 0.1.0 recorded"])
-def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path, kept: bool) -> None:
+def test_an_attempt_s_own_seed_is_no_other_setting(tmp_path: Path) -> None:
     def second(seed: int) -> Request:
         return replace(nth(1, "a", seed=seed), repeat=1)
 
-    path = record(tmp_path, replace(second(5), params=replace(second(5).params, seed=6)), examples.completion())
-    if not kept:
-        forget_settings(path)
+    record(tmp_path, replace(second(5), params=replace(second(5).params, seed=6)), examples.completion())
 
     assert text_of(replayed(tmp_path, second(5), strict=True)) == '{"n": 1}'
     with pytest.raises(CallError, match="seed was 6, is 8"):
