@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,7 +87,7 @@ class Controller:
         self.run: Run | None = None
         self.summary: Summary | None = None
         self._expectations = Expectations.of(context)
-        self.decision: GateDecision | None = None
+        self.decision = GateDecision()
         #: recorded answers that no test of a whole run has asked for
         self.unasked: list[Path] = []
         resumption = context.session.resumption
@@ -186,8 +187,8 @@ class Controller:
                 write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
         finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
             if self.run is not None and self.summary is not None:
-                decision, folder = self.decision or GateDecision(), self._context.handover.folder
-                outputs.complete_junit(self._config, self.run, self.summary, decision, folder)
+                folder = self._context.handover.folder
+                outputs.complete_junit(self._config, self.run, self.summary, self.decision, folder)
         return result
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -207,11 +208,8 @@ class Controller:
         reason = f"another plugin has set the exit status to {int(status)}"
         overruled = verdict.overruled(int(status), reason if raised is None else f"another plugin: {described(raised)}")
         before, self.run = self.run, replace(self.run, verdict=overruled)
-        for problem in self._write_files(self.run, self.summary):
-            self.state.warn(problem)
-        self.state.warn(
-            outputs.append_step_summary(self.run, self.summary, self.decision or GateDecision(), instead_of=before)
-        )
+        self._write_files(self.run, self.summary)
+        self.state.warn(outputs.append_step_summary(self.run, self.summary, self.decision, instead_of=before))
         self._session.exitstatus = overruled.exit_status
         return overruled
 
@@ -230,6 +228,7 @@ class Controller:
     def _finish(self, session: pytest.Session) -> None:
         from pytest_jsbench.metrics.gates import decide
         from pytest_jsbench.metrics.summary import summarize
+        from pytest_jsbench.reports.run_files import problem_of
 
         self._worker.leave_records()
         if self._may_lack_records(session):
@@ -249,11 +248,10 @@ class Controller:
         verdict = decide(ending, self.summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
-        for problem in self._write_files(run, self.summary):
-            self.state.warn(problem)
+        self._write_files(run, self.summary)
         self._find_unasked(session, run)
-        for problem in outputs.export(self._exporters, run, self.summary):
-            self.state.warn(problem)
+        for exporter, exported in self._exporters:
+            self.state.warn(problem_of(partial(exporter.write, exported, run, self.summary)))
         self.state.warn(outputs.append_step_summary(run, self.summary, self.decision))
         settings = self._context.settings
         # recorded times are no news, and would stand among those that are
@@ -296,19 +294,27 @@ class Controller:
                 continue
             yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
-    def _write_files(self, run: Run, summary: Summary) -> list[str]:
+    def _write_files(self, run: Run, summary: Summary) -> None:
+        """Write run.json and, where the user keeps the run, all else."""
+        from pytest_jsbench.reports.run_files import write_files
+
         if self._context.handover.folder is None:
-            return []
+            return
         path = self._config.inipath
-        return outputs.write(
-            self._context.handover.records,
+        made = self._live.made_of(run) if self._live is not None and self._keeps_all else None
+        problems = write_files(
+            self._context.handover.folder,
             run,
             summary,
-            self.decision or GateDecision(),
             config_path="unknown" if path is None else path.name,
+            gates=self.decision.gates,
+            comparisons=self.decision.comparisons,
+            baselines=self.decision.comparisons_to_dict(),
             everything=self._keeps_all,
-            live=self._live,
+            cases=None if made is None else made.cases,
+            samples=None if made is None else made.samples,
         )
+        self.state.warn(*problems)
 
     @property
     def _keeps_all(self) -> bool:

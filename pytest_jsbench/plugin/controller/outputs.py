@@ -1,10 +1,8 @@
-"""What is written when the run has ended, beside its records."""
+"""What is added, when the run has ended, to files that others write: a workflow's page, and pytest's JUnit file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
@@ -19,45 +17,7 @@ from pytest_jsbench.plugin.session.secrecy import known_secrets
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.plugin.controller.live_outputs import LiveOutputs
-    from pytest_jsbench.reports.registry import Exporter
     from pytest_jsbench.runs.outcomes import Run
-
-
-def write(
-    folder: Path,
-    run: Run,
-    summary: Summary,
-    decision: GateDecision,
-    *,
-    config_path: str,
-    everything: bool,
-    live: LiveOutputs | None = None,
-) -> list[str]:
-    """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
-    from pytest_jsbench.reports.run_files import write_files
-
-    made = live.made_of(run) if live is not None and everything else None
-    return write_files(
-        folder,
-        run,
-        summary,
-        config_path=config_path,
-        gates=decision.gates,
-        comparisons=decision.comparisons,
-        baselines=decision.comparisons_to_dict(),
-        everything=everything,
-        cases=None if made is None else made.cases,
-        samples=None if made is None else made.samples,
-    )
-
-
-def export(exporters: Iterable[tuple[Exporter, Path]], run: Run, summary: Summary) -> list[str]:
-    """Write the formats that were asked for; one line for each that could not be written."""
-    from pytest_jsbench.reports.run_files import problem_of
-
-    writers = [partial(exporter.write, path, run, summary) for exporter, path in exporters]
-    return [problem for writer in writers if (problem := problem_of(writer))]
 
 
 def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:

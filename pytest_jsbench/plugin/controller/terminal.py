@@ -13,7 +13,6 @@ import pytest
 
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.plugin.controller.controller import Controller
-from pytest_jsbench.plugin.controller.expectations import GateDecision
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
@@ -128,7 +127,7 @@ class Terminal:
                 reporter.write_line(line)
         for line in [*summary_lines(controller.run, controller.summary, width), ""]:
             reporter.write_line(line)
-        decision = controller.decision or GateDecision()
+        decision = controller.decision
         lines = detail_lines(controller.run, controller.summary, width)
         if decision.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
