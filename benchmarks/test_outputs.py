@@ -13,9 +13,9 @@ import pytest
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.prompts.presets import schema_prompt
-from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_report import summary_markdown

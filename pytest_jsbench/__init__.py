@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig as EngineConfig
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
+    from pytest_jsbench.lab.interchange.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.library.engine import OpenEngine, open_engine
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
-    from pytest_jsbench.reports.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.runs.outcomes import Run
     from pytest_jsbench.runs.records import Record
     from pytest_jsbench.runs.records import RunMetadata as RunMetadata
@@ -74,7 +74,7 @@ _HOMES = {
     "runs.outcomes": ("Run",),
     "runs.records": ("Record", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
-    "reports.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
+    "lab.interchange.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "core.timing": ("Stopwatch", "Timing"),
     "core.version": ("__version__",),
     "verdicts": ("FailureType", "Judge", "JudgePolicy", "Verdict", "Violation"),
@@ -126,7 +126,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
     if find_spec("pydantic") is None:  # `import *` works without it
-        __all__ = [name for name in __all__ if name not in _HOMES["reports.evaluation_models"]]
+        __all__ = [name for name in __all__ if name not in _HOMES["lab.interchange.evaluation_models"]]
 
     def __getattr__(name: str) -> object:
         for module, names in _HOMES.items():

@@ -1,4 +1,4 @@
-"""`jsbench baseline`, `migrate`, `export` and `report`: a run, or an evaluation file, in another form."""
+"""`jsbench baseline`, `export` and `report`: a run in another form."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import counted, json_text, printable
+from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import evaluations, every_eval_ever, history
+from pytest_jsbench.reports import evaluations, history
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
 
@@ -31,20 +31,6 @@ def add_baseline(commands: Any) -> None:
     baseline.set_defaults(command=_baseline)
 
 
-def add_migrate(commands: Any) -> None:
-    """Declare `jsbench migrate`."""
-    migrate = commands.add_parser(
-        "migrate",
-        help="old evaluation files in the current shape",
-        description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
-    )
-    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
-    place = migrate.add_mutually_exclusive_group()
-    place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
-    place.add_argument("--in-place", action="store_true", help="write over the files")
-    migrate.set_defaults(command=_migrate)
-
-
 def add_export(commands: Any) -> None:
     """Declare `jsbench export`."""
     export = commands.add_parser(
@@ -60,7 +46,7 @@ def add_export(commands: Any) -> None:
         metavar="NAME",
         help="every_eval_ever (default), parquet, csv, what an installed package brings, or package.module:function",
     )
-    export.add_argument("--version", choices=every_eval_ever.VERSIONS, help="of every_eval_ever (default: 0.3.0)")
+    export.add_argument("--version", choices=("0.3.0", "0.2.0"), help="of every_eval_ever (default: 0.3.0)")
     export.add_argument(
         "--developer", metavar="NAME", help="who made the model, for every_eval_ever (default: the model's own prefix)"
     )
@@ -104,21 +90,6 @@ def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     return True
 
 
-def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
-    for path in options.files:
-        migrated = evaluations.migrate(evaluations.load(path))
-        evaluations.parse(migrated, source=str(path))
-        text = json_text(migrated, indent=2) + "\n"
-        if not options.in_place and options.output is None:
-            out.write(text)
-            continue
-        target = path if options.in_place else options.output / path.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, text, shared=True)
-        out.write(f"{target}\n")
-    return True
-
-
 def _export(options: argparse.Namespace, out: TextIO) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
@@ -128,11 +99,7 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
     run = evaluations.read_run(options.run)
     warn(run)
     summary = summarize(run)
-    if chosen:
-        path = every_eval_ever.write(options.output, run, summary, **chosen)
-    else:
-        path = exporter.write(options.output, run, summary)
-    out.write(f"{path}\n")
+    out.write(f"{exporter.write(options.output, run, summary, **chosen)}\n")
     return True
 
 

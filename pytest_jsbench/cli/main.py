@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO
 
 from pytest_jsbench.cli.adapt import add_adapt
 from pytest_jsbench.cli.compare import add_compare, add_plot
-from pytest_jsbench.cli.convert import add_baseline, add_export, add_migrate, add_report
+from pytest_jsbench.cli.convert import add_baseline, add_export, add_report
 from pytest_jsbench.cli.engines import add_engines
-from pytest_jsbench.cli.evaluation_files import add_aggregate, add_validate
 from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
@@ -48,9 +48,20 @@ class _Printed(io.TextIOBase):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
+    def isatty(self) -> bool:
+        """Whether a terminal shows it."""
+        return self._stream.isatty()
+
     def write(self, text: str) -> int:
         """Write whole lines."""
         return self._stream.write(printable(text, None, lines=True))
+
+
+def _interchange() -> Iterator[Callable[[Any], None]]:
+    """The commands for files of other tools, from the room that has them."""
+    room = importlib.import_module("pytest_jsbench.lab.interchange.evaluation_files")
+    for name in ("validate", "aggregate", "migrate"):
+        yield getattr(room, f"add_{name}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,9 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         add_compare,
         add_plot,
         add_history,
-        add_validate,
-        add_aggregate,
-        add_migrate,
+        *_interchange(),
         add_export,
         add_report,
     ):

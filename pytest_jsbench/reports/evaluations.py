@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import EVALUATION, METRICS, RUN, published
+from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
 from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
@@ -167,7 +167,7 @@ class Evaluation:
         ends = pair if isinstance(pair, list) else [self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
             ends = self._of_count(name)
-        known = [end for end in ends if end is not None and _is_figure(end)]
+        known = [end for end in ends if end is not None and is_figure(end)]
         return (known[0], known[1]) if len(ends) == len(known) == 2 else None
 
     def _of_count(self, name: str) -> list[float | None]:
@@ -188,11 +188,12 @@ class Evaluation:
         for name, value in self.metrics.items():
             group = value.items() if isinstance(value, Mapping) else ()
             pairs = [(name, value), *((f"{name}.{part}", figure) for part, figure in group)]
-            found.update({key: figure for key, figure in pairs if _is_figure(figure)})
+            found.update({key: figure for key, figure in pairs if is_figure(figure)})
         return found
 
 
-def _is_figure(value: object) -> bool:
+def is_figure(value: object) -> bool:
+    """Whether a metric is a number, or not applicable."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -223,7 +224,7 @@ def load(path: Path) -> dict[str, Any]:
 def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     """Read an evaluation, or an old file that holds only metrics; RecordError where it is neither."""
     metrics = data.get("metrics", data)
-    if not isinstance(metrics, Mapping) or not any(map(_is_figure, metrics.values())):
+    if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
         message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
         raise RecordError(message, where=source)
     metrics = without_retired(metrics)
@@ -266,33 +267,6 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
         whole = {**data, **one, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
         found[name] = parse(whole, source=source)
     return {name: found[name] for name in own if name in found}
-
-
-def problems(path: Path) -> list[str]:
-    """What is wrong with an evaluation file, one sentence each: its place, what was found, what was expected."""
-    try:
-        data = load(path / "run.json" if path.is_dir() else path)
-        metrics = data.get("metrics")
-        if metrics is None and any(map(_is_figure, data.values())):
-            return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
-        if isinstance(metrics, Mapping):
-            found = metric_problems(without_retired(metrics))
-            ours = RUN.problems(data) if _OURS in metrics else ()
-            found += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
-        else:
-            found = list(EVALUATION.problems(data, complete=True))
-        if not found:
-            parse(data, source=str(path))
-    except RecordError as error:
-        return [str(error).removeprefix(str(path)).lstrip(": ")]
-    return list(dict.fromkeys(found))
-
-
-def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
-    found = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
-    ours = metrics if _OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
-    return found + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
 
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
@@ -496,16 +470,3 @@ def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> di
         )
         for name, one in counterparts(baseline, list(summary.variants)).items()
     }
-
-
-def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
-    current = dict(data) if "metrics" in data else {"metrics": dict(data)}
-    shaped = {
-        "schema_version": _text(current.get("schema_version")) or "1.0",
-        "config_path": _text(current.get("config_path")) or UNKNOWN,
-        "backend": _text(current.get("backend")) or UNKNOWN,
-    }
-    if not isinstance(current["metrics"], Mapping):
-        raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
-    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,14 @@ from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.reports import every_eval_ever, tables
+from pytest_jsbench.reports import tables
 from pytest_jsbench.runs.outcomes import Run
 
 ENTRY_POINTS = "pytest_jsbench.exporters"
 EVERY_EVAL_EVER = "every_eval_ever"
-_BUILT_IN: dict[str, Callable[[Path, Run, Summary], object]] = {
-    EVERY_EVAL_EVER: every_eval_ever.write,
-    "csv": tables.write_csv,
-    "parquet": tables.write_parquet,
-}
+_BUILT_IN: dict[str, Callable[..., object]] = {"csv": tables.write_csv, "parquet": tables.write_parquet}
+#: in a room that nobody imports
+_ROOMS = {EVERY_EVAL_EVER: "pytest_jsbench.lab.interchange.every_eval_ever:write"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +30,13 @@ class Exporter:
     #: where it comes from, for messages
     origin: str
     #: what is called with the path that the user gave, the run and its summary; it may return the path it wrote
-    function: Callable[[Path, Run, Summary], object]
+    function: Callable[..., object]
 
-    def write(self, path: Path, run: Run, summary: Summary) -> Path:
-        """Write the run and return its path; ExportError where the exporter raises."""
+    def write(self, path: Path, run: Run, summary: Summary, **more: object) -> Path:
+        """Write the run and return its path; ExportError where the exporter raises. `more` is its own."""
         try:
             make_private_folder(path.parent)
-            written = self.function(path, run, summary)
+            written = self.function(path, run, summary, **more)
         except JSBenchError:
             raise
         except KeyboardInterrupt:
@@ -50,15 +49,19 @@ class Exporter:
 
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
-    points = {} if name == EVERY_EVAL_EVER else installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    if name in _ROOMS:
+        module, _, attribute = _ROOMS[name].partition(":")
+        return Exporter(name=name, origin="built in", function=getattr(importlib.import_module(module), attribute))
+    points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
     # an installed one of its name stands before a table, as it did when there were none
     if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:
         return _exporter(name, *found)
     if name in _BUILT_IN:
         return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
-    known = nearest(name, {*_BUILT_IN, *points})
+    names = {*_BUILT_IN, *_ROOMS, *points}
+    known = nearest(name, names)
     message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
-    raise ExportError(message, found=name, expected=sorted({*_BUILT_IN, *points}))
+    raise ExportError(message, found=name, expected=sorted(names))
 
 
 def _exporter(name: str, source: str, found: object) -> Exporter:

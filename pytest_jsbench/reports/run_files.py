@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.reports.every_eval_ever import FinishedSamples
     from pytest_jsbench.reports.html.case_list import CaseList
     from pytest_jsbench.runs.outcomes import Run
 
@@ -34,7 +33,7 @@ def write_files(
     everything: bool = True,
     page: bool = True,
     cases: CaseList | None = None,
-    samples: Mapping[str, FinishedSamples] | None = None,
+    samples: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """
     Write run.json and, where the user keeps the run, all else; one line for each that could not be written.
@@ -48,7 +47,7 @@ def write_files(
     data = run_to_dict(run, summary, config_path=config_path, gates=gates, baselines=baselines)
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
-        from pytest_jsbench.reports import every_eval_ever
+        from pytest_jsbench.reports import registry
         from pytest_jsbench.reports.html import report
         from pytest_jsbench.reports.run_report import summary_markdown
 
@@ -57,7 +56,8 @@ def write_files(
         if page:
             writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared, cases))
         if any(outcome.made for outcome in run.outcomes):
-            writers.append(partial(every_eval_ever.write, folder / SHARED_FORMAT, run, summary, samples=samples))
+            shared = registry.find(SHARED_FORMAT)
+            writers.append(partial(shared.write, folder / SHARED_FORMAT, run, summary, samples=samples))
     return [problem for writer in writers if (problem := problem_of(writer))]
 
 

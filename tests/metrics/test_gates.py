@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
 from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, check_all, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.junit import suite_properties

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.lab.interchange.evaluation_files import migrate
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
@@ -18,7 +19,6 @@ from pytest_jsbench.reports.evaluations import (
     baseline_to_text,
     counterparts,
     load,
-    migrate,
     parse,
     read,
     run_to_dict,

@@ -15,12 +15,13 @@ import pytest
 
 from pytest_jsbench.core.generations import Completion, FaultKind, Usage
 from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.figures import RATES
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.reports import comparison_report, evaluations, every_eval_ever, junit
+from pytest_jsbench.reports import comparison_report, evaluations, junit
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_report import detail_lines, facts, keyword_lines, summary_lines, summary_markdown

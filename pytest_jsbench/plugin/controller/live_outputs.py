@@ -14,7 +14,6 @@ from pytest_jsbench.runs.records import Record
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_jsbench.reports.every_eval_ever import FinishedSamples
     from pytest_jsbench.reports.html.case_list import CaseList
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
     from pytest_jsbench.runs.records import Attempt, OwnOutcome, RunMetadata
@@ -41,7 +40,7 @@ class LiveOutputs:
     def __init__(self, folder: Path, metadata: RunMetadata) -> None:
         self._folder = folder
         self._program = Program(
-            module="pytest_jsbench.reports.live_rows",
+            module="pytest_jsbench.lab.interchange.live_rows",
             settings={"folder": str(folder.absolute()), "run": metadata.to_dict()},
             memory=None,
         )
@@ -129,14 +128,12 @@ class MadeOutputs:
     """What was made of the records while the run went on."""
 
     cases: CaseList
-    #: by variant, or by no name
-    samples: Mapping[str, FinishedSamples]
+    #: by variant, or by no name, as the exporter of the shared format takes it
+    samples: Mapping[str, Any]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MadeOutputs:
         """The reply of the process that made it."""
-        from pytest_jsbench.reports.every_eval_ever import FinishedSamples
         from pytest_jsbench.reports.html.case_list import CaseList
 
-        samples = {name: FinishedSamples(**found) for name, found in data["samples"].items()}
-        return cls(cases=CaseList.from_dict(data["cases"]), samples=samples)
+        return cls(cases=CaseList.from_dict(data["cases"]), samples=data["samples"])

@@ -18,10 +18,10 @@ from unittest.mock import Mock
 import pytest
 
 from pytest_jsbench.core.child_process import Program
+from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.plugin.controller import live_outputs
 from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
-from pytest_jsbench.reports import every_eval_ever
 from pytest_jsbench.reports.evaluations import read_run
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.html.case_list import CaseList
@@ -111,7 +111,7 @@ def test_it_is_used_where_it_is_of_exactly_the_runs_attempts(tmp_path: Path, run
 
     made = added(*reversed(run.outcomes))
     assert made is not None
-    assert made.samples[""].count == len(run.outcomes)
+    assert made.samples[""]["count"] == len(run.outcomes)
     assert made.cases.pack(run, {}).index == CaseList.of(replace(run, outcomes=run.outcomes[::-1])).pack(run, {}).index
     assert added(*run.outcomes[1:]) is None
     assert added(*run.outcomes, run.outcomes[3]) is None

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.metrics.aggregation import Aggregate, aggregate
+from pytest_jsbench.lab.interchange.evaluation_files import Aggregate, aggregate
 
 SMALL: dict[str, float | None] = {"num_steps": 10, "action_type_accuracy": 1.0, "click_hit_rate": None, "f1": 0.5}
 LARGE: dict[str, float | None] = {"num_steps": 30, "action_type_accuracy": 0.5, "f1": 0.7}

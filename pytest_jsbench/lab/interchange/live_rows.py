@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_jsbench.core.child_service import Service
-from pytest_jsbench.reports.every_eval_ever import Samples
+from pytest_jsbench.lab.interchange.every_eval_ever import Samples
 from pytest_jsbench.reports.html.case_list import CaseList
 from pytest_jsbench.reports.run_files import SHARED_FORMAT
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place, open_lines

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
+from pytest_jsbench.lab.interchange.every_eval_ever import Version, write
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.every_eval_ever import Version, write
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Record
 from tests import examples

@@ -92,7 +92,7 @@ def write(
     *,
     version: Version = "0.3.0",
     developer: str | None = None,
-    samples: Mapping[str, FinishedSamples] | None = None,
+    samples: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
     """
     Write both files below `folder`, or those of each variant; the aggregate's path, or the folder of all of them.
@@ -102,7 +102,7 @@ def write(
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
-    made = samples or {}
+    made = {name: FinishedSamples(**found) for name, found in (samples or {}).items()}
     if not run.variants:
         return _write(folder, run, summary, version=version, developer=developer, samples=made.get(""))
     parts = run.each()

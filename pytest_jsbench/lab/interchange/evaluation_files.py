@@ -1,0 +1,253 @@
+"""`jsbench validate`, `aggregate` and `migrate`: evaluation files of any tool, checked, averaged and renewed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, TextIO
+
+from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, nearest
+from pytest_jsbench.core.files import write_atomically
+from pytest_jsbench.core.text import counted, json_text
+from pytest_jsbench.formats import EVALUATION, METRICS, RUN
+from pytest_jsbench.metrics.figures import RATES, named
+from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports.blocks import Column, TableBlock
+from pytest_jsbench.reports.terminal import fact_lines, table_lines
+
+_FILES = "evaluation files, runs, or folders of runs"
+#: a metric that every run of ours has, and no file of another tool
+_OURS = "pass_rate"
+
+
+def add_validate(commands: Any) -> None:
+    """Declare `jsbench validate`."""
+    validate = commands.add_parser(
+        "validate",
+        help="whether evaluation files are as they should be",
+        description="Check evaluation files of any tool, and runs: what must be there, types, and ranges; a rate is "
+        "from 0 to 1 or null. One line for each file, or for each thing that is wrong.",
+    )
+    validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
+    validate.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    validate.set_defaults(command=_validate)
+
+
+def add_aggregate(commands: Any) -> None:
+    """Declare `jsbench aggregate`."""
+    averaging = commands.add_parser(
+        "aggregate",
+        help="means over several evaluation files",
+        description="The mean of each metric over files, and its mean weighted by what it is a share of, which is that "
+        "of all files taken together. Nulls are left out and counted.",
+    )
+    averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
+    averaging.add_argument(
+        "--weight", metavar="COUNT", help="weight all metrics by this one (default: each by what it is a share of)"
+    )
+    averaging.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    averaging.set_defaults(command=_aggregate)
+
+
+def add_migrate(commands: Any) -> None:
+    """Declare `jsbench migrate`."""
+    migrate = commands.add_parser(
+        "migrate",
+        help="old evaluation files in the current shape",
+        description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
+    )
+    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
+    place = migrate.add_mutually_exclusive_group()
+    place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
+    place.add_argument("--in-place", action="store_true", help="write over the files")
+    migrate.set_defaults(command=_migrate)
+
+
+def _validate(options: argparse.Namespace, out: TextIO) -> bool:
+    found = {str(path): problems(path) for path in _each(options)}
+    if options.json:
+        out.write(json_text({"files": [{"file": name, "problems": said} for name, said in found.items()]}, indent=2))
+        out.write("\n")
+    else:
+        for name, said in found.items():
+            out.writelines(f"{name}: {line}\n" for line in said or ["valid"])
+        wrong = sum(map(bool, found.values()))
+        out.write(f"{counted(len(found), 'file')}, {wrong} not valid\n")
+    return not any(found.values())
+
+
+def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
+    read = [evaluations.read(path) for path in _each(options)]
+    for whole in read:
+        warn(whole)
+    found = [one.figures for whole in read for one in whole.each]
+    known = sorted(set().union(*found))
+    if options.weight is not None and options.weight not in known:
+        message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
+        raise ExportError(message, found=options.weight, expected=known, option="weight")
+    means = aggregate(found, weight=options.weight)
+    if options.json:
+        rows = [one.to_dict() for one in means]
+        out.write(json_text({"evaluations": len(found), "metrics": rows}, indent=2) + "\n")
+        return True
+    out.writelines(f"{line}\n" for line in _lines(means, len(found)))
+    return True
+
+
+def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
+    for path in options.files:
+        migrated = migrate(evaluations.load(path))
+        evaluations.parse(migrated, source=str(path))
+        text = json_text(migrated, indent=2) + "\n"
+        if not options.in_place and options.output is None:
+            out.write(text)
+            continue
+        target = path if options.in_place else options.output / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target, text, shared=True)
+        out.write(f"{target}\n")
+    return True
+
+
+def _each(options: argparse.Namespace) -> list[Path]:
+    return [one for path in options.files for one in evaluations.each_run(path)]
+
+
+def _lines(means: list[Aggregate], evaluations: int) -> list[str]:
+    """A table of the metrics that an evaluation names, and what their weights are."""
+    shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
+    table = TableBlock(head="Metric", columns=(), rows=tuple((one.metric, ()) for one in shown))
+    table = table.beside(Column(heading="Values"), [one.values for one in shown])
+    table = table.beside(Column(heading="Null"), [one.nulls for one in shown])
+    if any(one.absent for one in shown):
+        table = table.beside(Column(heading="Absent"), [one.absent for one in shown])
+    table = table.beside(Column(heading="Mean", form="{:.6g}"), [one.mean for one in shown])
+    table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [one.weighted_mean for one in shown])
+    over = f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
+    weighted: dict[str | None, list[str]] = {}
+    for one in shown:
+        if one.weighted_mean is not None:
+            weighted.setdefault(one.weight, []).append(one.metric)
+    left_out = [one for one in shown if one.weight is not None and 0 < one.weighted < one.values]
+    facts = [
+        ("over", over),
+        *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
+        *(("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}") for one in left_out),
+    ]
+    return [*table_lines(table), "", *fact_lines(facts)]
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with an evaluation file, one sentence each: its place, what was found, what was expected."""
+    try:
+        data = evaluations.load(path / "run.json" if path.is_dir() else path)
+        metrics = data.get("metrics")
+        if metrics is None and any(map(evaluations.is_figure, data.values())):
+            return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
+        if isinstance(metrics, Mapping):
+            found = metric_problems(evaluations.without_retired(metrics))
+            ours = RUN.problems(data) if _OURS in metrics else ()
+            found += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
+        else:
+            found = list(EVALUATION.problems(data, complete=True))
+        if not found:
+            evaluations.parse(data, source=str(path))
+    except RecordError as error:
+        return [str(error).removeprefix(str(path)).lstrip(": ")]
+    return list(dict.fromkeys(found))
+
+
+def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
+    found = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
+    ours = metrics if _OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
+    return found + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
+
+
+def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
+    current = dict(data) if "metrics" in data else {"metrics": dict(data)}
+    defaults = {"schema_version": "1.0", "config_path": evaluations.UNKNOWN, "backend": evaluations.UNKNOWN}
+    given = {name: current.get(name) for name in defaults}
+    shaped = defaults | {name: value for name, value in given.items() if isinstance(value, str) and value}
+    if not isinstance(current["metrics"], Mapping):
+        raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
+    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}
+
+
+#: what a metric of another tool is a share or a mean of
+_DENOMINATORS: Mapping[str, str] = {
+    "action_type_accuracy": "num_steps",
+    "mean_coord_error": "coord_error_count",
+    "click_hit_rate": "coord_error_count",
+    **dict.fromkeys(
+        (
+            *("episode_success_rate", "weak_episode_success_rate", "state_success_rate"),
+            *("mean_episode_progress", "mean_episode_step_score"),
+        ),
+        "num_episodes",
+    ),
+}
+#: a bound, or a part of a spread, of which a mean says nothing
+_NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """A metric over several evaluations."""
+
+    metric: str
+    #: evaluations that have a value, that say null, and that do not name it
+    values: int
+    nulls: int
+    absent: int
+    mean: float | None
+    #: by `weight`, over the `weighted` evaluations that have that count too; None where there is nothing to weight by
+    weighted_mean: float | None
+    weight: str | None
+    weighted: int
+
+    def to_dict(self) -> dict[str, float | str | None]:
+        """As JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | None = None) -> list[Aggregate]:
+    """
+    The means of each metric over evaluations that have a value; those with null are counted, and are never 0.
+
+    Weights are what each metric is a share of, or for all metrics the count named `weight`.
+    """
+    names = dict.fromkeys(name for evaluation in figures for name in evaluation)
+    return [_aggregate_metric(name, figures, weight) for name in names if not _NO_MEAN.search(name)]
+
+
+def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], weight: str | None) -> Aggregate:
+    values = [(value, evaluation) for evaluation in figures if (value := evaluation.get(name)) is not None]
+    nulls = sum(name in evaluation and evaluation[name] is None for evaluation in figures)
+    by = _denominator(name) if weight is None else weight
+    counts = [(value, evaluation.get(by)) for value, evaluation in values if by]
+    pairs = [(value, count) for value, count in counts if count is not None and count >= 0]
+    total = sum(count for _, count in pairs)
+    return Aggregate(
+        metric=name,
+        values=len(values),
+        nulls=nulls,
+        absent=len(figures) - len(values) - nulls,
+        mean=fmean(value for value, _ in values) if values else None,
+        weighted_mean=sum(value * count for value, count in pairs) / total if total else None,
+        weight=by,
+        weighted=len(pairs),
+    )
+
+
+def _denominator(name: str) -> str | None:
+    """The count by which its weighted mean is that of all files taken together."""
+    if (row := named(name)) is not None:
+        return row.of
+    return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)
