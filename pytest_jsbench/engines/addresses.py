@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a server is, and what was written beside it in the same URL."""
+    """The place of a server, and what was written beside it in the same URL."""
 
     #: scheme, host, port and path: fit to be shown
     url: str

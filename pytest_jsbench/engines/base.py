@@ -1,4 +1,4 @@
-"""What an engine is, and how one comes to be."""
+"""Engines, factories and batches: the protocols that those of this package and of others keep to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
 
     @property
     def info(self) -> EngineInfo:
-        """Who it is, for reports."""
+        """Its identity, for reports."""
 
     def generate(self, request: Request) -> Completion | Declined:
         """Make one call, without retries; CallError where it fails, with the kind of fault."""
@@ -73,7 +73,7 @@ class TextTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Which of the texts a grammar takes, in their order."""
+    """The texts that a grammar takes, in their order."""
 
     #: None where the model has no tokens for a text
     accepted: tuple[bool | None, ...]
@@ -146,11 +146,11 @@ class EngineFactory(Protocol):
 
     @property
     def concurrency(self) -> int:
-        """How many calls an engine is best given at once."""
+        """The number of calls that an engine is best given at once."""
 
     @property
     def shared(self) -> bool:
-        """Whether that number is of the whole run (one server of ours), and not of each process."""
+        """True where that number is of the whole run (one server of ours), and not of each process."""
 
     @property
     def max_tokens(self) -> int:
@@ -160,7 +160,7 @@ class EngineFactory(Protocol):
         """See, without a heavy import, that packages, keys and files are there and options are known."""
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be, without building it."""
+        """Describe the engine, without building it."""
 
     def prepare(self, config: EngineConfig) -> AbstractContextManager[EngineConfig]:
         """Start what all processes of a run share (a server); yields the configuration that reaches it."""
@@ -199,7 +199,7 @@ class Sampler(Protocol):
     """A factory of an engine that does not sample just as it is asked to."""
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """How answers are sampled that are asked for with these; what the provider decides stays None."""
+        """The parameters of answers that are asked for with these; what the provider decides stays None."""
 
 
 @runtime_checkable
@@ -207,7 +207,7 @@ class AcceptorFactory(Protocol):
     """A factory of an engine that can also say which answers its grammar takes."""
 
     def build_acceptor(self, config: EngineConfig) -> Acceptor:
-        """What says which answers the grammar takes."""
+        """Build what says which answers the grammar takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchState:
-    """How a batch is getting on."""
+    """The progress of a batch."""
 
     ended: bool
     answered: int
@@ -236,7 +236,7 @@ Result = tuple[str, Completion | Declined | Failed]
 
 
 class Batches(Protocol):
-    """One provider's batches, from one thread; CallError for what the provider will not do."""
+    """A provider's batches, from one thread; CallError for what the provider will not do."""
 
     @property
     def limits(self) -> BatchLimits:
@@ -249,10 +249,10 @@ class Batches(Protocol):
         """Do all that costs nothing; what is returned makes the batch, which is paid for, and gives its id."""
 
     def state(self, batch: str) -> BatchState:
-        """How it is getting on."""
+        """Ask how it is getting on."""
 
     def results(self, batch: str) -> Iterator[Result]:
-        """How its requests ended, in any order; there may be no result of one that was never made."""
+        """Read how its requests ended, in any order; there may be no result of one that was never made."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -263,4 +263,4 @@ class BatchFactory(Protocol):
     """A factory of an engine whose provider has a batch API."""
 
     def build_batches(self, config: EngineConfig) -> Batches:
-        """What hands batches in."""
+        """Build what hands batches in."""

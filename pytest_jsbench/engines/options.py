@@ -54,7 +54,7 @@ class Options:
         return value if isinstance(value, str) and value else str(self._refuse(name, "a word"))
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
-        """One of the words of an enumeration."""
+        """A word of an enumeration."""
         value = self._values.get(name, default)
         chosen = next((word for word in of if word == value), None)
         if chosen is None:
@@ -156,7 +156,7 @@ def choose_format(
 
 
 def _unless(preset: ProviderPreset | None, otherwise: str) -> str:
-    """Where a preset has it from, and what can be done."""
+    """Name the source of a preset, and what can be done."""
     return "" if preset is None else f" ({preset.source}; {otherwise})"
 
 
@@ -167,15 +167,15 @@ def choose_streaming(
     unstreamed = options.words("unstreamed", ResponseFormat, default=preset.unstreamed if preset else ())
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:
-        known = _unless(preset, "if it does by now: --jsbench-engine-option unstreamed=[]")
-        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{known}"
+        source = _unless(preset, "if it does by now: --jsbench-engine-option unstreamed=[]")
+        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{source}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedReasoning:
-    """How a model is asked to reason; None: nothing is said, and the provider decides."""
+    """Fields that ask a model to reason; None: nothing is said, and the provider decides."""
 
     #: a word of the provider's: none, minimal, low, medium, high, …
     effort: str | None = None
@@ -192,9 +192,9 @@ class AskedReasoning:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What was asked, by the names of the options."""
-        asked = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
-        return {name: value for name, value in asked.items() if value is not None}
+        """The values by the names of the options."""
+        values = {"reasoning_effort": self.effort, "reasoning_budget": self.budget}
+        return {name: value for name, value in values.items() if value is not None}
 
     def put_into(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body with it, beside what else stands in the same objects."""
@@ -221,10 +221,10 @@ class AskedReasoning:
 
 def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
     """Read what the options say; `effort` and `budget` are parameters of the body, inner ones by dots."""
-    asked = AskedReasoning.from_options(options)
+    reasoning = AskedReasoning.from_options(options)
     places = {"reasoning_effort": effort, "reasoning_budget": budget}
     fields = {}
-    for name, value in asked.details.items():
+    for name, value in reasoning.details.items():
         if (place := places[name]) is None:
             option = f"{name.removeprefix('reasoning_')}_field"
             message = (
@@ -233,4 +233,4 @@ def read_reasoning(options: Options, *, effort: str | None, budget: str | None) 
             )
             raise EngineError(message, found=name, expected=option, where=name)
         fields[tuple(place.split("."))] = value
-    return replace(asked, fields=fields)
+    return replace(reasoning, fields=fields)

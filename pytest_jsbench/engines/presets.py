@@ -1,4 +1,4 @@
-"""What is known of providers that speak OpenAI's API: data (`presets.toml`), dated, with sources, read by name."""
+"""Presets of providers that speak OpenAI's API: data (`presets.toml`), dated, with sources, read by name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SUBSETS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderPreset:
-    """One provider, as its sources described it at its date."""
+    """A provider, as its sources described it at its date."""
 
     name: str
     title: str
@@ -73,7 +73,7 @@ class ProviderPreset:
 
     @property
     def source(self) -> str:
-        """Where it is known from, and since when, for a message."""
+        """The first of its sources and its date, for a message."""
         return f"{self.sources[0]}, {self.date}"
 
     @property
@@ -101,7 +101,7 @@ def subset_of(engine: str) -> str | None:
 
 
 def adaptation(mode: str, subset: str, *, engine: str) -> str:
-    """How schemas are adapted for an engine, the subset being its own unless one is named: `narrow:openai@2026-08`."""
+    """Name the adaptation of schemas, to the engine's own subset unless one is named: `narrow:openai@2026-08`."""
     if mode == "verbatim":
         return mode
     subset = subset or subset_of(engine) or ""
@@ -110,8 +110,8 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
         raise EngineError(message, found=engine, option="adapt")
     from pytest_jsbench.adaptation.subsets import find_subset
 
-    found = find_subset(subset)
-    return f"{mode}:{subset if found is None else found.version}"
+    profile = find_subset(subset)
+    return f"{mode}:{subset if profile is None else profile.version}"
 
 
 @functools.cache

@@ -1,1 +1,1 @@
-"""What every call over HTTP shares: the client, deadlines, answers as they arrive, and how errors are read."""
+"""Calls over HTTP: the client, deadlines, answers as they arrive, and the reading of errors."""

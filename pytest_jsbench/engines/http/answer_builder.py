@@ -110,17 +110,17 @@ class AnswerBuilder:
 
     @property
     def reasoned(self) -> bool:
-        """Whether a text of reasoning has come."""
+        """True once a text of reasoning has come."""
         return bool(self._reasoning)
 
     @property
     def empty(self) -> bool:
-        """Whether no text and no refusal has come yet."""
+        """True until a text or a refusal has come."""
         return not self._pieces and not self._refusal
 
     @property
     def begun(self) -> str:
-        """What had come when a stream broke off; empty where nothing had."""
+        """Describe what had come when a stream broke off; empty where nothing had."""
         if not self._arrived:
             return ""
         text = "".join(self._pieces)
@@ -132,11 +132,11 @@ class AnswerBuilder:
             self._refusal.append(piece)
 
     def end(self, reason: FinishReason) -> None:
-        """Why the text ended."""
+        """Note why the text ended."""
         self._finish = reason
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
-        """What it came to, now that nothing more comes."""
+        """Return the answer, now that nothing more comes."""
         arrived, content = "".join(self._pieces), "".join(self._content)
         timing = self._watch.stop(answer=self._answer_arrived(arrived))
         if refusal := "".join(self._refusal):
@@ -162,7 +162,7 @@ class AnswerBuilder:
         )
 
     def _answer_arrived(self, text: str) -> float | None:
-        """When the answer itself came, in a stream of content that begins with reasoning; None in any other."""
+        """Find when the answer itself came, in a stream of content that begins with reasoning; None in any other."""
         start = start_of_answer(text) if self._arrived else None
         if start is None:
             return None

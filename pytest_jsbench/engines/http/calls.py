@@ -1,4 +1,4 @@
-"""One call over HTTP: its deadline, how its body is encoded and decoded, and what its errors mean."""
+"""A call over HTTP: its deadline, the object that its body must be, and its end."""
 
 from __future__ import annotations
 

@@ -452,9 +452,9 @@ def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
         proxy = parse_url(address if "://" in address else f"http://{address}")
         if proxy.scheme in ("http", "https"):
             return proxy
-    found = without_credentials(address)
-    message = f"the proxy {found} of the environment is none of http:// or https://; NO_PROXY={host} leaves it out"
-    raise EngineError(message, found=found, expected="http:// or https://")
+    shown = without_credentials(address)
+    message = f"the proxy {shown} of the environment is none of http:// or https://; NO_PROXY={host} leaves it out"
+    raise EngineError(message, found=shown, expected="http:// or https://")
 
 
 def _proxy_headers(proxy: Url) -> dict[str, str]:

@@ -171,7 +171,7 @@ def _too_long() -> CallError:
 
 
 def is_one_piece(response: Response) -> bool:
-    """Whether the body is JSON and no stream; CallError for a web page."""
+    """True where the body is JSON and no stream; CallError for a web page."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/html":
         message = "the server answered with a web page, not JSON; is its address complete?"

@@ -51,7 +51,7 @@ class EnclosedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderError:
-    """What a provider said instead of an answer."""
+    """An error that a provider sent instead of an answer."""
 
     message: str
     status: int | None = None
@@ -412,9 +412,9 @@ def classify_error(
 
 
 def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
-    """Whether it is the response format that the model, or the way to it, does not have."""
-    asked = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
-    return asked and re.search(_OF_STRUCTURED_OUTPUT, error.message, re.IGNORECASE) is not None
+    """True where it is the response format that the model, or the way to it, does not have."""
+    structured = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
+    return structured and re.search(_OF_STRUCTURED_OUTPUT, error.message, re.IGNORECASE) is not None
 
 
 #: Groq's words in the place of a text

@@ -52,7 +52,7 @@ def count(value: object) -> int | None:
 
 
 def get(part: object, *names: str) -> Any:
-    """What stands in an object under that name, and in there under the next; None where anything else stands there."""
+    """Look a name up in an object, and the next in what stands there; None where there is no object or no such name."""
     for name in names:
         part = part.get(name) if isinstance(part, dict) else None
     return part
@@ -67,6 +67,11 @@ def items(part: object, name: str) -> list[Any]:
     """The list of that name; empty for anything else that a server puts there."""
     value = part.get(name) if isinstance(part, dict) else None
     return value if isinstance(value, list) else []
+
+
+def text_or(value: object, otherwise: str) -> str:
+    """The value itself where it is a text, and not an empty one."""
+    return value if isinstance(value, str) and value else otherwise
 
 
 def parts(value: object) -> list[Any]:

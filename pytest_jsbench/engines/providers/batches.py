@@ -161,7 +161,7 @@ class ProviderBatches:
             raise outcome from None
 
     def _settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
-        """One request's result, as a call of its own would have ended, but without times: nobody has measured any."""
+        """Read a request's result, as a call of its own would have ended, but without times, which nobody measured."""
         try:
             generation = settle(
                 lambda: self.read_result(line, sent),
@@ -252,7 +252,7 @@ class OpenAIBatches(ProviderBatches):
         return lambda: sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
-        """How it is getting on."""
+        """Ask how it is getting on."""
         answer = self._ask_for(batch)
         ended = answer.get("status") in _OPENAI_ENDINGS
         counts = [count(get(answer, "request_counts", name)) or 0 for name in ("completed", "failed", "total")]
@@ -265,7 +265,7 @@ class OpenAIBatches(ProviderBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What the output file and the error file hold."""
+        """Read the output file and the error file."""
         sent = self._settings.sent(batch=batch)
         answer = self._ask_for(batch)
         for field in ("output_file_id", "error_file_id"):
@@ -341,7 +341,7 @@ class AnthropicBatches(ProviderBatches):
         return lambda: sound_id(self.ask(_MESSAGE_BATCHES, data, once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
-        """How it is getting on."""
+        """Ask how it is getting on."""
         answer = self._ask_for(batch)
         names = ("processing", "succeeded", "errored", "canceled", "expired")
         counts = {name: count(get(answer, "request_counts", name)) or 0 for name in names}
@@ -355,7 +355,7 @@ class AnthropicBatches(ProviderBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What the results file holds, which is where the batch says."""
+        """Read the results file, which is where the batch says."""
         sent = self._settings.sent(batch=batch)
         place = self._ask_for(batch).get("results_url")
         if not isinstance(place, str):
@@ -424,7 +424,7 @@ class GeminiBatches(ProviderBatches):
         return lambda: sound_id(self.ask(f"{model}:batchGenerateContent", body, once=True).get("name"))
 
     def state(self, batch: str) -> BatchState:
-        """How it is getting on."""
+        """Ask how it is getting on."""
         operation = self._ask_for(batch)
         state = str(get(operation, "metadata", "state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
         counts = get(operation, "metadata", "batchStats")
@@ -438,7 +438,7 @@ class GeminiBatches(ProviderBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """What the output file holds."""
+        """Read the output file."""
         sent = self._settings.sent(batch=batch)
         answer = self._ask_for(batch)
         file = get(answer, "metadata", "output", "responsesFile") or get(answer, "response", "responsesFile")

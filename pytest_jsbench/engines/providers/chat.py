@@ -146,7 +146,7 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
 
 
 def _is_part(piece: object) -> bool:
-    """Whether an element of a content's list is one of its parts; else the list is itself the answer, read."""
+    """True of an element that is a part of a content; a list of others is itself the answer, read."""
     return isinstance(piece, str) or "text" in as_object(piece) or isinstance(get(piece, "type"), str)
 
 
@@ -167,15 +167,17 @@ def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
     usage = part.get("usage")
     if usage is None:
         return
-    asked, said = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
-    reasoned = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
-    if reasoned and asked is not None and said is not None and get(usage, "total_tokens") == asked + said + reasoned:
-        said += reasoned  # xAI leaves them out of the completion, and only the sum of all tells
+    prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
+    thought = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
+    if thought and prompt is not None and completion is not None:
+        # xAI leaves them out of the completion, and only the sum of all tells
+        apart = get(usage, "total_tokens") == prompt + completion + thought
+        completion += thought if apart else 0
     answer.usage = Usage(
-        input_tokens=asked,
-        output_tokens=said,
+        input_tokens=prompt,
+        output_tokens=completion,
         cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
-        reasoning_tokens=reasoned,
+        reasoning_tokens=thought,
     )
 
 

@@ -207,7 +207,7 @@ class CloudEngine(ProviderEngine):
         return self._settings.new_client(key, noted)
 
     def generate(self, request: Request) -> Completion | Declined:
-        """One call, in whose outcome no signature and no token is."""
+        """Make a call, in whose outcome no signature and no token is."""
         self._carried.texts = ()
         try:
             return out_of_generation(super().generate(request), self._secrets())
@@ -226,7 +226,7 @@ class CloudEngine(ProviderEngine):
 
 
 def _option(options: Options, option: str, *variables: str) -> str | None:
-    """What the option says, or the first of the variables that holds anything."""
+    """Read the option, or the first of the variables that holds anything."""
     values = (os.environ.get(variable, "").strip() for variable in variables)
     return options.text(option, default=next(filter(None, values), None))
 

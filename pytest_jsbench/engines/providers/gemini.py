@@ -16,7 +16,7 @@ from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import get, items, parts
+from pytest_jsbench.engines.http.values import get, items, parts, text_or
 from pytest_jsbench.engines.options import Options, read_reasoning
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
@@ -74,7 +74,7 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
 
 
 def _format_fields(settings: ProviderSettings, schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What says the response format inside of `generationConfig`, and beside it."""
+    """The fields of the response format, inside of `generationConfig` and beside it."""
     as_json = {"responseMimeType": "application/json"}
     match settings.response_format:
         case ResponseFormat.TEXT:
@@ -114,7 +114,7 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _response(call: ToolCall, content: str) -> dict[str, Any]:
-    """What a function gave back: the JSON object that it is, or else its text."""
+    """The result of a function: the JSON object that it is, or else its text."""
     try:
         value = parse_json(content)
     except Unreadable:
@@ -165,8 +165,8 @@ def _read(answer: AnswerBuilder, part: object) -> None:
     answer.note(get(part, "usageMetadata"), _COUNTS)
     answer.usage = _usage(answer.counts)
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
-        said = get(part, "promptFeedback", "blockReasonMessage")
-        answer.refuse(said if isinstance(said, str) and said else f"the provider blocked the prompt: {blocked}")
+        words = get(part, "promptFeedback", "blockReasonMessage")
+        answer.refuse(text_or(words, f"the provider blocked the prompt: {blocked}"))
     for candidate in items(part, "candidates")[:1]:
         for piece in parts(get(candidate, "content", "parts")):
             _add(answer, piece)
@@ -191,8 +191,8 @@ def _end(answer: AnswerBuilder, candidate: object) -> None:
         return
     finish = FINISH.get(str(reason), FinishReason.UNKNOWN)
     if finish is FinishReason.CONTENT_FILTER and answer.empty:
-        said = get(candidate, "finishMessage")
-        answer.refuse(said if isinstance(said, str) and said else f"the provider let nothing through: {reason}")
+        words = get(candidate, "finishMessage")
+        answer.refuse(text_or(words, f"the provider let nothing through: {reason}"))
     answer.end(finish)
 
 

@@ -13,7 +13,7 @@ from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.addresses import Address
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import get, parts
+from pytest_jsbench.engines.http.values import get, parts, text_or
 from pytest_jsbench.engines.options import AskedReasoning, Options
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
@@ -90,7 +90,7 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """What the assistant said, if anything, and the tools that it called; an empty text is refused."""
+    """The assistant's text, if any, and the tools that it called; an empty text is refused."""
     text = [{"type": "text", "text": message.content}] if message.content else []
     calls = message.tool_calls
     return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
@@ -179,8 +179,7 @@ def _end(answer: AnswerBuilder, part: object) -> None:
         return
     if reason == "refusal":
         explanation = get(part, "stop_details", "explanation")
-        said = isinstance(explanation, str) and explanation
-        answer.refuse(said or "the model's provider refused to answer")
+        answer.refuse(text_or(explanation, "the model's provider refused to answer"))
     answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
 
 
@@ -237,21 +236,21 @@ def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, 
 
 def _read_thinking(options: Options) -> AskedReasoning:
     """
-    What the options say, in the words of the Messages API.
+    Read the options, in the words of the Messages API.
 
     An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
     ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
     """
-    asked = AskedReasoning.from_options(options)
+    reasoning = AskedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}
-    if asked.budget:
-        fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): asked.budget}
-    elif asked.details:
-        off = asked.budget == 0 or asked.effort == "none"
+    if reasoning.budget:
+        fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): reasoning.budget}
+    elif reasoning.details:
+        off = reasoning.budget == 0 or reasoning.effort == "none"
         fields = {("thinking", "type"): "disabled" if off else "adaptive"}
-    if asked.effort is not None and asked.effort != "none":
-        fields["output_config", "effort"] = asked.effort
-    return replace(asked, fields=fields)
+    if reasoning.effort is not None and reasoning.effort != "none":
+        fields["output_config", "effort"] = reasoning.effort
+    return replace(reasoning, fields=fields)
 
 
 FACTORY = ProviderBatchFactory(

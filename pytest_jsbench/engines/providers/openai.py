@@ -69,7 +69,7 @@ _AZURE_PATH = "/openai"
 
 
 class Api(StrEnum):
-    """Which of the server's two interfaces is called."""
+    """The two interfaces of a server."""
 
     CHAT = "chat"
     RESPONSES = "responses"

@@ -53,12 +53,12 @@ class Cloud(Protocol):
         """Return what lets each call in."""
 
     def fault_of(self, error: Exception) -> FaultKind | None:
-        """What an error is that says that the cloud's credentials cannot be had; None for any other."""
+        """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """One API on the wire: functions from a request to a body, and from a body to an answer."""
+    """An API on the wire: functions from a request to a body, and from a body to an answer."""
 
     #: what nobody asked for is not in it
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
@@ -89,7 +89,7 @@ def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """How a provider's server, or one that speaks the same, is called."""
+    """Settings by which a provider's server, or one that speaks the same, is called."""
 
     model: str
     address: Address
@@ -134,14 +134,14 @@ class ProviderSettings:
     has_template: bool = False
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """How a case's schema is sent, and which tools are: it is one, unless further fields say others."""
+        """The form of a case's schema, and the tools: it is one, unless further fields say others."""
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
         tools = read_tools({**(tool if name else {}), **self.extra_body, **self.outer_body}, own=name)
         return Sent(response_format=self.response_format, batch=batch, tools=tools)
 
     def info(self, engine: str) -> EngineInfo:
-        """Who an engine with these settings is."""
+        """The identity of an engine with these settings."""
         return EngineInfo(
             engine=engine,
             model=self.model,
@@ -315,7 +315,7 @@ class ProviderFactory(UnsharedFactory):
         self.settings(config).find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be."""
+        """Describe the engine that will be built."""
         return self.settings(config).info(config.name)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
@@ -338,7 +338,7 @@ class ProviderBatchFactory(ProviderFactory):
         self._batches = batches
 
     def build_batches(self, config: EngineConfig) -> Batches:
-        """What hands batches in."""
+        """Build what hands batches in."""
         self.check(config)
         settings = self.settings(config)
         make = getattr(import_module("pytest_jsbench.engines.providers.batches"), self._batches)

@@ -148,7 +148,7 @@ def _take(answer: AnswerBuilder, item: object) -> None:
 
 
 def _reasoning(response: object) -> Iterator[str]:
-    """What the items of reasoning show of it: all, a summary, or nothing."""
+    """The texts of the items of reasoning: all of it, a summary, or nothing."""
     for item in items(response, "output"):
         if get(item, "type") == "reasoning":
             shown = items(item, "content") or items(item, "summary")
