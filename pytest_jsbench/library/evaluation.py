@@ -39,7 +39,7 @@ from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, 
 from pytest_jsbench.runs.variants import difference
 from pytest_jsbench.settings.classifiers import Classifier
 from pytest_jsbench.settings.classifiers import find as find_classifier
-from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
+from pytest_jsbench.settings.plan import Cases, Plan, RateLimits, refuse_together
 from pytest_jsbench.settings.variant import RecordingFolder
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
@@ -97,9 +97,7 @@ class CaseEvaluation:
         redact: bool = False,
         progress: bool = False,
     ) -> None:
-        if record is not None and redact:
-            message = "redact writes no answer, and a recording is one: leave out record, or redact"
-            raise JSBenchError(message, found=record, where="record")
+        refuse_together({"record": record, "redact": "on" if redact else None})
         loaded = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
         keys = loaded.keys()
         if not keys:

@@ -82,9 +82,11 @@ def _read_values(config: pytest.Config) -> dict[str, Any]:
     """Read all options, each path as it is from here; JSBenchError, or pytest.UsageError, where one cannot be used."""
     values = {option.name: value_of(config, option.name) for option in OPTIONS}
     values["record"], values["replay"] = _read_recording(config)
-    if values["record_mode"] == "new" and values["record"] is None and _is_given(config, "record_mode"):
-        message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
-        raise pytest.UsageError(message)
+    if values["record"] is None:
+        if values["record_mode"] == "new" and _is_given(config, "record_mode"):
+            message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
+            raise pytest.UsageError(message)
+        values["record_mode"] = None
     refuse_together(values)
     _refuse_other_machines(config)
     values |= {name: _placed(config, name, values[name]) for name in _FILES}

@@ -191,9 +191,8 @@ def refuse_together(values: Values) -> None:
     """Refuse two options of which one leaves no room for the other."""
     for said, other, reason in _NOT_TOGETHER:
         name, _, value = said.partition("=")
-        if values[other] is None or values[name] in {None, "off"} or (value and values[name] != value):
-            continue
-        if value and values["record"] is None:  # it means nothing then
+        given = values.get(name)
+        if values.get(other) is None or given in {None, "off"} or given != (value or given):
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
         message = f"{flag} {reason}: leave out {BY_NAME[other].flag}"

@@ -474,5 +474,5 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     assert ends(evaluate(noted, CASES, output=None, record=kept, record_mode="new")) == ENDS
     assert sorted(asked) == ["bad", "prose"]
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
-    with pytest.raises(JSBenchError, match="leave out record, or redact"):
+    with pytest.raises(JSBenchError, match="redact writes no answer, and a recording is one: leave out record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
