@@ -28,7 +28,7 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
     """Declare an option of the table, as `--name` unless another flag is given."""
     option = BY_NAME[name]
     described = {
-        "metavar": "|".join(option.choices) or option.metavar,
+        "metavar": option.placeholder,
         "help": f"as {option.flag}",
         "action": "append" if option.repeated else "store",
         "default": list(option.default) if option.repeated else option.default,

@@ -26,7 +26,7 @@ def add_options(parser: pytest.Parser) -> None:
             group.addoption(
                 option.flag,
                 dest=option.dest,
-                metavar=option.metavar or "|".join(option.choices),
+                metavar=option.placeholder,
                 help=option.help.replace("%", "%%"),  # argparse formats it
                 default=None,
                 action="append" if option.repeated else "store",

@@ -141,6 +141,11 @@ class Option:
         return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
+    def placeholder(self) -> str:
+        """What stands for the value in a help text."""
+        return self.metavar or "|".join(self.choices)
+
+    @property
     def dest(self) -> str:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"
@@ -205,7 +210,6 @@ _ASKED = (
     Option(
         "response_format",
         "How the schema reaches the engine: text, json_object, json_schema or tool. Default: the engine's strongest.",
-        "FORMAT",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
     ),
@@ -265,7 +269,6 @@ _TESTED = (
         "preset",
         "Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
         "prompt, shots, temperature and rules; docs/published.md). jsbench compare --published sets the run beside it.",
-        "NAME",
         choices=("jsonschemabench",),
     ),
     Option(
@@ -439,13 +442,11 @@ _JUDGED = (
     Option(
         "default_dialect",
         "The dialect of schemas without $schema (default: 2020-12).",
-        "DRAFT",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
     ),
     Option(
         "validator",
         "Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
-        "NAME",
         choices=("both", "jsonschema-rs", "jsonschema"),
     ),
     Option("judge_timeout", "Seconds for judging one answer. Default: 5.", "S", check=_SECONDS),

@@ -101,7 +101,7 @@ def options() -> str:
             lines += [
                 f"### `{option.flag}`",
                 "",
-                f"`{option.flag} {option.metavar or '|'.join(option.choices)}`: {option.help}",
+                f"`{option.flag} {option.placeholder}`: {option.help}",
                 "",
             ]
             lines += ["```text", f"{option.flag}={shown}", f"{option.dest} = {example}", "```", ""]

@@ -356,11 +356,8 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"concurrency": -1}, "concurrency is -1; expected a whole number of at least 1"),
-        ({"concurrency": 0}, "concurrency is 0"),
         ({"retries": -1}, "retries is -1"),
         ({"concurrency": "8"}, "evaluate: concurrency is '8'; expected a whole number of at least 1"),
-        ({"shots": "1"}, "shots is '1'"),
         ({"output": 5}, "output is 5; expected a path"),
         ({"resume": 5}, "resume is 5; expected True, or the path of a run"),
         ({"limits": {"requests_per_minute": 60}}, r"limits is a dict; expected a RateLimits, such as RateLimits\(requ"),
@@ -377,7 +374,6 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
             "'batch': a provider's batches are handed in by pytest --jsbench-batch; load_run reads that",
         ),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
-        ({"repeats": 0}, "repeats is 0"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["nobody"]}, "unknown classifier 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
