@@ -42,7 +42,8 @@ def _make_context(config: pytest.Config) -> RunContext:
     settings, given = Settings.from_config(config), WorkerInput.of(config)
     variants = make_variants(settings.ways, workers=1 if given is None else given.workers)
     selected, marks = cases.select(settings, {} if given is None else given.selected)
-    plan = Plan.of(settings.values, variants, selected, suite=settings.targets.suite, hook=_classify_hook(config))
+    suite, hook = settings.targets.suite, _classify_hook(config)
+    plan = Plan.of(settings.values, variants, selected, suite=suite, gates=settings.gates, hook=hook)
     if given is None:
         return RunContext(settings=settings, session=_start(config, settings, plan), marks=marks)
     worker = config.workerinput["workerid"]  # type: ignore[attr-defined]

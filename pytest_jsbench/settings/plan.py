@@ -128,6 +128,7 @@ class Plan:
         cases: Cases,
         *,
         suite: bool,
+        gates: tuple[Gate, ...] = (),
         hook: Callable[[Record], object] | None = None,
     ) -> Plan:
         """Read what the options say of a run; JSBenchError where something is not there."""
@@ -146,7 +147,7 @@ class Plan:
             batch=values["batch"],
             classifiers=_find_classifiers(values["classify"], hook),
             comparers=dict(values["comparer"]),
-            gates=_gates_of(values),
+            gates=gates,
             baseline=values["baseline"],
             resume=values["resume"],
             record=values["record"],
@@ -247,7 +248,8 @@ def _limits_of(values: Values) -> RateLimits:
     )
 
 
-def _gates_of(values: Values) -> tuple[Gate, ...]:
+def gates_of(values: Values) -> tuple[Gate, ...]:
+    """Read the conditions on the run; JSBenchError where one cannot be read, or has nothing to compare with."""
     if not any(values[name] for name in GATES):
         return ()
     from pytest_jsbench.metrics.gates import Gate

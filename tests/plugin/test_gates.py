@@ -91,6 +91,7 @@ def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
         (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: 'pas_rate': no metric*did you mean 'pass_rate'?*"),
         (["--jsbench-gate=ordres.pass_rate>=0.9"], "*--jsbench-gate: *no task or metric*did you mean 'orders'?*"),
         (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
