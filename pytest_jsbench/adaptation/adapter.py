@@ -27,8 +27,7 @@ def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SE
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     except (CallBroke, ChildNotStarted) as error:
-        message = f"a fault of the adaptation, {error}"
-        raise EngineError(message) from None
+        raise EngineError(f"a fault of the adaptation, {error}") from None
     if "message" in found:
         return Inexpressible(**found)
     changes = tuple(Change(**change) for change in found["changes"])
@@ -51,6 +50,5 @@ def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     if mode not in {"narrow", "relax"} or find_subset(subset) is None:
-        message = f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}")
     return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

@@ -80,11 +80,9 @@ def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
     try:
         narrowed: Schema = guarded_calls().call(f"{__name__}:bounded", schema, seconds=seconds)
     except BoundExceeded as exceeded:
-        message = f"the schema cannot be bounded {exceeded}"
-        raise CannotBound(message) from None
+        raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
     except (CallBroke, ChildNotStarted) as error:
-        message = f"the schema could not be bounded: {error}"
-        raise EngineError(message) from None
+        raise EngineError(f"the schema could not be bounded: {error}") from None
     return narrowed
 
 

@@ -136,8 +136,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         path = folder / f"{name}.gz"
     if not path.is_file():
-        message = f"no {name} or {name}.gz in {folder}"
-        raise DatasetError(message, expected=name, where=folder)
+        raise DatasetError(f"no {name} or {name}.gz in {folder}", expected=name, where=folder)
     for line, row in FileReader(root=folder, error=DatasetError).read_json_lines(path):
         expected = _FIELDS[name]
         if not isinstance(row, dict) or not all(field in row for field in expected):
@@ -145,8 +144,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
             raise DatasetError(message, found=row, expected=tuple(expected), where=f"{path}:{line.number}")
         for field, kind in expected.items():
             if not isinstance(row[field], kind):
-                message = f"{path}:{line.number}: {field} is a JSON {json_type(row[field])}"
-                raise DatasetError(message)
+                raise DatasetError(f"{path}:{line.number}: {field} is a JSON {json_type(row[field])}")
         yield row
 
 

@@ -190,8 +190,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
     except JSBenchError:
         raise
     except Exception as error:
-        message = f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}"
-        raise DatasetError(message) from error
+        raise DatasetError(f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}") from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         message = (
             f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"

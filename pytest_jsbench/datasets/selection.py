@@ -44,8 +44,7 @@ def open_selected(selection: Selection) -> CaseSource:
         met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
             said = "', '".join(selection.where)
-            message = f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'"
-            raise DatasetError(message)
+            raise DatasetError(f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'")
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)
@@ -184,14 +183,12 @@ class Shard:
             message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: name the shard, such as 2/{count}"
             raise ValueError(message)
         if not 1 <= number <= count:
-            message = f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards"
-            raise ValueError(message)
+            raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")
         return cls(number=number, count=count, origin=origin)
 
     @staticmethod
     def _refuse(text: str) -> NoReturn:
-        message = f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}")
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"

@@ -48,11 +48,9 @@ def open_template(name: str) -> Template:
         data = FileReader(root=path.parent, largest=_LARGEST).read_bytes(path)
         source = decode(data)
     except Unreadable as error:
-        message = f"prompt {name}: {error.problem}; expected a Jinja2 template"
-        raise PromptError(message) from None
+        raise PromptError(f"prompt {name}: {error.problem}; expected a Jinja2 template") from None
     if importlib.util.find_spec("jinja2") is None:
-        message = f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'"
-        raise PromptError(message)
+        raise PromptError(f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'")
     if (problem := _in_child("problem_of", name, source, doing="read")) is not None:
         raise PromptError(problem)
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
@@ -67,8 +65,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
         raise PromptError(made["problem"])
     texts: dict[str, str] = made["texts"]
     if not texts["user"].strip():
-        message = f"prompt {name} asks nothing of {case.key}: its text is empty"
-        raise PromptError(message)
+        raise PromptError(f"prompt {name} asks nothing of {case.key}: its text is empty")
     return Prompt(
         messages=tuple(
             Message(role=cast("Role", block), content=text.strip()) for block, text in texts.items() if text.strip()
@@ -81,11 +78,9 @@ def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
-        message = f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less"
-        raise PromptError(message) from None
+        raise PromptError(f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less") from None
     except (CallBroke, ChildNotStarted) as error:
-        message = f"prompt {name} cannot be {doing}: {sentence(str(error))}"
-        raise PromptError(message) from None
+        raise PromptError(f"prompt {name} cannot be {doing}: {sentence(str(error))}") from None
 
 
 def problem_of(name: str, source: str) -> str | None:
@@ -141,8 +136,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
         tree = environment.parse(source)
         if strangers := meta.find_undeclared_variables(tree) - environment.globals.keys() - set(VARIABLES):
             stranger = min(strangers)
-            message = f"prompt {name}: unknown variable '{stranger}': {nearest(stranger, VARIABLES)}"
-            raise PromptError(message)
+            raise PromptError(f"prompt {name}: unknown variable '{stranger}': {nearest(stranger, VARIABLES)}")
         _check_blocks(name, tree)
         return environment.from_string(source)
     except jinja2.TemplateSyntaxError as error:
@@ -164,11 +158,9 @@ def _check_blocks(name: str, tree: nodes.Template) -> None:
             )
             raise PromptError(message)
     if "user" not in {block.name for block in blocks}:
-        message = f"prompt {name} has a block {blocks[0].name} and no block user; expected both, or no block"
-        raise PromptError(message)
+        raise PromptError(f"prompt {name} has a block {blocks[0].name} and no block user; expected both, or no block")
     for node in tree.body:
         parts = node.nodes if isinstance(node, nodes.Output) else [node]
         blank = all(isinstance(part, nodes.TemplateData) and not part.data.strip() for part in parts)
         if not isinstance(node, nodes.Block) and not blank:
-            message = f"prompt {name}, line {node.lineno}: text outside of the blocks is never asked"
-            raise PromptError(message)
+            raise PromptError(f"prompt {name}, line {node.lineno}: text outside of the blocks is never asked")

@@ -64,8 +64,7 @@ def _find(name: str) -> Template:
     if (named := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
-        message = f"no prompt file '{name}'; expected a Jinja2 template"
-        raise PromptError(message)
+        raise PromptError(f"no prompt file '{name}'; expected a Jinja2 template")
     known = {*PRESETS, *presets}
     message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
     raise PromptError(message, found=name, expected=sorted(known), option="prompt")
@@ -75,8 +74,7 @@ def _function_template(name: str, function: object) -> Template:
     """The template that calls what has that name; PromptError where it is no function."""
     if not callable(function):
         kind, expected = type(function).__name__, "a function that takes a case"
-        message = f"prompt {name} is a {kind}; expected {expected}"
-        raise PromptError(message, found=kind, expected=expected, where=name)
+        raise PromptError(f"prompt {name} is a {kind}; expected {expected}", found=kind, expected=expected, where=name)
     return Template(name=name, digest=_digest(name, function), render=partial(_render, function, name=name))
 
 
@@ -93,13 +91,11 @@ def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Pro
     try:
         made = function(case)
     except Exception as error:
-        message = f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}"
-        raise PromptError(message) from error
+        raise PromptError(f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
     try:
         prompt = _as_prompt(made)
     except ValueError as error:
-        message = f"prompt {name} gave messages for {case.key} that cannot be sent: {error}"
-        raise PromptError(message) from None
+        raise PromptError(f"prompt {name} gave messages for {case.key} that cannot be sent: {error}") from None
     if prompt is not None:
         return prompt
     kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else f"a {type(made).__name__}"

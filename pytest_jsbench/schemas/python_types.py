@@ -36,8 +36,7 @@ def is_model(found: object) -> TypeGuard[type]:
 def require_pydantic(purpose: str) -> None:
     """MissingRequirement, with the next step, where Pydantic is not installed."""
     if importlib.util.find_spec("pydantic") is None:
-        message = f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'"
-        raise MissingRequirement(message)
+        raise MissingRequirement(f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'")
 
 
 def schema_of(described: Any) -> Schema:

@@ -77,8 +77,7 @@ class Comparer:
     def of(cls, said: object) -> Comparer:
         """Read the keyword's value; ValueError says what was found and what was expected."""
         if not isinstance(said, Mapping):
-            message = f"a JSON {json_type(said)}; expected an object with tolerance, {', '.join(_SWITCHES)}"
-            raise ValueError(message)
+            raise ValueError(f"a JSON {json_type(said)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in said:
             raise ValueError("a function, which only --jsbench-comparer may name; a schema may come from a stranger")
         found = cls()
@@ -109,8 +108,7 @@ class Comparer:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the answer is paid for
             name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
-            message = f"the comparer {printable(name, 60)} raised {described(error)}"
-            raise ComparerFailed(message) from error
+            raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, found: object) -> bool:
         """Whether a value that is no object and no list is right."""
@@ -132,8 +130,7 @@ def read_comparer(text: str) -> tuple[str, Comparer]:
     """Read FIELD=HOW, as `--jsbench-comparer` takes it; ValueError says what was found and what was expected."""
     field, separator, how = text.rpartition("=")
     if not (field and separator and how.partition(":")[0]):
-        message = f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}")
     return field, comparer_of(how)
 
 
@@ -153,8 +150,7 @@ def comparer_of(how: str) -> Comparer:
         comparer.require()
         return comparer
     expected = f"expected tolerance:NUMBER, tolerance:1%, {', '.join(_SWITCHES)} or function:package.module:name"
-    message = f"{expected}, found {how!r}"
-    raise ValueError(message)
+    raise ValueError(f"{expected}, found {how!r}")
 
 
 def comparers_again(
@@ -198,8 +194,7 @@ def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
     if percent:
         return replace(comparer, tolerance=Fraction(percent[1]) / 100, relative=True)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        message = f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or such as '1%'"
-        raise ValueError(message)
+        raise ValueError(f"tolerance: {printable(repr(value), 60)}; expected a number of at least 0, or such as '1%'")
     return replace(comparer, tolerance=value, relative=False)
 
 
@@ -232,8 +227,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
         try:
             Comparer.of(said).require()
         except ValueError as error:
-            message = f"{KEYWORD} at {pointer or '/'}: {error}"
-            raise ValueError(message) from None
+            raise ValueError(f"{KEYWORD} at {pointer or '/'}: {error}") from None
     unknown = SchemaPlaces(schema).unknown(map(tokens_of, comparers)) if comparers else []
     if unknown:
         pointer = next(one for one in comparers if tokens_of(one) == unknown[0])

@@ -108,8 +108,7 @@ def _count(value: object) -> int:
     count: int = expect(value, "a number of fields", int)
     if 0 <= count <= MOST_VALUES:
         return count
-    message = f"a number of fields is {printable(str(count), 40)}; expected at most {MOST_VALUES:,}"
-    raise ValueError(message)
+    raise ValueError(f"a number of fields is {printable(str(count), 40)}; expected at most {MOST_VALUES:,}")
 
 
 def match(
@@ -353,8 +352,7 @@ class _Walk:
         if len(said) > 1:
             name = field_name(spot.path)
             ways = f"the schema says in {len(said)} ways how {name} is compared"
-            message = f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW"
-            raise ComparerFailed(message)
+            raise ComparerFailed(f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW")
         return spot, next(iter(said), _PLAIN)
 
     def _below(self, spot: _Spot, step: str | int) -> _Spot:

@@ -82,8 +82,7 @@ class DocumentFolder:
         if path is None or not path.is_relative_to(self._real):
             message = f"is outside of {self.root}; only what lies inside is read"
             raise Unreadable(message, reason="unresolvable_reference")
-        message = f"is not there; expected a file in {self.root}"
-        raise Unreadable(message, reason="unresolvable_reference")
+        raise Unreadable(f"is not there; expected a file in {self.root}", reason="unresolvable_reference")
 
     @cached_property
     def _by_uri(self) -> dict[str, Path]:

@@ -31,8 +31,7 @@ _Size = tuple[int, int]
 def require_yaml(what: str) -> None:
     """DatasetError where YAML cannot be read, with the command that installs what reads it."""
     if importlib.util.find_spec("yaml") is None:
-        message = f"{what} is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'"
-        raise DatasetError(message)
+        raise DatasetError(f"{what} is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'")
 
 
 def parse_yaml(text: str, *, largest: int = LARGEST) -> object:
@@ -43,8 +42,7 @@ def parse_yaml(text: str, *, largest: int = LARGEST) -> object:
     try:
         return _Builder(largest).build(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
-        message = f"not YAML: {' '.join(str(error).split())}"
-        raise Unreadable(message) from None
+        raise Unreadable(f"not YAML: {' '.join(str(error).split())}") from None
 
 
 class _Builder:

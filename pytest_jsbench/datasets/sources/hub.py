@@ -164,8 +164,7 @@ def _cached_where_unreachable(wanted: _Hub) -> Iterator[None]:
     try:
         yield
     except DatasetError as error:
-        message = f"cannot reach {hub.ENDPOINT} ({fault}), and {error}"
-        raise DatasetError(message) from error
+        raise DatasetError(f"cannot reach {hub.ENDPOINT} ({fault}), and {error}") from error
     finally:
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
@@ -208,8 +207,7 @@ def check_folder(folder: Path) -> None:
     """DatasetError where a file of the folder is a link out of it, or its card names one that is not inside."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            message = f"{printable(str(path))}: leads out of {folder}"
-            raise DatasetError(message)
+            raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
     for name in _CARDS:
         for value in _named(_front_matter(folder, name)):
             if not _is_inside(value):

@@ -104,8 +104,7 @@ def _plain(value: object) -> object:
         return dict(value)
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
-    message = f"found {type(value).__name__}, expected only JSON values"
-    raise TypeError(message)
+    raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
 def _parsed(text: str | Unreadable) -> object:
@@ -154,8 +153,7 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Lis
     """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
     named = list(_named(value, name))
     if not named:
-        message = f"dataset '{source}' is empty: expected {_SCHEMAS}"
-        raise DatasetError(message)
+        raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
     for part, held in named:
         _check(source, part, held)
     return [ListedCase(task=task, name=part, where=source, read=partial(_read_schema, held)) for part, held in named]
@@ -202,8 +200,7 @@ def _check(source: str, name: str, value: object) -> None:
     if _is_json_schema(value):
         return
     if not _is_type(value):
-        message = f"dataset '{source}': {name} is a {type(value).__name__}; expected {_SCHEMAS}"
-        raise DatasetError(message)
+        raise DatasetError(f"dataset '{source}': {name} is a {type(value).__name__}; expected {_SCHEMAS}")
     try:
         python_types.require_pydantic(f"dataset '{source}'")
     except MissingRequirement as error:

@@ -35,8 +35,7 @@ _NAMED_AT_ONCE = 10_000
 def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
     """The rows of the file; the task, where a row names none of its own, is the given one."""
     if importlib.util.find_spec("pyarrow") is None:
-        message = f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'"
-        raise DatasetError(message)
+        raise DatasetError(f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'")
     number = 0
     places = str(reader.root or path.parent), str(reader.start), str(path)
     for group in range(ask(_calls(), "groups_of", path, *places)):
@@ -80,8 +79,7 @@ def reading(path: Path) -> Iterator[None]:
     except Unreadable as error:
         raise DatasetError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        message = f"cannot read {path}: {described(error, 200)}; expected a Parquet file"
-        raise DatasetError(message) from error
+        raise DatasetError(f"cannot read {path}: {described(error, 200)}; expected a Parquet file") from error
 
 
 @contextlib.contextmanager
@@ -195,8 +193,7 @@ def _columns(name: str, schema: Any) -> list[str]:
     kind = schema.field(held).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-        message = f"{name}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema"
-        raise DatasetError(message)
+        raise DatasetError(f"{name}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema")
     return [column for column in schema.names if column in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]
 
 

@@ -118,8 +118,7 @@ def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
     if prompt is not None and messages is not None:
         raise Unreadable("both prompt and messages; expected one of them", reason="bad_row")
     if prompt is not None and not isinstance(prompt, str):
-        message = f"prompt is a JSON {json_type(prompt)}; expected text"
-        raise Unreadable(message, reason="bad_row")
+        raise Unreadable(f"prompt is a JSON {json_type(prompt)}; expected text", reason="bad_row")
     try:
         if prompt is None:
             return () if messages is None else read_messages(messages, exact=False)
