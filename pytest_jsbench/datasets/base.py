@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -100,6 +101,21 @@ Read = Callable[[CaseKey], Case | BrokenCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One labelled answer."""
+
+    id: str
+    valid: bool
+    #: the document as json.dumps sets it out
+    text: str
+
+    @classmethod
+    def of(cls, value: object, *, name: str, valid: bool) -> Instance:
+        """The instance of that JSON value."""
+        return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCase:
     """One case that is there to be read: what its source calls it, and how to read it."""
 
@@ -110,6 +126,8 @@ class ListedCase:
     read: Read
     #: reads its schema as text, where the case is nothing but that
     text: Callable[[], object] | None = None
+    #: answers of which it is known whether they conform
+    instances: Sequence[Instance] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,9 +158,27 @@ class Listing:
                 taken[_free_key(taken, task, entry.name, tried)] = entry
         return cls(entries=taken)
 
+    @classmethod
+    def over(cls, dataset: CaseSource) -> Listing:
+        """The cases of any dataset."""
+        if isinstance(dataset, Listing):
+            return dataset
+        read = dataset.case
+        return cls(
+            entries={key: ListedCase(task=key.task, name=key.id, where=str(key), read=read) for key in dataset.keys()}
+        )
+
+    def only(self, keys: Iterable[CaseKey]) -> Listing:
+        """These of the cases."""
+        return Listing(entries={key: self.entries[key] for key in keys})
+
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""
         return tuple(self.entries)
+
+    def instances(self, key: CaseKey) -> Sequence[Instance]:
+        """The labelled answers to the case of that key."""
+        return self.entries[key].instances
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """One of them; broken, with its place, where it cannot be read."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema, safe_name
+from pytest_jsbench.core.cases import Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.json_values import json_type
-from pytest_jsbench.datasets.base import Selection, choose_tasks
+from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.datasets.sources.folder import load, open_builtin
 from pytest_jsbench.schemas.dialects import NAMES
@@ -44,63 +45,34 @@ _DRAFTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One labelled answer."""
-
-    id: str
-    valid: bool
-    #: the document as json.dumps sets it out
-    text: str
-
-    @classmethod
-    def of(cls, value: object, *, name: str, valid: bool) -> Instance:
-        """The instance of that JSON value."""
-        return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
+def _listed(key: CaseKey, schema: object, instances: Sequence[Instance]) -> ListedCase:
+    """The case with its answers; its schema is kept as text, which takes a tenth of the memory."""
+    text = schema if isinstance(schema, Unreadable) else json.dumps(schema)
+    return ListedCase(task=key.task, name=key.id, where=str(key), read=partial(_read, text), instances=instances)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledDataset:
-    """Cases with labelled answers."""
-
-    #: as text, which takes a tenth of the memory; or why there is none
-    schemas: Mapping[CaseKey, str | BrokenCase]
-    answers: Mapping[CaseKey, Sequence[Instance]]
-
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return tuple(self.schemas)
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them."""
-        schema = self.schemas[key]
-        return schema if isinstance(schema, BrokenCase) else Case(key=key, schema=json.loads(schema))
-
-    def instances(self, key: CaseKey) -> Sequence[Instance]:
-        """The answers to the case of that key."""
-        return self.answers[key]
+def _read(text: str | Unreadable, key: CaseKey) -> Case:
+    if isinstance(text, Unreadable):
+        raise text
+    schema = json.loads(text)
+    if not isinstance(schema, bool | dict):
+        raise Unreadable("not a JSON Schema; expected an object, true or false")
+    return Case(key=key, schema=schema)
 
 
-def _schema_text(key: CaseKey, schema: object) -> str | BrokenCase:
-    if isinstance(schema, bool | Mapping):
-        return json.dumps(schema)
-    return BrokenCase(key=key, problem=f"{key}: not a JSON Schema; expected an object, true or false")
-
-
-def open_builtin_answers(selection: Selection) -> LabelledDataset:
+def open_builtin_answers(selection: Selection) -> Listing:
     """The built-in schemas with their valid instances, and those that break a schema and have no field too many."""
-    schemas: dict[CaseKey, str | BrokenCase] = {}
-    answers: dict[CaseKey, Sequence[Instance]] = {}
-    for key in open_builtin(selection).keys():
+    entries: dict[CaseKey, ListedCase] = {}
+    for key, entry in open_builtin(selection).entries.items():
         data = load(key)
         valid = [Instance.of(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
-        wrong = [entry for entry in data["invalid"] if entry["failure_type"] == "schema_violation"]
-        invalid = [Instance.of(entry["instance"], name=f"invalid-{n}", valid=False) for n, entry in enumerate(wrong)]
-        schemas[key], answers[key] = json.dumps(data["schema"]), [*valid, *invalid]
-    return LabelledDataset(schemas=schemas, answers=answers)
+        wrong = [case["instance"] for case in data["invalid"] if case["failure_type"] == "schema_violation"]
+        invalid = [Instance.of(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]
+        entries[key] = replace(entry, instances=[*valid, *invalid])
+    return Listing(entries=entries)
 
 
-def open_labelled_folder(selection: Selection, folder: Path) -> LabelledDataset:
+def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
     The selection's part of a folder; schemas without any answer are left out.
 
@@ -110,25 +82,22 @@ def open_labelled_folder(selection: Selection, folder: Path) -> LabelledDataset:
     for row in _rows(folder, INSTANCES):
         instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"])
         instances.setdefault(row["schema_id"], []).append(instance)
-    by_task: dict[str, dict[str, tuple[str | BrokenCase, list[Instance]]]] = {}
+    by_task: dict[str, dict[str, ListedCase]] = {}
     for row in _rows(folder, SCHEMAS):
         aliases = row.get("aliases")
         names = dict.fromkeys([row["schema_id"], *map(str, aliases if isinstance(aliases, list) else ())])
         if answers := [instance for name in names for instance in instances.get(name, ())]:
-            task, name = safe_name(row["task"]), safe_name(row["schema_id"])
-            by_task.setdefault(task, {})[name] = _schema_text(CaseKey(task=task, id=name), row["schema"]), answers
-    cases = {
-        CaseKey(task=task, id=name): case
+            key = CaseKey(task=safe_name(row["task"]), id=safe_name(row["schema_id"]))
+            by_task.setdefault(key.task, {})[key.id] = _listed(key, row["schema"], answers)
+    entries = {
+        CaseKey(task=task, id=name): entry
         for task in choose_tasks(selection.source, sorted(by_task), selection.tasks)
-        for name, case in sorted(by_task[task].items())[: selection.limit]
+        for name, entry in sorted(by_task[task].items())[: selection.limit]
     }
-    if not cases:
+    if not entries:
         message = f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
         raise DatasetError(message)
-    return LabelledDataset(
-        schemas={key: schema for key, (schema, _) in cases.items()},
-        answers={key: answers for key, (_, answers) in cases.items()},
-    )
+    return Listing(entries=entries)
 
 
 def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -158,7 +127,7 @@ def is_suite(folder: Path) -> bool:
     return bool(cases) and isinstance(cases, list) and all(isinstance(case, dict) and "tests" in case for case in cases)
 
 
-def open_suite(selection: Selection, folder: Path) -> LabelledDataset:
+def open_suite(selection: Selection, folder: Path) -> Listing:
     """
     The selection's part of one folder of the suite: one draft's features, its optional ones, or its formats.
 
@@ -172,17 +141,14 @@ def open_suite(selection: Selection, folder: Path) -> LabelledDataset:
     reader = FileReader(root=folder, error=DatasetError)
     retrieve = _remotes(folder)
     files = {safe_name(path.stem): path for path in sorted(folder.glob("*.json"))}
-    schemas: dict[CaseKey, str | BrokenCase] = {}
-    answers: dict[CaseKey, Sequence[Instance]] = {}
+    entries: dict[CaseKey, ListedCase] = {}
     for task in choose_tasks(selection.source, sorted(files), selection.tasks):
         for case in _suite_cases(reader, files[task])[: selection.limit]:
             words = "_".join(_WORD.findall(case["description"]))
-            key = _free(CaseKey(task=task, id=safe_name(words)), schemas)
-            schemas[key] = _bundled(key, case["schema"], NAMES[draft], retrieve)
-            answers[key] = [
-                Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]
-            ]
-    return LabelledDataset(schemas=schemas, answers=answers)
+            key = _free(CaseKey(task=task, id=safe_name(words)), entries)
+            tests = [Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]]
+            entries[key] = _listed(key, _bundled(case["schema"], NAMES[draft], retrieve), tests)
+    return Listing(entries=entries)
 
 
 def _suite_cases(reader: FileReader, path: Path) -> list[dict[str, Any]]:
@@ -230,14 +196,13 @@ def _remotes(folder: Path) -> Retrieve:
     return retrieve
 
 
-def _bundled(key: CaseKey, schema: object, dialect: str, retrieve: Retrieve) -> str | BrokenCase:
-    """The schema as text, which says its dialect, for the suite leaves that to the folder."""
+def _bundled(schema: object, dialect: str, retrieve: Retrieve) -> object:
+    """The schema, which says its dialect, for the suite leaves that to the folder; Unreadable where it cannot be."""
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": dialect, **schema}
     if not isinstance(schema, bool | dict):
-        return _schema_text(key, schema)
+        return schema
     try:
-        whole: Schema = bundle(SchemaPlace(document=schema, uri="", schema=schema), retrieve)
+        return bundle(SchemaPlace(document=schema, uri="", schema=schema), retrieve)
     except Unreadable as error:
-        return BrokenCase(key=key, problem=f"{key}: {error.problem}", reason=error.reason)
-    return _schema_text(key, whole)
+        return error

@@ -17,7 +17,6 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import CaseSource, Listing, read_case
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
-from pytest_jsbench.datasets.selection import whole
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
 
 _INDEX = "index.json"
@@ -62,13 +61,11 @@ class PreparedDataset:
 def prepare(dataset: CaseSource, folder: Path) -> None:
     """Write a selection down in a folder; of a dataset that gives no rows, only the keys."""
     keys = dataset.keys()
-    source = whole(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in keys))}
     places: dict[CaseKey, RowPlace] = {}
     with contextlib.closing(RowFile.create(folder / _ROWS)) as file:
-        if isinstance(source, Listing):
-            wanted = frozenset(keys)
-            places = {key: file.append(row) for key, row in source.rows() if key in wanted}
+        if isinstance(dataset, Listing):
+            places = {key: file.append(row) for key, row in dataset.rows()}
     index = {
         "tasks": list(tasks),
         "keys": [(tasks[key.task], key.id, *places.get(key, (None, None))) for key in keys],

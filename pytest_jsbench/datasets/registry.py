@@ -5,21 +5,17 @@ from __future__ import annotations
 import difflib
 import glob
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import CaseSource, Selection, read_case
+from pytest_jsbench.datasets.base import CaseSource, Listing, Selection
 from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
-
-if TYPE_CHECKING:
-    from pytest_jsbench.datasets.labelled import LabelledDataset
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -31,34 +27,23 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletedCases:
-    """A dataset whose schemas may refer to those of a folder, by the URI that each of these gives itself."""
-
-    dataset: CaseSource
-    folder: DocumentFolder
-
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return self.dataset.keys()
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them."""
-        return read_case(key, str(key), self._read)
-
-    def _read(self, key: CaseKey) -> Case | BrokenCase:
-        case = self.dataset.case(key)
-        if isinstance(case, BrokenCase):
-            return case
-        return replace(case, schema=complete(case.schema, self.folder.retrieve))
-
-
 def open_dataset(selection: Selection) -> CaseSource:
     """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
-    return CompletedCases(dataset=dataset, folder=DocumentFolder.whole(Path(selection.registry)))
+    folder, listing = DocumentFolder.whole(Path(selection.registry)), Listing.over(dataset)
+    read = partial(_completed, listing, folder)
+    entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in listing.entries.items()}
+    return Listing(entries=entries)
+
+
+def _completed(listing: Listing, folder: DocumentFolder, key: CaseKey) -> Case | BrokenCase:
+    """The case with what its schema refers to in a folder, by the URI that each file there gives itself."""
+    case = listing.case(key)
+    if isinstance(case, BrokenCase):
+        return case
+    return replace(case, schema=complete(case.schema, folder.retrieve))
 
 
 def _open(selection: Selection) -> CaseSource:
@@ -104,7 +89,7 @@ def revision_of(source: str) -> str | None:
     return None if named is None else named["revision"]
 
 
-def open_labelled(selection: Selection) -> LabelledDataset:
+def open_labelled(selection: Selection) -> Listing:
     """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
     from pytest_jsbench.datasets import labelled
 

@@ -8,27 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
-from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.conditions import Condition, Subject, all_of, parse
 from pytest_jsbench.datasets.registry import open_dataset, open_labelled
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectedDataset:
-    """Some cases of a dataset, in its order."""
-
-    whole: CaseSource
-    selected: tuple[CaseKey, ...]
-
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return self.selected
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them."""
-        return self.whole.case(key)
 
 
 def open_selected(selection: Selection) -> CaseSource:
@@ -48,18 +32,13 @@ def open_selected(selection: Selection) -> CaseSource:
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)
-    return SelectedDataset(whole=dataset, selected=tuple(keys))
+    return Listing.over(dataset).only(keys)
 
 
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """The cases of a dataset that meet a condition, in their order."""
     subjects = (Subject(dataset, key, default_dialect) for key in dataset.keys())
     return [subject.key for subject in subjects if condition(subject)]
-
-
-def whole(dataset: CaseSource) -> CaseSource:
-    """The dataset from which a part was selected."""
-    return dataset.whole if isinstance(dataset, SelectedDataset) else dataset
 
 
 def _condition(where: Sequence[str]) -> Condition | None:

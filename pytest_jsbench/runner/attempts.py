@@ -46,7 +46,7 @@ from pytest_jsbench.values import Comparer
 from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict, decide
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.labelled import Instance
+    from pytest_jsbench.datasets.base import Instance
 
 #: faults after which the same call may succeed
 RETRIED = frozenset(

@@ -11,7 +11,7 @@ from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
+from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, readers
@@ -19,7 +19,6 @@ from pytest_jsbench.settings.variant import Variant, errors_of
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.labelled import LabelledDataset
     from pytest_jsbench.datasets.selection import Shard
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.metrics.gates import Gate
@@ -65,7 +64,7 @@ class Cases:
     #: which these are, as JSON values, for the run's description
     said: Mapping[str, object]
     #: the source with its labelled answers, where no model is called; else None
-    labelled: LabelledDataset | None = None
+    labelled: Listing | None = None
     #: whether a word that is near to a keyword breaks a schema
     strict: bool = False
 

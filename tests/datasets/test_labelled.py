@@ -9,8 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.labelled import Instance, LabelledDataset
+from pytest_jsbench.datasets.base import Instance, Listing, Selection
 from pytest_jsbench.datasets.registry import open_labelled
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from tests.verdicts.data import DATA, needs_suite
@@ -30,7 +29,7 @@ INSTANCES = [
 ]
 
 
-def opened(folder: Path, **selection: Any) -> LabelledDataset:
+def opened(folder: Path, **selection: Any) -> Listing:
     return open_labelled(Selection(source=str(folder), labelled=True, **selection))
 
 

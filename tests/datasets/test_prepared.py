@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Sample
 from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
-from pytest_jsbench.datasets.selection import SelectedDataset, sampled
+from pytest_jsbench.datasets.selection import sampled
 
 ROWS = {
     CaseKey(task="b", id="plain"): '{"type": "object"}',
@@ -47,7 +47,7 @@ def unopened() -> CaseSource:
 
 def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
     texts = tuple(key for key, text in ROWS.items() if text is not None)
-    prepare(SelectedDataset(whole=dataset([], texts=True), selected=texts), tmp_path)
+    prepare(dataset([], texts=True).only(texts), tmp_path)
     prepared = PreparedDataset.open(tmp_path, unopened)
 
     assert tuple(prepared.keys()) == texts
@@ -91,7 +91,7 @@ def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, tex
     asked: list[CaseKey] = []
     source = dataset(asked, texts=texts)
     chosen = tuple(sampled(list(ROWS), Sample(size=3)))
-    prepare(SelectedDataset(whole=source, selected=chosen), tmp_path)
+    prepare(source.only(chosen), tmp_path)
 
     prepared = PreparedDataset.open(tmp_path, lambda: source)
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.generations import CallError, Decided, Declined, DeclineReason, Failed, FaultKind
-from pytest_jsbench.datasets.labelled import Instance
+from pytest_jsbench.datasets.base import Instance
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.runner.attempts import AcceptanceRunner

@@ -7,19 +7,18 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.datasets.base import CaseSource
+from pytest_jsbench.datasets.base import CaseSource, Listing
 from pytest_jsbench.datasets.conditions import Subject
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 from pytest_jsbench.settings.plan import Cases
 
 if TYPE_CHECKING:
-    from pytest_jsbench.datasets.labelled import LabelledDataset
     from pytest_jsbench.plugin.settings import Settings
 
 
@@ -28,10 +27,10 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
     folder, selection = Path(handed.get("folder", "")), settings.selection
     said, strict = selection.to_dict(), selection.strict
     if selection.labelled or not handed or not folder.is_dir():
-        from pytest_jsbench.datasets.selection import open_selected, whole
+        from pytest_jsbench.datasets.selection import open_selected
 
         source = open_selected(selection)
-        labelled = cast("LabelledDataset", whole(source)) if selection.labelled else None
+        labelled = source if selection.labelled and isinstance(source, Listing) else None
         wanted = asked_for(settings.expressions)
         marks = of_schemas(source, default_dialect=selection.default_dialect) if wanted else {}
         return Cases(source=source, said=said, labelled=labelled, strict=strict), marks
