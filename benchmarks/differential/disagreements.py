@@ -110,6 +110,8 @@ class DecidedClass:
     reading: str = ""
     #: the validator says what the judge says when it is asked this way, which means the same (`readings.RESTATEMENTS`)
     restated: str = ""
+    #: whether only older versions of the validator say it, so that it need not disagree on its example
+    of_older: bool = False
     #: what was decided, and by what: a clause of a specification, or the validator's own words
     decided: str
     source: str
@@ -170,7 +172,8 @@ def without_example(classes: Sequence[DecidedClass], panel: Panel) -> list[str]:
     found = [list(disagreements(answered)) for answered in panel.ask(asked)]
     decisions = iter(decide([each for one in found for each in one], classes, panel))
     shown = [[next(decisions) for _ in one] for one in found]
-    return [decided.name for decided, ones in zip(classes, shown, strict=True) if decided not in ones]
+    pairs = zip(classes, shown, strict=True)
+    return [decided.name for decided, ones in pairs if not decided.of_older and decided not in ones]
 
 
 def _asked_by(decided: DecidedClass) -> Question:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
 #: halves of surrogate pairs in a row; classes and other escapes are passed over
 _HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)
+#: a quantifier after a word's edge, in the one group; classes and other escapes are passed over
+_QUANTIFIED_EDGE: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|(\\[bB](?:[*+?]|\{\d+(?:,\d*)?\}))|\\.", re.DOTALL)
 
 #: one character by itself or by an escape that means the same with the flag and without it
 _CHARACTER: Final = r"\\(?:[fnrtv]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4}|[^\w\s]|[ _])|[^\\\[\](){}|^$*+?.]"
@@ -67,6 +69,8 @@ class NotAPatternError(ValueError):
 @functools.lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
     """The pattern, and whether it is one with the flag `u`; or NotAPatternError."""
+    if any(token[1] for token in _QUANTIFIED_EDGE.finditer(pattern)):
+        raise NotAPatternError("Nothing to repeat")  # which the engine overlooks
     try:
         return regress.Regex(_HALVES.sub(_half_in_class, pattern), "u"), True
     except regress.RegressError as error:

@@ -22,6 +22,7 @@ READ = [
     ("22.2.2.4 Assertion ^ and $", "^a$", ["a"], ["a\n", "\na", "b\na\n"]),
     (r"22.2.2.4 Assertion \b", r"\bé", ["aé"], ["é"]),
     (r"22.2.2.4 Assertion \b", r"a\b", ["aé", "a"], ["a1"]),
+    (r"22.2.2.4 Assertion \b in a group", r"^a(?:\b)+\\b+[\b]*$", ["a\\b"], ["ab"]),
     (r"22.2.2.4 Assertion \B", r"^\B$|a\Bb", ["", "ab"], ["a"]),
     ("22.2.2.4 look-ahead", "^(?=.*1)(?!.*2)", ["01"], ["012", "0"]),
     ("22.2.2.4 look-behind", "(?<=^a{1,3})b", ["ab", "aaab"], ["aaaab", "b"]),
@@ -69,6 +70,9 @@ READ = [
 ]  # fmt: skip
 
 REFUSED = [
+    r"\b+",
+    r"a\B{2,}",
+    r"[\b]\b?",
     "(?i)abc",
     "(?P<y>a)",
     "(?>a)",
