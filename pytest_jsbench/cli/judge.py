@@ -30,7 +30,7 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.plan import policy_changes
 from pytest_jsbench.values.comparers import comparers_again
 from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
-from pytest_jsbench.verdicts.explanations import headline
+from pytest_jsbench.verdicts.verdicts import headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.runs.outcomes import Place, Run

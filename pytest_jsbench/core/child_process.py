@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_jsbench.core.child_service import ALARM_STATUS, END, AlarmKind, best_alarm
+from pytest_jsbench.core.json_values import as_dict
 
 #: how a child ended in the middle of a reply
 Ending = Literal["timeout", "memory", "crashed"]
@@ -292,15 +293,7 @@ class ChildProcess:
         self._errors.close()
 
 
-def _as_dict(value: object) -> object:
-    """A mapping that is no dict, such as a read-only view of one."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    message = f"found {type(value).__name__}, expected only JSON values"
-    raise TypeError(message)
-
-
-_ENCODER = json.JSONEncoder(default=_as_dict)
+_ENCODER = json.JSONEncoder(default=as_dict)
 
 
 def _first_and_last(lines: list[bytes]) -> tuple[Any, ...]:

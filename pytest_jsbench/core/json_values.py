@@ -26,6 +26,14 @@ def copy_of(value: Any) -> Any:
     return value
 
 
+def as_dict(value: Any) -> dict[str, Any]:
+    """A mapping that `json` does not take for one, such as a read-only view; TypeError for anything else."""
+    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
+        return {name: value[name] for name in value.keys()}  # iterating one need not yield its keys
+    message = f"found {type(value).__name__}, expected only JSON values"
+    raise TypeError(message)
+
+
 def digest(value: object) -> str:
     """The SHA-256 of a JSON value in canonical form (sorted keys, no white space), as `sha256:<hex>`."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -27,7 +27,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HEADER, RECORD
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
-from pytest_jsbench.verdicts.explanations import verdict_text
+from pytest_jsbench.verdicts.verdicts import verdict_text
 
 
 class MissingReason(StrEnum):

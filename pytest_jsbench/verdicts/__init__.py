@@ -5,7 +5,7 @@ The judge: does this text conform to this schema, and if not, in what way does i
 `answer_text` the answer (`json_text`), `validation` holds one against the other with jsonschema-rs, `extra_fields`
 finds the fields that it does not name, `second_opinion` asks jsonschema.
 `judge.decide` also judges attempts that have no text. `verdicts` holds the values that a verdict is made of, and
-`explanations` says them in words.
+says them in words.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_jsbench.core.json_values import too_deep
+from pytest_jsbench.core.json_values import as_dict, too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.keywords import REFERENCES, children
@@ -89,15 +89,7 @@ def write_schema(schema: object) -> str | SchemaProblem:
         return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
 
 
-def _builtin(value: object) -> object:
-    """Mappings that are not dicts, such as a read-only view of one."""
-    if hasattr(value, "keys") and hasattr(value, "__getitem__"):
-        return {key: value[key] for key in value.keys()}  # iterating one need not yield its keys
-    message = f"found {type(value).__name__}, expected only JSON values"
-    raise TypeError(message)
-
-
-_ENCODER = json.JSONEncoder(allow_nan=False, default=_builtin)
+_ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:

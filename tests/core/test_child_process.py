@@ -167,15 +167,6 @@ def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
-@pytest.mark.parametrize("character", ["x", "\xe9", "\u20ac", "\U0001f600"])
-def test_requests_of_any_characters_and_as_large_replies_hold_nobody_up(
-    kept: KeptChild, tmp_path: Path, character: str
-) -> None:
-    found = ask_together(kept, [("echo", character * 10_000)] * 30, tmp_path / "free")
-
-    assert {reply.values[0]["text"] for reply in found} == {character * 10_000}
-
-
 def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
     kept: KeptChild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

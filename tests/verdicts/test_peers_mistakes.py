@@ -41,18 +41,6 @@ def test_formats_hold_whatever_the_draft_and_whatever_is_installed(
     assert verdict.second_opinion is SecondOpinion.AGREES
 
 
-@pytest.mark.parametrize("price", ["4.35", "0.07", "19.99", "0.28", "1e10", "99999999999.99"])
-def test_prices_are_multiples_of_a_cent(judge: Judge, price: str) -> None:
-    verdict = judge.judge({"type": "number", "multipleOf": 0.01}, price)
-    assert verdict.passed
-    assert verdict.second_opinion is SecondOpinion.AGREES
-
-
-def test_half_a_cent_is_no_multiple_of_a_cent(judge: Judge) -> None:
-    verdict = judge.judge({"multipleOf": 0.01}, "4.355")
-    assert (verdict.keyword, verdict.second_opinion) == ("multipleOf", SecondOpinion.AGREES)
-
-
 def test_a_schema_is_read_by_its_own_draft(judge: Judge) -> None:
     dependent = {"$schema": DRAFT_4, "dependencies": {"a": ["b"]}, "properties": {"a": {}, "b": {}}}
     assert judge.judge(dependent, '{"a": 1}').keyword == "dependencies"
@@ -111,28 +99,12 @@ def test_the_schema_itself_decides_and_stays_as_it_was(judge: Judge) -> None:
     assert schema == before
 
 
-@pytest.mark.parametrize("text", ["null", '"x"', "5", "[]", '"json"', "```\nnull\n```"])
-def test_an_answer_need_not_be_an_object(judge: Judge, text: str) -> None:
-    assert judge.judge(True, text).passed
-
-
 @pytest.mark.parametrize(
     "text",
     ['so {"a": 1}', 'json{"a": 1}nnnn', '{"a": 1}}', "{'a': 1}", "a: 1", '{"a": 1,}', '{\\"a\\": 1}'],
 )
 def test_nothing_is_stripped_searched_for_or_repaired(judge: Judge, text: str) -> None:
     assert judge.judge(True, text).failure_type is FailureType.SYNTAX_ERROR
-
-
-@pytest.mark.parametrize("text", ["1" * 5000, "[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000])
-def test_monstrous_numbers_and_nesting_are_classified_without_a_crash(judge: Judge, text: str) -> None:
-    assert judge.judge(True, text).failure_type is FailureType.SYNTAX_ERROR
-    assert judge.judge(True, "1").passed
-
-
-@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": Infinity}', '{"a": 1e400}'])
-def test_numbers_that_json_does_not_have_are_no_json(judge: Judge, text: str) -> None:
-    assert judge.judge(True, text).reason in {"nan_or_infinity", "number_out_of_range"}
 
 
 def test_a_number_as_a_string_and_an_invented_field_are_not_forgiven(judge: Judge) -> None:
@@ -168,16 +140,3 @@ def test_references_are_never_fetched(reference: str, validator: Any) -> None:
     assert problem is not None
     assert problem.reason == "unresolvable_reference"
     assert reference in problem.message
-
-
-def test_large_integers_are_compared_exactly(judge: Judge) -> None:
-    schema = {"type": "integer", "maximum": 18446744073709551616}
-    assert judge.judge(schema, "18446744073709551616").passed
-    assert judge.judge(schema, "18446744073709551617").valid is False
-
-
-def test_a_timeout_is_not_the_models_failure(patient_for_a_second: Judge) -> None:
-    doubling: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
-    schema = {"$ref": "#/$defs/d0", "$defs": {**doubling, "d40": {}}}
-    verdict = patient_for_a_second.judge(schema, "1")
-    assert (verdict.failure_type, verdict.reason, verdict.valid) == (FailureType.UNJUDGED, "timeout", None)

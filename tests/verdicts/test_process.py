@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,13 +96,6 @@ def gone(pid: int, within: float) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def test_one_child_serves_all_requests(judge: Judge) -> None:
-    pid = child_of(judge).pid
-    for text in ("1", "so", '"x"'):
-        judge.judge({"type": "integer"}, text)
-    assert child_of(judge).pid == pid
 
 
 def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
@@ -224,15 +216,6 @@ def test_an_interrupted_wait_does_not_mix_up_the_answers(judge: Judge) -> None:
         signal.signal(signal.SIGALRM, before)
     assert judge.judge({"type": "integer"}, "1").passed
     assert judge.judge({"type": "integer"}, '"x"').keyword == "type"
-
-
-def test_many_threads_get_each_their_own_answer(judge: Judge) -> None:
-    def one(number: int) -> bool:
-        verdict = judge.judge({"const": number}, str(number))
-        return verdict.passed and verdict.instance == number
-
-    with ThreadPoolExecutor(8) as threads:
-        assert all(threads.map(one, range(400)))
 
 
 @posix

@@ -20,7 +20,7 @@ from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import Attempt, Cause
 from pytest_jsbench.schemas.locations import json_path
 from pytest_jsbench.values import Fault, described
-from pytest_jsbench.verdicts.explanations import extra_fields, headline
+from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison

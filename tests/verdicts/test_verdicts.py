@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pytest_jsbench.verdicts import FailureType, Verdict
-from pytest_jsbench.verdicts.explanations import verdict_text
+from pytest_jsbench.verdicts.verdicts import verdict_text
 
 
 def lines(*extra: str, misplaced: tuple[str, ...] = ()) -> list[str]:
