@@ -18,7 +18,7 @@ from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
-from pytest_jsbench.reports.published import MASK_COLUMNS, MaskFigures, published_coverage, published_masks
+from pytest_jsbench.reports.published import published_coverage, published_masks, row_to_dict
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
@@ -328,7 +328,7 @@ def published() -> str:
         cells = (
             "n/a"
             if (one := row.get(name)) is None
-            else " ".join(f"{part.value:.2f}" for part in (one.declared, one.empirical, one.compliance))
+            else " ".join(f"{part['value']:.2f}" for part in row_to_dict(one).values())
             for name in frameworks
         )
         lines.append(f"| `{task}` | {' | '.join(cells)} |")
@@ -339,9 +339,9 @@ def published_times() -> str:
     """The published times of masks, and the shares of schemas."""
     heads = [f"{time} {part}" for time in ("TBM (µs)", "TTFM (ms)") for part in ("mean", "p50", "p90", "p99")]
     lines = [f"| engine | {' | '.join(heads)} | compiled | passed |", f"|---|{'--:|' * (len(heads) + 2)}"]
-    rows: Mapping[str, MaskFigures] = published_masks().engines
-    for name, row in rows.items():
-        cells = (column.exact_text_of(cell) for column, cell in zip(MASK_COLUMNS, row.cells(), strict=True))
+    table = published_masks()
+    for name, row in table.tasks["all"].items():
+        cells = (column.exact_text_of(cell) for column, cell in zip(table.columns, row.values(), strict=True))
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
