@@ -74,53 +74,40 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         yield _missing_row(attempt, missing, askers.get(attempt.variant, run.metadata.engine_asked))
 
 
+#: columns that are attributes of the same name, by what has them
+_OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
+_OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
+_OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
+_OF_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_OF_PARAMS = ("temperature", "max_tokens", "seed")
+
+
 def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
-    generation, timing, usage = record.generation, outcome.timing, outcome.usage
+    generation, decisions = record.generation, outcome.decisions
     answered = generation if isinstance(generation, Completion) else None
-    told = generation.message if isinstance(generation, Declined | Failed) else None
-    params, decisions = record.params, outcome.decisions
-    tokens = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+    sources: tuple[tuple[object, Mapping[str, str]], ...] = (
+        (outcome, {name: name for name in (*_OF_OUTCOME, "schema_digest", "prompt_digest")}),
+        (outcome.timing, {name: name for name in _OF_TIMING}),
+        (outcome.usage, {name: name for name in _OF_USAGE}),
+        (record.params, {name: name for name in _OF_PARAMS}),
+        (outcome.match, {f"values_{name}": name for name in ("right", "expected", "invented")}),
+        (decisions, {name: name for name in ("valid_rejected", "invalid_accepted")} | _OF_DECISIONS),
+    )
+    values = {column: getattr(source, name, None) for source, names in sources for column, name in names.items()}
     return _known(
-        task=record.key.task,
-        id=record.key.id,
-        repeat=record.repeat,
-        variant=record.variant,
-        engine=who.engine,
-        model=who.model,
+        record.attempt,
+        who,
+        **values,
         passed=None if outcome.excluded else outcome.passed,
-        failure_type=outcome.failure_type and outcome.failure_type.value,
-        reason=outcome.reason,
         message=record.verdict.message or None,
-        valid=outcome.valid,
-        disputed=outcome.disputed,
-        values_right=outcome.match and outcome.match.right,
-        values_expected=outcome.match and outcome.match.expected,
-        values_invented=outcome.match and outcome.match.invented,
-        valid_instances=decisions and decisions.valid,
-        valid_rejected=decisions and decisions.valid_rejected,
-        invalid_instances=decisions and decisions.invalid,
-        invalid_accepted=decisions and decisions.invalid_accepted,
-        generation=outcome.generation,
         text=answered and answered.text,
         reasoning=(answered and answered.reasoning) or None,
         finish_reason=answered and answered.finish_reason.value,
-        fault=outcome.fault and outcome.fault.value,
-        said=told,
-        **{
-            name: getattr(timing, name, None)
-            for name in ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
-        },
-        tpot_ms=tpot_ms(timing, usage),
-        queue_s=outcome.queue_s,
-        **{name: getattr(usage, name, None) for name in tokens},
+        said=generation.message if isinstance(generation, Declined | Failed) else None,
+        tpot_ms=tpot_ms(outcome.timing, outcome.usage),
         cost=cost,
-        retries=outcome.retries,
-        **{name: getattr(params, name, None) for name in ("temperature", "max_tokens", "seed")},
-        started_at=outcome.started_at,
         schema=None if record.schema is None else _json(record.schema),
-        schema_digest=outcome.schema_digest,
         prompt=None if record.prompt is None else _json(record.prompt.to_messages()),
-        prompt_digest=outcome.prompt_digest,
         keywords=_json(outcome.keywords),
         broken_keywords=_json(outcome.broken),
         notes=_json([note.value for note in outcome.notes]),
@@ -131,21 +118,14 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
 
 
 def _missing_row(attempt: Attempt, missing: Missing | None, who: AnsweredBy) -> dict[str, Any]:
-    return _known(
-        task=attempt.key.task,
-        id=attempt.key.id,
-        repeat=attempt.repeat,
-        variant=attempt.variant,
-        engine=who.engine,
-        model=who.model,
-        passed=False,
-        missing="unknown" if missing is None else missing.reason.value,
-        said=(missing and missing.message) or None,
-    )
+    reason = "unknown" if missing is None else missing.reason.value
+    return _known(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
-def _known(**values: Any) -> dict[str, Any]:
+def _known(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
     """The row with every column, in their order."""
+    values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
+    values |= {"engine": who.engine, "model": who.model}
     return {name: _encodable(values.get(name)) for name in COLUMNS}
 
 
