@@ -31,18 +31,18 @@ def _engines(options: argparse.Namespace, out: TextIO) -> bool:
     for name in options.name:
         registry.find(name)  # the nearest name is in its message
     names = options.name or registry.names()
-    known = [preset for preset in presets() if preset.name in names]
+    chosen = [preset for preset in presets() if preset.name in names]
     others = {name: _options(name) for name in names if name not in PRESET_NAMES}
     if options.json:
-        data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in known}}
+        data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in chosen}}
         out.write(json_text(data) + "\n")
     elif options.name:
-        for preset in known:
+        for preset in chosen:
             out.writelines(f"{line}\n" for line in _everything(preset))
         for name, taken in others.items():
             out.write(f"{printable(name)}: {_listed(taken)}\n")
     else:
-        out.writelines(f"{line}\n" for line in _tables(others, known))
+        out.writelines(f"{line}\n" for line in _tables(others, chosen))
     return True
 
 
@@ -52,14 +52,14 @@ def _options(name: str) -> list[str] | None:
     return sorted(options) if isinstance(options, frozenset) else None
 
 
-def _tables(others: dict[str, list[str] | None], known: list[ProviderPreset]) -> Iterator[str]:
+def _tables(others: dict[str, list[str] | None], chosen: list[ProviderPreset]) -> Iterator[str]:
     rows = [[name, _listed(taken)] for name, taken in others.items()]
     width = 78 - max([len("Engine"), *map(len, others)])
     yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, width]).splitlines()
     yield ""
     columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
     rows = [
-        [each.name, structured(each), streams(each), each.key or "-", each.subset or "-", each.date] for each in known
+        [each.name, structured(each), streams(each), each.key or "-", each.subset or "-", each.date] for each in chosen
     ]
     yield from tabulate(rows, headers=columns).splitlines()
     yield ""

@@ -45,11 +45,11 @@ class FunctionFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that nothing is asked for that only an engine with a configuration could heed."""
-        given = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
-        if given or config.options:
-            said = ", ".join((*given, *config.options))
-            message = f"a function takes a request and nothing else: found {said}; leave it out"
-            raise EngineError(message, found=said)
+        fields = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
+        names = ", ".join((*fields, *config.options))
+        if names:
+            message = f"a function takes a request and nothing else: found {names}; leave it out"
+            raise EngineError(message, found=names)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""

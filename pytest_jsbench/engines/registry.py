@@ -131,11 +131,11 @@ class PlainFactory(UnsharedFactory):
     @property
     def concurrency(self) -> int:
         """The callable's own attribute of that name, or 16."""
-        given = getattr(self._make, "concurrency", 16)
-        if isinstance(given, int) and not isinstance(given, bool) and given > 0:
-            return given
-        message = f"engine '{self._name}': concurrency is a whole number above 0, not {given!r}"
-        raise EngineError(message, found=given, expected="a whole number above 0", where="concurrency")
+        number = getattr(self._make, "concurrency", 16)
+        if isinstance(number, int) and not isinstance(number, bool) and number > 0:
+            return number
+        message = f"engine '{self._name}': concurrency is a whole number above 0, not {number!r}"
+        raise EngineError(message, found=number, expected="a whole number above 0", where="concurrency")
 
     def check(self, config: EngineConfig) -> None:
         """A callable says what it lacks when it is called."""

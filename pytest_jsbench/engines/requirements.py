@@ -105,16 +105,16 @@ def _sendable(engine: str, variable: str, value: str) -> str:
 
 def find_address(config: EngineConfig, variable: str | None) -> Address | None:
     """The server's address from the option or the SDK's own variable; None for the provider's own server."""
-    given = config.base_url or os.environ.get(variable or "", "").strip() or None
-    if given is None:
+    address = config.base_url or os.environ.get(variable or "", "").strip() or None
+    if address is None:
         return None
     source = "--jsbench-base-url" if config.base_url else variable
     try:
-        return Address.parse(given)
+        return Address.parse(address)
     except ValueError:
-        found = without_credentials(given)
-        message = f"{source} is not an address: {found!r}; expected http://host:port/path or https://…"
-        raise EngineError(message, found=found, expected="http://host:port/path", where=source) from None
+        shown = without_credentials(address)
+        message = f"{source} is not an address: {shown!r}; expected http://host:port/path or https://…"
+        raise EngineError(message, found=shown, expected="http://host:port/path", where=source) from None
 
 
 def find_model(config: EngineConfig, *, url: str | None, default: str) -> str:

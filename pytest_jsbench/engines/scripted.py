@@ -82,10 +82,10 @@ class Script:
             return cls(text=value)
         if not isinstance(value, Mapping):
             raise _wrong(where, f"a string or an object is expected, not {value!r}")
-        known = {entry.name for entry in fields(cls)} | {"instance"}
+        names = {entry.name for entry in fields(cls)} | {"instance"}
         for name in value:
-            if name not in known:
-                raise _wrong(where, f"unknown field '{name}': {nearest(str(name), known)}")
+            if name not in names:
+                raise _wrong(where, f"unknown field '{name}': {nearest(str(name), names)}")
         _refuse_contradictions(value, where)
         content = {name: _read(name, member, where) for name, member in value.items() if name != "instance"}
         if "instance" in value:
@@ -129,9 +129,9 @@ def _read(name: str, value: Any, where: str) -> Any:
 
 
 def _usage(value: object, where: str) -> Usage:
-    known = {entry.name for entry in fields(Usage)}
-    if not isinstance(value, Mapping) or not set(value) <= known:
-        raise _wrong(where, f"'usage' is an object of {', '.join(sorted(known))}, not {value!r}")
+    names = {entry.name for entry in fields(Usage)}
+    if not isinstance(value, Mapping) or not set(value) <= names:
+        raise _wrong(where, f"'usage' is an object of {', '.join(sorted(names))}, not {value!r}")
     for name, tokens in value.items():
         if count(tokens) is None:
             raise _wrong(where, f"'{name}' is a whole number of tokens, not {tokens!r}")

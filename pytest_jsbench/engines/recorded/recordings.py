@@ -435,8 +435,8 @@ def equal_to(request: Request, recorded: list[Recording]) -> tuple[list[Recordin
 
 
 def _figures(figures: Mapping[str, Any]) -> dict[str, Any]:
-    known = {name: value for name, value in figures.items() if value is not None}
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in known.items()}
+    numbers = {name: value for name, value in figures.items() if value is not None}
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in numbers.items()}
 
 
 def _message(data: object) -> Message:

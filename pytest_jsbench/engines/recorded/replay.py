@@ -102,9 +102,9 @@ class ReplayEngine:
         first, place = request.origin.first, self._outcomes.get((request.key, request.repeat))
         if first is None:
             return place
-        asked = (request.prompt.digest, digest(request.schema), first.function)
+        question = (request.prompt.digest, digest(request.schema), first.function)
         of_task = sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
-        equal = [each for each in of_task if (each.prompt_digest, each.schema_digest, each.key.function) == asked]
+        equal = [each for each in of_task if (each.prompt_digest, each.schema_digest, each.key.function) == question]
         equal = [each for each in equal if each.key.is_of_test(first)] or equal
         return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
