@@ -15,6 +15,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import Completion, GenerationParams, Request
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
@@ -102,7 +103,7 @@ class EngineContract:
     def test_its_configuration_travels_to_a_worker(
         self, factory: EngineFactory, config: EngineConfig, engine: Engine
     ) -> None:
-        travelled = EngineConfig.from_dict(json.loads(json.dumps(config.to_dict())))
+        travelled = from_json(EngineConfig, json.loads(json.dumps(to_json(config))))
         assert factory.describe(travelled) == engine.info
 
     def test_what_it_says_of_itself_is_json(self, engine: Engine) -> None:

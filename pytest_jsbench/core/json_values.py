@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import Enum
 from itertools import accumulate
+from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -100,7 +101,7 @@ UNSAID, UNWRITTEN = {"json": "unsaid"}, {"json": "unwritten"}
 
 
 def to_json(value: Any) -> Any:
-    """A value with each dataclass that it holds as a JSON object, and each tuple as an array."""
+    """A value with each dataclass that it holds as a JSON object, each tuple as an array, each path as a text."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Enum):
@@ -110,7 +111,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: to_json(part) for name, part in value.items()}
     if not hasattr(value, "__dataclass_fields__"):
-        return value
+        return str(value) if isinstance(value, PurePath) else value
     kind: Any = type(value)
     parts = ((name, getattr(value, name), unsaid) for name, unsaid in _written(kind))
     return {name: to_json(part) for name, part, unsaid in parts if part != unsaid}
@@ -161,11 +162,14 @@ def _reader(hint: Any) -> Callable[[Any], Any] | None:
     if get_origin(hint) is tuple:
         inner = _reader(parts[0])
         return tuple if inner is None else lambda values: tuple(map(inner, values))
+    if get_origin(hint) is Mapping:
+        part = _reader(parts[1])
+        return part and (lambda values: {name: part(value) for name, value in values.items()})
     if get_origin(hint) is Literal and isinstance(parts[0], Enum):
         return type(parts[0])
     if hasattr(hint, "__dataclass_fields__"):
         return functools.partial(from_json, hint)
-    if isinstance(hint, type) and (issubclass(hint, Enum) or hint is int):
+    if isinstance(hint, type) and (issubclass(hint, Enum | PurePath) or hint is int):
         return hint  # 1.0 is a whole number of JSON
     return _text if hint is str else None
 

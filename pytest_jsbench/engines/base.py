@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -110,10 +110,6 @@ class EngineConfig:
     #: `--jsbench-engine-option KEY=VALUE`, values read as JSON where they are JSON
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as builtins."""
-        return {**asdict(self), "response_format": self.response_format and self.response_format.value}
-
     def said(self) -> dict[str, Any]:
         """The options that may change answers, as they may be kept: without the values that may hold a secret."""
         said = {
@@ -123,12 +119,6 @@ class EngineConfig:
             **{f"option {name}": _kept(value) for name, value in self.options.items()},
         }
         return {name: value for name, value in said.items() if value is not None}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EngineConfig:
-        """The inverse of `to_dict`."""
-        response_format = data["response_format"]
-        return cls(**{**data, "response_format": response_format and ResponseFormat(response_format)})
 
 
 def _kept(value: object) -> object:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_jsbench.runs.records import RunMetadata
 from pytest_jsbench.runs.redaction import Redaction
@@ -43,24 +41,3 @@ class Handover:
     def metadata_of(self, variant: str) -> RunMetadata:
         """Describe a variant as a run of its own."""
         return self.metadata.of_variant(variant) if variant else self.metadata
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return {
-            "metadata": self.metadata.to_dict(),
-            "folder": None if self.folder is None else str(self.folder),
-            "shared": str(self.shared),
-            "recorded": None if self.recorded is None else str(self.recorded),
-            "redaction": None if self.redaction is None else asdict(self.redaction),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Handover:
-        """Read what `to_dict` has made."""
-        return cls(
-            metadata=RunMetadata.from_dict(data["metadata"]),
-            folder=None if data["folder"] is None else Path(data["folder"]),
-            shared=Path(data["shared"]),
-            recorded=None if data["recorded"] is None else Path(data["recorded"]),
-            redaction=None if data["redaction"] is None else Redaction(**data["redaction"]),
-        )

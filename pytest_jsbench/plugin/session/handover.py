@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.runner.handover import Handover
 
@@ -36,22 +37,8 @@ class WorkerInput:
         given = getattr(config, "workerinput", {})
         if _KEY not in given:
             return None
-        data: Mapping[str, Any] = json.loads(given[_KEY])
-        return cls(
-            handover=Handover.from_dict(data["handover"]),
-            prepared={name: EngineConfig.from_dict(engine) for name, engine in data["engines"].items()},
-            selected=data["selected"],
-            steals=data["steals"],
-            workers=int(given.get("workercount", 1)),
-        )
+        return from_json(cls, json.loads(given[_KEY]), workers=int(given.get("workercount", 1)))
 
     def hand_to(self, node: Any) -> None:
         """Give it to a worker, as one JSON text: xdist carries builtins only."""
-        node.workerinput[_KEY] = json.dumps(
-            {
-                "handover": self.handover.to_dict(),
-                "engines": {name: engine.to_dict() for name, engine in self.prepared.items()},
-                "selected": self.selected,
-                "steals": self.steals,
-            }
-        )
+        node.workerinput[_KEY] = json.dumps(to_json(self))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.files import append_whole, locked
 from pytest_jsbench.core.generations import Completion, Failed
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
@@ -370,7 +370,7 @@ class ProjectRunners:
         )
 
     def _engine(self, config: EngineConfig) -> Engine:
-        name = digest(_json(config.to_dict()))  # it may be of a key, and so it is written nowhere
+        name = digest(_json(to_json(config)))  # it may be of a key, and so it is written nowhere
         with self._lock:
             if name not in self._engines:
                 factory = find(config.name)
