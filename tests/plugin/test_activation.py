@@ -146,12 +146,3 @@ def test_answers_taken_over_are_classified_as_this_run_classifies(plain: Bench) 
     assert plain.records()[0]["codes"] == []
     assert plain.records("again")[0]["codes"] == ["negative_number"]
     assert plain.run_json("again")["run"]["resumed"] == 1
-
-
-def test_a_classifier_that_there_is_none_of_is_refused_before_anything_runs(plain: Bench) -> None:
-    plain.case("a")
-
-    result = plain.run("--jsbench-classify=german")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: unknown classifier 'german': expected package.module:function, for no *"])

@@ -19,15 +19,48 @@ from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
             ["--jsbench-concurrency=0"],
             "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*",
         ),
+        (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"),
+        (
+            ["--jsbench-export=xml=x"],
+            "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of *",
+        ),
+        (["--jsbench-comparer=n=near"], "*--jsbench-comparer*"),
+        (["--jsbench-comparer=n=function:no_such_module:same"], "*--jsbench-comparer*"),
+        (
+            ["--jsbench-classify=german"],
+            "ERROR: unknown classifier 'german': expected package.module:function, for no *",
+        ),
+        (["--jsbench-max-cost=1"], "ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"),
+        (["--jsbench-prompt=schemas"], "*unknown prompt 'schemas': did you mean 'schema'?*or a Jinja2 file*"),
+        (["--jsbench-prompt=nowhere.j2"], "*no prompt file 'nowhere.j2'*"),
+        (["--jsbench-prompt=nowhere:ask"], "*prompt: cannot import nowhere*"),
+        (["--jsbench-shots=9"], "*--jsbench-shots=9: there are 3 examples*"),
+        (["--jsbench-where=sise<3"], "*--jsbench-where: unknown field 'sise': did you mean 'size'?*"),
+        (["--jsbench-where=size>3000"], "*none of the 1 cases of dataset 'schemas' meets 'size>3000'*"),
+        (["jsbench::orderz::a"], "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders'?*"),
+        (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
+        (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: 'pas_rate': no metric*did you mean 'pass_rate'?*"),
+        (["--jsbench-gate=ordres.pass_rate>=0.9"], "*--jsbench-gate: *no task or metric*did you mean 'orders'?*"),
+        (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
+        (["--jsbench-gate=baseline.n>=1"], "*--jsbench-gate baseline.n>=1: *add --jsbench-baseline=RUN"),
+        (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: *nowhere.json*No such file*"),
+        (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
+        (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
         (["--jsbench-engine-option=answers=missing.json"], "*missing.json*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
     ],
 )
 def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str) -> None:
-    bench.case("a")
+    bench.case("a", {"fault": "engine", "message": "must not be asked"})
     (bench.path / "empty").mkdir()
+    bench.write(
+        {
+            "other.json": '{"metrics": {"accuracy": 1}}',
+            "alien.json": '{"metrics": {"n": 1}, "cases": {"x::y": {"attempts": ["passed"]}}}',
+        }
+    )
 
-    result = bench.run(*args)
+    result = bench.run("--jsbench-output=out", *args)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     errors = [
@@ -36,6 +69,8 @@ def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str
     assert "Traceback" not in result.stderr.str()
     pytest.LineMatcher(errors).fnmatch_lines([message])
     assert len(errors) == 1, errors
+    records = bench.path.glob("out/*/records*.jsonl")
+    assert not any(line for path in records for line in path.read_text().splitlines()[1:])
 
 
 def test_a_bad_value_in_the_ini_file_names_the_file(plain: Bench) -> None:

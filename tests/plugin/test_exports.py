@@ -28,19 +28,3 @@ def test_a_run_is_written_in_every_format_that_was_asked_for(plain: Bench) -> No
     assert len(list((plain.path / "shared").rglob("*.json"))) == 1
     result.stdout.fnmatch_lines(["warning    exporter 'own_format:broken', a function of your own, could not write"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("csv", "*--jsbench-export: expected NAME=PATH, such as every_eval_ever=exported, found 'csv'"),
-        ("xml=x", "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of your own is *"),
-    ],
-)
-def test_a_format_that_there_is_none_of_is_refused_before_anything_runs(plain: Bench, given: str, said: str) -> None:
-    plain.case("a")
-
-    result = plain.run(f"--jsbench-export={given}")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])

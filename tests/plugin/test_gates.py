@@ -86,32 +86,3 @@ def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["mended     1: orders::a"])
     result.stdout.fnmatch_lines(["verdict    PASSED: the attempt passed"])
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
-        (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: 'pas_rate': no metric*did you mean 'pass_rate'?*"),
-        (["--jsbench-gate=ordres.pass_rate>=0.9"], "*--jsbench-gate: *no task or metric*did you mean 'orders'?*"),
-        (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
-        (["--jsbench-gate=baseline.n>=1"], "*--jsbench-gate baseline.n>=1: *add --jsbench-baseline=RUN"),
-        (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: *nowhere.json*No such file*"),
-        (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
-        (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
-    ],
-)
-def test_what_cannot_be_decided_is_said_before_anything_is_called(plain: Bench, args: list[str], message: str) -> None:
-    plain.case("a", {"fault": "engine", "message": "must not be asked"})
-    plain.write(
-        {
-            "other.json": '{"metrics": {"accuracy": 1}}',
-            "alien.json": '{"metrics": {"n": 1}, "cases": {"x::y": {"attempts": ["passed"]}}}',
-        }
-    )
-
-    result = plain.run(*args)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
-    assert "Traceback" not in result.stderr.str()

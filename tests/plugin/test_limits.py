@@ -116,15 +116,6 @@ def test_a_gate_is_met_on_what_was_left_out_only_if_it_would_be_with_it(plain: B
     assert priced(plain, *limited, "--jsbench-min-pass-rate=0.8").ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_a_limit_in_money_without_a_price_is_one_line(plain: Bench) -> None:
-    plain.case("a")
-
-    result = plain.run("--jsbench-max-cost=1")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"])
-
-
 WRONG_KEY = """
 from pytest_jsbench import CallError
 from pytest_jsbench.core.generations import FaultKind

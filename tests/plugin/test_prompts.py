@@ -53,21 +53,3 @@ def test_a_case_that_cannot_fit_is_said_so_and_not_sent(bench: Bench) -> None:
     )
     total = bench.run_json()["metrics"]
     assert (total["planned"], total["declined"], total["failed"], total["declared_coverage"]) == (2, 1, 0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["--jsbench-prompt=schemas"], "*unknown prompt 'schemas': did you mean 'schema'?*or a Jinja2 file*"),
-        (["--jsbench-prompt=nowhere.j2"], "*no prompt file 'nowhere.j2'*"),
-        (["--jsbench-prompt=nowhere:ask"], "*prompt: cannot import nowhere*"),
-        (["--jsbench-shots=9"], "*--jsbench-shots=9: there are 3 examples*"),
-    ],
-)
-def test_a_prompt_that_is_none_is_one_line(plain: Bench, args: list[str], message: str) -> None:
-    plain.case("a")
-
-    result = plain.run(*args)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])

@@ -42,15 +42,6 @@ def test_shards_put_together_are_the_run_in_one_piece(bench: Bench) -> None:
     assert json.loads((bench.path / "m" / "run.json").read_text())["gates"][0]["met"]
 
 
-def test_a_shard_that_is_none_is_one_line(plain: Bench) -> None:
-    plain.case("a")
-
-    result = plain.run("--jsbench-shard=3/2")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"])
-
-
 @both_ways
 def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch

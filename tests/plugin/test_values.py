@@ -124,17 +124,6 @@ def test_a_run_whose_values_got_worse_is_told_so_beside_its_baseline_though_ever
     assert "7 fewer of 8 cases have every value right" in page.read_text()
 
 
-@pytest.mark.parametrize("said", ["n=near", "n=function:no_such_module:same"])
-def test_a_comparer_that_is_none_is_refused_before_anything_is_called(plain: Bench, said: str) -> None:
-    plain.case("a")
-
-    result = plain.run(f"--jsbench-comparer={said}", "--jsbench-output=out")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--jsbench-comparer*"])
-    assert not (plain.path / "out").exists()
-
-
 def test_answers_that_are_there_are_compared_with_what_is_expected_now(bench: Bench) -> None:
     bench.case("a", '{"n": 1}')
     bench.run("--jsbench-output=out")

@@ -66,22 +66,6 @@ def test_a_sample_is_the_same_in_every_process_and_stands_in_the_run(varied: Ben
     assert dataset["where"] == ["not id:broken"]
 
 
-@pytest.mark.parametrize(
-    ("arg", "message"),
-    [
-        ("--jsbench-where=sise<3", "*--jsbench-where: unknown field 'sise': did you mean 'size'?*"),
-        ("--jsbench-where=size>3000", "*none of the 1 cases of dataset 'schemas' meets 'size>3000'*"),
-    ],
-)
-def test_what_selects_nothing_sensible_is_one_line(plain: Bench, arg: str, message: str) -> None:
-    plain.case("a")
-
-    result = plain.run(arg)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([message])
-
-
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
 def test_no_process_that_asks_holds_what_reads_parquet(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     if workers:

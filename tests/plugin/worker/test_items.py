@@ -141,15 +141,6 @@ def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -
     assert len(calls(bench)) <= 8
 
 
-def test_an_id_that_does_not_exist_is_one_line(plain: Bench) -> None:
-    plain.case("a")
-
-    result = plain.run("jsbench::orderz::a")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders'?*"])
-
-
 def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
     counted.write(
         {
