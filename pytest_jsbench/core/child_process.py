@@ -366,6 +366,14 @@ class KeptChild:
         if child is not None:
             child.close()
 
+    def let_go(self) -> None:
+        """End the child, unless a thread talks to it; a later request starts another."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self._lock.release()
+
     def kill(self) -> None:
         """End the child now; a later request starts another."""
         child, self._child = self._child, None

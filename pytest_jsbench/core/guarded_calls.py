@@ -45,6 +45,7 @@ class GuardedCalls:
         program = Program(module=__name__, settings={}, memory=None, alarm=alarm or best_alarm())
         self._child = KeptChild(program)
         self._end = weakref.finalize(self, self._child.close)
+        self.let_go = self._child.let_go
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
         """What `package.module:function` returns; BoundExceeded, CallBroke or ChildNotStarted where it does not."""

@@ -186,6 +186,8 @@ class RunSession:
         """Make what judges all answers of this process, when it is first needed."""
         with self._lock:
             if self._judge is None:
+                # others of this process may go on with it
+                self._resources.callback(guarded_calls().let_go)
                 self._judge = self._resources.enter_context(Judge(self.plan.policy, calls=guarded_calls()))
             return self._judge
 

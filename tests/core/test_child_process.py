@@ -106,6 +106,19 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
         calls.close()
 
 
+def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: KeptChild, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as threads:
+        first = busy(kept, threads, tmp_path / "free")
+        number = pid(kept)
+        kept.let_go()
+        assert pid(kept) == number
+        (tmp_path / "free").touch()
+        assert first.result(timeout=30).values[0]["pid"] == number
+    kept.let_go()
+    assert kept._child is None
+    assert ask(kept, "echo", "again").values[0]["pid"] != number
+
+
 class Interrupted(Exception):
     """What a handler of a signal raises."""
 
