@@ -66,11 +66,18 @@ class FunctionFactory(UnsharedFactory):
         self.check(config)
         info = self.describe(config)
         call = self._function if inspect.isroutine(self._function) else getattr(self._function, "__call__", None)  # noqa: B004  the method itself is wanted
-        if inspect.iscoroutinefunction(call):
-            from pytest_jsbench.engines.coroutines import AsyncEngine
+        kind = _CoroutineFunctionEngine if inspect.iscoroutinefunction(call) else _FunctionEngine
+        return as_threaded(kind(function=self._function, info=info))
 
-            return AsyncEngine(_CoroutineFunctionEngine(function=self._function, info=info))
-        return _FunctionEngine(function=self._function, info=info)
+
+def as_threaded(engine: Any) -> Engine:
+    """Return the engine, which threads call; one that is written with `async` is wrapped for them."""
+    if not inspect.iscoroutinefunction(engine.generate):
+        threaded: Engine = engine
+        return threaded
+    from pytest_jsbench.engines.coroutines import AsyncEngine
+
+    return AsyncEngine(engine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

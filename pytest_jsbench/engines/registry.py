@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine,
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
+from pytest_jsbench.engines.functions import as_threaded
 from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
 
 if TYPE_CHECKING:
@@ -161,9 +161,4 @@ class PlainFactory(UnsharedFactory):
         if missing:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
             raise EngineError(message, found=type(engine).__name__, expected=("info", "generate", "close"))
-        if inspect.iscoroutinefunction(engine.generate):
-            from pytest_jsbench.engines.coroutines import AsyncEngine
-
-            return AsyncEngine(engine)
-        built: Engine = engine
-        return built
+        return as_threaded(engine)

@@ -41,8 +41,9 @@ class Session:
             case {"do": "step", "offered": offered} if self._walk is not None:
                 return self._step(self._walk, offered)
             case {"do": "accepts", "text": text} if self._begin is not None:
-                walked = accepts(self._begin, text.encode("utf-8", "surrogatepass"), self._tokenizer, end=self._end)
-                return {"accepts": walked.accepted, "masks": [float(f"{seconds:.3g}") for seconds in walked.masks]}
+                data = text.encode("utf-8", "surrogatepass")
+                accepted, seconds = accepts(self._begin, data, self._tokenizer, end=self._end)
+                return {"accepts": accepted, "masks": [float(f"{each:.3g}") for each in seconds]}
         message = f"not to be answered now: {request}"
         raise ValueError(message)
 

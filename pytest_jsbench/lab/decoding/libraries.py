@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.lab.decoding.vocabulary import Tokenizer
 
@@ -42,13 +42,6 @@ class Matcher(ABC):
     def allows(self, token: int, mask: bytes) -> bool:
         """Tell of a token whether it may come next, where this is the mask."""
         return is_set(mask, token)
-
-
-class Library(Protocol):
-    """Compiles schemas, for one vocabulary."""
-
-    def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Return what begins a text in the schema's grammar; Unsupported with the library's own words."""
 
 
 class LLGuidance:
@@ -208,6 +201,8 @@ class _XGrammarMatcher(Matcher):
             raise RuntimeError(message)
 
 
+#: its `compile` returns what begins a text in a schema's grammar; Unsupported with the library's own words
+Library = LLGuidance | Outlines | XGrammar
 #: by the name of the engine
 LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {
     "llguidance": LLGuidance,

@@ -169,29 +169,26 @@ class Walk:
         taken.append(token)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walked:
-    """The outcome of a text that was given to a grammar."""
+def accepts(
+    begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int
+) -> tuple[bool | None, list[float]]:
+    """
+    Tell whether the grammar takes the text to its end; None where the vocabulary has no tokens for it.
 
-    #: whether the grammar takes the text to its end; None where the vocabulary has no tokens for it
-    accepted: bool | None
-    #: seconds from taking a token to the mask for the next, of each token that was taken
-    masks: tuple[float, ...] = ()
-
-
-def accepts(begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int) -> Walked:
-    """Walk a text through the grammar, and time each mask after the first, which is the grammar's compilation."""
+    With it come the seconds from taking a token to the mask for the next, of each token that was taken: without the
+    first mask, which is the grammar's compilation.
+    """
     tokens = tokenizer(text)
+    seconds: list[float] = []
     if tokens is None:
-        return Walked(accepted=None)
+        return None, seconds
     matcher = begin()
     mask = matcher.mask()
-    masks: list[float] = []
     for token in tokens:
         if not matcher.allows(token, mask):
-            return Walked(accepted=False, masks=tuple(masks))
+            return False, seconds
         start = time.perf_counter()
         matcher.advance(token)
         mask = matcher.mask()
-        masks.append(time.perf_counter() - start)
-    return Walked(accepted=matcher.allows(end, mask), masks=tuple(masks))
+        seconds.append(time.perf_counter() - start)
+    return matcher.allows(end, mask), seconds
