@@ -42,16 +42,19 @@ _MOST_UPRIGHT = 8
 
 def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
     """Draw the evaluations into a file of the format that its suffix names; JSBenchError where that fails."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
+    _need_matplotlib()
     _save(picture(evaluations, names, metrics), output)
 
 
 def plot_history(series: Sequence[Series], output: Path, metric: str = "pass_rate") -> None:
     """Draw a metric over time into a file; JSBenchError where that fails."""
+    _need_matplotlib()
+    _save(picture_of_history(series, metric), output)
+
+
+def _need_matplotlib() -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
-    _save(picture_of_history(series, metric), output)
 
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
@@ -206,7 +209,7 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
             axis.errorbar(at, value, yerr=ends, color="black", capsize=4, linewidth=1)
             top = max(top, high)
         axis.annotate(
-            _shown(value),
+            f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}",
             (at, top),
             xytext=(0, 2),
             textcoords="offset points",
@@ -228,10 +231,6 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
         axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
     elif min(known) >= 0:
         axis.set_ylim(0, max(known) * 1.2 or 1)
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _is_rate(metric: str, known: Sequence[float]) -> bool:

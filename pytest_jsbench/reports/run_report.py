@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.comparison import MISSING, PASSED
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion
 from pytest_jsbench.metrics.summary import Summary
@@ -100,7 +100,7 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
     table = TableBlock(head="Keyword", columns=(), rows=tuple((name, ()) for name, _ in keywords))
     decided = [keyword.wrong_decisions if keyword.wrong_decisions.n else None for _, keyword in keywords]
     if any(decided):
-        wrong = Column.of(Figure("wrong_decisions", FIGURES["pass_rate"].kind, counted=True), "Wrong decisions")
+        wrong = Column.of(Figure("wrong_decisions", Kind.RATE, counted=True))
         table = table.beside(wrong, decided)
     table = table.beside(Column(heading="Broken by"), [keyword.failures for _, keyword in keywords])
     table = table.beside(Column(heading="Used in"), [keyword.pass_rate.n for _, keyword in keywords])
@@ -252,7 +252,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
     if total.planned > total.cases and not summary.variants:
-        every, some = (_interval(rate) for rate in (total.pass_hat_k, total.pass_at_k))
+        steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
+        every, some = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
         yield "repeats", f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
@@ -423,10 +424,6 @@ def _pass_rate(total: Metrics) -> str:
 
 def _share(rate: Proportion) -> str:
     return NOT_APPLICABLE if rate.value is None else f"{rate.successes}/{rate.n} = {rate.value:.3f}"
-
-
-def _interval(rate: Proportion) -> str:
-    return _share(rate) if rate.value is None else f"{_share(rate)} ({rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
 def _spread(times: Distribution, name: str) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.records import AnsweredBy, Attempt, Missing, Record
+    from pytest_jsbench.runs.records import AnsweredBy, Attempt, Record
 
 Row = Mapping[str, Any]
 
@@ -71,7 +71,9 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         who = outcome.answered_by or askers.get(outcome.variant, run.metadata.engine_asked)
         yield _row(outcome, record, who, costs.get(outcome.attempt))
     for attempt, missing in run.unrecorded().items():
-        yield _missing_row(attempt, missing, askers.get(attempt.variant, run.metadata.engine_asked))
+        who = askers.get(attempt.variant, run.metadata.engine_asked)
+        reason = "unknown" if missing is None else missing.reason.value
+        yield _known(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
 #: columns that are attributes of the same name, by what has them
@@ -115,11 +117,6 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         tags=_json(record.tags),
         changes=_json([f"{change.kind} {change.keyword} at {change.path or '/'}" for change in record.changes]),
     )
-
-
-def _missing_row(attempt: Attempt, missing: Missing | None, who: AnsweredBy) -> dict[str, Any]:
-    reason = "unknown" if missing is None else missing.reason.value
-    return _known(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
 def _known(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:

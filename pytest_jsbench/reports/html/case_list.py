@@ -192,7 +192,8 @@ class _Group:
                 self._pack()
 
     def _pack(self) -> None:
-        self._chunks.append(_packed(self._details))
+        # compressed JSON in base64 needs no escaping in a page
+        self._chunks.append(base64.b64encode(gzip.compress(_json_bytes(self._details), 6, mtime=0)).decode("ascii"))
         self._size += len(self._chunks[-1])
         self._details = []
 
@@ -212,7 +213,7 @@ def _entry(
     return {
         **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
         "task": outcome.key.task,
-        "name": _name(outcome, repeats=repeats),
+        "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
         "outcome": outcome.failure_type.value if outcome.failure_type else _failed_test(outcome) or "passed",
         "message": message,
         "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
@@ -247,15 +248,6 @@ def _message(record: Record) -> str:
 
 def _json_bytes(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-
-
-def _packed(data: object) -> str:
-    """The data as compressed JSON in base64, which needs no escaping in a page."""
-    return base64.b64encode(gzip.compress(_json_bytes(data), 6, mtime=0)).decode("ascii")
-
-
-def _name(outcome: AttemptOutcome, *, repeats: int) -> str:
-    return str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]"
 
 
 def _details(record: Record) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES, Figure
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
 from pytest_jsbench.reports.html.case_list import CaseList
@@ -138,8 +138,6 @@ def _visible(text: Any, limit: int | None = 300) -> str:
 
 
 _BINS = 24
-_PITCH = 10
-_HEIGHT = 55
 #: multiples of the 95th percentile that the bars of equal width reach
 _REACH = 2
 #: times that have no chart
@@ -147,39 +145,26 @@ _NOT_DRAWN = ("gct", "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """The measurements from `start` up to `end`."""
-
-    start: float
-    end: float
-    count: int
-    x: int
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """A histogram of one time; the last bar holds all beyond `edge`, so that an outlier does not flatten the others."""
 
-    title: str
-    unit: str
+    figure: Figure
+    spread: Distribution
     low: float
     #: where the last bar begins to hold all up to `high`
     edge: float
     high: float
-    spread: Distribution
-    bars: tuple[Bar, ...]
-    width: int = _BINS * _PITCH
+    #: of equal width up to `edge`
+    counts: tuple[int, ...]
 
 
 def charts(metrics: Metrics) -> list[Chart]:
     """A chart for each time that has measurements."""
-    spreads = [(getattr(metrics, row.name), row) for row in TIMES.values() if row.name not in _NOT_DRAWN]
-    return [_chart(spread, row.title, row.unit) for spread, row in spreads if spread.count]
+    spreads = [(row, getattr(metrics, row.name)) for row in TIMES.values() if row.name not in _NOT_DRAWN]
+    return [_chart(row, spread) for row, spread in spreads if spread.count]
 
 
-def _chart(spread: Distribution, title: str, unit: str) -> Chart:
+def _chart(figure: Figure, spread: Distribution) -> Chart:
     low, high = spread.ordered[0], spread.ordered[-1]
     common = _REACH * ((spread.p95 or low) - low)
     edge = low + common if 0 < common < high - low else high
@@ -187,17 +172,4 @@ def _chart(spread: Distribution, title: str, unit: str) -> Chart:
     counts = [0] * _BINS
     for value in spread.ordered:
         counts[min(_BINS - 1, int((value - low) / width))] += 1
-    tallest = max(counts)
-    bars = tuple(
-        Bar(
-            start=low + at * width,
-            end=high if at == _BINS - 1 else low + (at + 1) * width,
-            count=count,
-            x=at * _PITCH,
-            y=round(_HEIGHT * (1 - count / tallest), 2),
-            height=round(_HEIGHT * count / tallest, 2),
-        )
-        for at, count in enumerate(counts)
-        if count
-    )
-    return Chart(title=title, unit=unit, low=low, edge=edge, high=high, spread=spread, bars=bars)
+    return Chart(figure=figure, spread=spread, low=low, edge=edge, high=high, counts=tuple(counts))
