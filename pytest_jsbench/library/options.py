@@ -1,4 +1,4 @@
-"""What may be said of an evaluation, and what is said of what may not."""
+"""The arguments of an evaluation, and messages in their words."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def named(message: str) -> str:
 
 
 class EvaluationOptions(TypedDict, total=False):
-    """What may be said of an evaluation; each as the plugin's option of that name."""
+    """The options of an evaluation; each as the plugin's option of that name."""
 
     #: a preset, a Jinja2 file, `package.module:function`, or a function that takes a case
     prompt: str | PathLike[str] | Template | Callable[[Case], object]
@@ -96,10 +96,10 @@ def _run_or_flag(value: object) -> str | bool:
 
 
 def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], ...]:
-    found = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
-    if not all(isinstance(one, str) or callable(one) for one in found):
+    classifiers = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
+    if not all(isinstance(classifier, str) or callable(classifier) for classifier in classifiers):
         raise ValueError("a list of functions of a record, or of names of classifiers")
-    return found
+    return classifiers
 
 
 def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]]:

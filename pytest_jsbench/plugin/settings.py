@@ -46,7 +46,7 @@ def _is_given(config: pytest.Config, name: str) -> bool:
 
 
 def _start_of(config: pytest.Config, name: str) -> Path:
-    """Where a path starts: of the command line where pytest was started, of the ini file where that file is."""
+    """The folder of a path: where pytest was started for the command line, and for the ini file its own."""
     if _is_given(config, name) or config.inipath is None:
         return config.invocation_params.dir
     return config.inipath.parent
@@ -126,7 +126,7 @@ def read_ways(config: pytest.Config, values: Values) -> tuple[dict[str, Values],
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Which tests pytest is to collect."""
+    """The tests that pytest is to collect."""
 
     #: node ids of the suite, or beginnings of them, that were named on the command line
     chosen: tuple[str, ...] = ()

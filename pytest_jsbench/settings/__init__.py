@@ -1,1 +1,1 @@
-"""What may be said of a run, once, whoever says it: options, the ways to ask (`Variant`), and the run as a `Plan`."""
+"""The settings of a run, whoever says them: the table of options, the ways to ask (`Variant`) and the `Plan`."""

@@ -68,11 +68,11 @@ def shard(text: str) -> Any:
 
 def names(text: str) -> tuple[str, ...]:
     """Reads names with commas between them."""
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not found:
+    parts = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not parts:
         message = f"expected names with commas between them, found {text!r}"
         raise ValueError(message)
-    return found
+    return parts
 
 
 def extra_fields(text: str) -> str | tuple[str, ...]:
@@ -142,7 +142,7 @@ class Option:
 
     @property
     def placeholder(self) -> str:
-        """What stands for the value in a help text."""
+        """The value as a help text names it."""
         return self.metavar or "|".join(self.choices)
 
     @property
@@ -180,7 +180,7 @@ def respelled(message: str, spell: Callable[[str], str]) -> str:
 
 
 def readers(*names: str) -> dict[str, Reader]:
-    """What reads these options where they are arguments of a function."""
+    """Take the readers of these options, for a function whose arguments they are."""
     return {name: BY_NAME[name].argument for name in names}
 
 

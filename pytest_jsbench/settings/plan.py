@@ -1,4 +1,4 @@
-"""What a run is to do: which cases are put to whom, how often, within which limits, and how they are judged."""
+"""The plan of a run: its cases and variants, how often it asks, within which limits, and how it judges."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RateLimits:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Say whether there is one."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
 
@@ -200,7 +200,7 @@ def refuse_together(values: Values) -> None:
 
 
 def selection_of(values: Values) -> Selection:
-    """Which part of which source is wanted."""
+    """Read the part of a source that is wanted."""
     from pytest_jsbench.datasets.registry import is_published
 
     chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
@@ -221,12 +221,12 @@ def selection_of(values: Values) -> Selection:
 
 
 def policy_of(values: Values) -> JudgePolicy:
-    """How strictly answers are judged."""
+    """Read how strictly answers are judged."""
     return JudgePolicy(**policy_changes(values))
 
 
 def policy_changes(values: Values) -> dict[str, Any]:
-    """What the options say of how strictly answers are judged, as fields of a JudgePolicy."""
+    """Read what the options say of it, as fields of a JudgePolicy."""
     chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
     chosen["timeout"] = values["judge_timeout"]
     if values["default_dialect"] is not None:
@@ -274,7 +274,7 @@ def _find_classifiers(names: Sequence[str], hook: Callable[[Record], object] | N
         return ()
     from pytest_jsbench.settings.classifiers import Classifier, find
 
-    found = [find(name) for name in names]
+    classifiers = [find(name) for name in names]
     if hook is not None:
-        found.append(Classifier(name=_HOOK, origin="a hook", function=hook))
-    return tuple(found)
+        classifiers.append(Classifier(name=_HOOK, origin="a hook", function=hook))
+    return tuple(classifiers)

@@ -1,4 +1,4 @@
-"""One way to ask the cases: whom, in which words, with which sampling."""
+"""A way to ask the cases: whom, in which words, with which sampling."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecordingFolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One way to ask the cases of a run; a run has one without a name, or several."""
+    """A way to ask the cases of a run; a run has one without a name, or several."""
 
     name: str = ""
     factory: EngineFactory
@@ -143,7 +143,7 @@ def _engine(values: Values) -> EngineConfig:
 
 
 def _said(values: Values) -> dict[str, Any]:
-    """What the options say of engine and sampling; that of the ini file too where answers are replayed."""
+    """Keep what is said of engine and sampling; that of the ini file too where answers are replayed."""
     engine = {} if values["engine"] is None else _engine(values).said()
     sampling = {name: values[name] for name in ("temperature", "max_tokens", "seed")}
     return {**engine, **{name: value for name, value in sampling.items() if value is not None}}

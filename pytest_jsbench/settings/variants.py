@@ -218,7 +218,7 @@ def _rows_asked_for(
 
 
 def _said_twice(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """What is typed though the row says it too, and the row's name; None where there is nothing of the kind."""
+    """Find what is typed though the row says it too, and name the row; None where there is nothing of the kind."""
     for name, texts in typed.items():
         flag = BY_NAME[name].flag
         if name != "engine_option" and name in row:
