@@ -22,7 +22,6 @@ from pytest_jsbench.settings.options import BY_NAME
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Mode
-    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.datasets.base import CaseSource
 
 _MOST_OBSTACLES = 6
@@ -37,7 +36,9 @@ def show_ledgers(
     foretold = Counter[str]()
     keys = dataset.keys()
     cases = 0
-    for case in _cases(dataset, keys):
+    for case in map(dataset.case, keys):
+        if not isinstance(case, Case):
+            continue
         cases += 1
         for name in subsets:
             outcome = adapt_within(case.schema, name, mode)
@@ -47,7 +48,8 @@ def show_ledgers(
             else:
                 foretold[name] += bool(outcome.foretold)
             if as_json:
-                out.write(_json_line(case, name, outcome))
+                said = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": _kind(outcome, case)}
+                out.write(json_text({**said, **dataclasses.asdict(outcome)}) + "\n")
             elif verbose:
                 out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
     if not as_json:
@@ -55,12 +57,7 @@ def show_ledgers(
         out.writelines(f"{name}: likely too complex: {count}\n" for name, count in foretold.items() if count)
         if broken := len(keys) - cases:
             out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
-    return cases > 0 and not any(found["not at all"] for found in verdicts.values())
-
-
-def _cases(dataset: CaseSource, keys: Sequence[CaseKey]) -> Iterator[Case]:
-    cases = (dataset.case(key) for key in keys)
-    return (case for case in cases if isinstance(case, Case))
+    return cases > 0 and not any(counts["not at all"] for counts in verdicts.values())
 
 
 def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
@@ -69,17 +66,6 @@ def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
     if outcome.schema == case.schema:
         return "as it is"
     return "widened" if outcome.lossy else "narrowed"
-
-
-def _json_line(case: Case, subset: str, outcome: Adapted | Inexpressible) -> str:
-    data = {
-        "task": case.key.task,
-        "id": case.key.id,
-        "subset": subset,
-        "outcome": _kind(outcome, case),
-        **dataclasses.asdict(outcome),
-    }
-    return json_text(data) + "\n"
 
 
 def _lines(case: Case, subset: str, outcome: Adapted | Inexpressible) -> Iterator[str]:
@@ -99,12 +85,13 @@ def _at(keyword: str, path: str) -> str:
 
 def _table(verdicts: dict[str, Counter[str]], obstacles: dict[str, Counter[str]], mode: Mode) -> Iterator[str]:
     kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
-    rows = [[name, *(found[kind] for kind in kinds), found.total()] for name, found in verdicts.items()]
+    rows = [[name, *(counts[kind] for kind in kinds), counts.total()] for name, counts in verdicts.items()]
     yield from tabulate(rows, headers=["Subset", *(kind.capitalize() for kind in kinds), "Schemas"]).splitlines()
     yield ""
-    for name, found in obstacles.items():
-        if found:
-            listed = ", ".join(f"{printable(keyword)} {count}" for keyword, count in found.most_common(_MOST_OBSTACLES))
+    for name, counts in obstacles.items():
+        if counts:
+            first = counts.most_common(_MOST_OBSTACLES)
+            listed = ", ".join(f"{printable(keyword)} {count}" for keyword, count in first)
             yield f"{name}: first obstacle: {listed}"
 
 
@@ -133,7 +120,7 @@ def add_adapt(commands: Any) -> None:
 
 def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
     selection = Selection(source=options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
-    said = tuple(SUBSETS) if options.subset is None else (options.subset,)
-    subsets = tuple(found.version for one in said if (found := find_subset(one)) is not None)
+    names = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    subsets = tuple(subset.version for name in names if (subset := find_subset(name)) is not None)
     dataset = open_dataset(selection)
     return show_ledgers(dataset, subsets, options.mode, out, as_json=options.json, verbose=options.verbose)

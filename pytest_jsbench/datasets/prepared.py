@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
-from pytest_jsbench.datasets.base import CaseSource, Listing, read_case
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, read_case
 from pytest_jsbench.datasets.row_file import RowFile, RowPlace
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
 
@@ -23,39 +23,27 @@ _INDEX = "index.json"
 _ROWS = "rows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedDataset:
-    """A selection as another process has written it down."""
+def open_prepared(folder: Path, reopen: Callable[[], CaseSource]) -> Listing:
+    """What `prepare` has written; `reopen` opens the source itself, for what was not written down."""
+    index = json.loads((folder / _INDEX).read_text("ascii"))
+    rows = RowFile.open(folder / _ROWS)
+    entries: dict[CaseKey, ListedCase] = {}
+    for task, name, begin, end in index["keys"]:
+        key = CaseKey(task=index["tasks"][task], id=name)
+        read = partial(_reopened, reopen) if begin is None else partial(_read, rows, (begin, end))
+        entries[key] = ListedCase(task=key.task, name=name, where=name, read=read)
+    if any(begin is None for _, _, begin, _ in index["keys"]):
+        reopen()  # now, before a test goes to another folder
+    return Listing(entries=entries)
 
-    #: by key, where its row is in `rows`; None for one that was not written down
-    places: Mapping[CaseKey, RowPlace | None]
-    rows: RowFile
-    #: opens the source itself, for what was not written down
-    reopen: Callable[[], CaseSource]
 
-    @classmethod
-    def open(cls, folder: Path, reopen: Callable[[], CaseSource]) -> PreparedDataset:
-        """What `prepare` has written."""
-        index = json.loads((folder / _INDEX).read_text("ascii"))
-        places = {
-            CaseKey(task=index["tasks"][task], id=case_id): None if begin is None else (begin, end)
-            for task, case_id, begin, end in index["keys"]
-        }
-        if not all(places.values()):
-            reopen()  # now, before a test goes to another folder
-        return cls(places=places, rows=RowFile.open(folder / _ROWS), reopen=reopen)
+def _reopened(reopen: Callable[[], CaseSource], key: CaseKey) -> Case | BrokenCase:
+    return reopen().case(key)
 
-    def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
-        return tuple(self.places)
 
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them, parsed now."""
-        place = self.places[key]
-        if place is None:
-            return self.reopen().case(key)
-        row = self.rows.read(place)
-        return read_case(key, row.where, lambda key: case_of(key, {SCHEMA_NAMES[0]: row.text}))
+def _read(rows: RowFile, place: RowPlace, key: CaseKey) -> Case | BrokenCase:
+    row = rows.read(place)
+    return read_case(key, row.where, lambda key: case_of(key, {SCHEMA_NAMES[0]: row.text}))
 
 
 def prepare(dataset: CaseSource, folder: Path) -> None:

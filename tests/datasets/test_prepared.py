@@ -7,7 +7,7 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Sample
-from pytest_jsbench.datasets.prepared import PreparedDataset, prepare
+from pytest_jsbench.datasets.prepared import open_prepared, prepare
 from pytest_jsbench.datasets.selection import sampled
 
 ROWS = {
@@ -48,7 +48,7 @@ def unopened() -> CaseSource:
 def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
     texts = tuple(key for key, text in ROWS.items() if text is not None)
     prepare(dataset([], texts=True).only(texts), tmp_path)
-    prepared = PreparedDataset.open(tmp_path, unopened)
+    prepared = open_prepared(tmp_path, unopened)
 
     assert tuple(prepared.keys()) == texts
     cases = {key.id: prepared.case(key) for key in prepared.keys()}
@@ -67,7 +67,7 @@ def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:
     source = dataset(asked, texts=True)
     prepare(source, tmp_path)
 
-    case = PreparedDataset.open(tmp_path, lambda: source).case(CaseKey(task="a", id="null"))
+    case = open_prepared(tmp_path, lambda: source).case(CaseKey(task="a", id="null"))
 
     assert isinstance(case, BrokenCase)
     assert asked == [case.key]
@@ -82,7 +82,7 @@ def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Pa
         opened.append(dataset([], texts=texts))
         return opened[0]
 
-    PreparedDataset.open(tmp_path, reopen)
+    open_prepared(tmp_path, reopen)
     assert opened
 
 
@@ -93,7 +93,7 @@ def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, tex
     chosen = tuple(sampled(list(ROWS), Sample(size=3)))
     prepare(source.only(chosen), tmp_path)
 
-    prepared = PreparedDataset.open(tmp_path, lambda: source)
+    prepared = open_prepared(tmp_path, lambda: source)
 
     assert prepared.keys() == chosen
     assert asked == []

@@ -34,10 +34,10 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
         wanted = asked_for(settings.expressions)
         marks = of_schemas(source, default_dialect=selection.default_dialect) if wanted else {}
         return Cases(source=source, said=said, labelled=labelled, strict=strict), marks
-    from pytest_jsbench.datasets.prepared import PreparedDataset
+    from pytest_jsbench.datasets.prepared import open_prepared
     from pytest_jsbench.datasets.registry import open_dataset
 
-    prepared = PreparedDataset.open(folder, reopen=_once(lambda: open_dataset(selection)))
+    prepared = open_prepared(folder, reopen=_once(lambda: open_dataset(selection)))
     handed_marks = {CaseKey.parse(key): marks for key, marks in handed["marks"].items()}
     return Cases(source=prepared, said=said, strict=strict), handed_marks
 
