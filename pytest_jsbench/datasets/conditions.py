@@ -121,22 +121,9 @@ def _joined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
     return holds
 
 
-def _opposite(condition: Condition) -> Condition:
-    def holds(subject: Subject) -> bool | None:
-        held = condition(subject)
-        return None if held is None else not held
-
-    return holds
-
-
 def _comparison(field: str, comparison: str, number: int) -> Condition:
     compare = _COMPARISONS[comparison]
-
-    def holds(subject: Subject) -> bool | None:
-        facts = subject.facts
-        return None if facts is None else compare(getattr(facts, field), number)
-
-    return holds
+    return lambda subject: None if subject.facts is None else compare(getattr(subject.facts, field), number)
 
 
 def _naming(field: str, word: str) -> Condition:
@@ -193,7 +180,8 @@ class _Reader:
 
     def _nested(self) -> Condition | None:
         if self._takes("not"):
-            return _opposite(self._term())
+            term = self._term()
+            return lambda subject: None if (held := term(subject)) is None else not held
         opened = self._position
         if not self._takes("("):
             return None
