@@ -48,7 +48,7 @@ class CannotBound(EngineError):
 
 
 class _Care(IntEnum):
-    """How far a place in a schema may be narrowed."""
+    """The care that a place in a schema needs: how far it may be narrowed."""
 
     #: not at all, nor anything below
     FROZEN = 0
@@ -103,7 +103,7 @@ def bounded(schema: Schema) -> Schema:
 
 
 class _Walk:
-    """One pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
+    """A pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
 
     def __init__(self, limits: dict[_Path, _Care], *, dialect: str) -> None:
         self._limits = limits
@@ -237,7 +237,7 @@ def _closable(node: Mapping[str, Any]) -> bool:
 
 
 def _disjoint(branches: Any) -> bool:
-    """Whether no instance can conform to two of the branches: no type in common, or a tag that tells them apart."""
+    """Tell whether no instance conforms to two branches: they share no type, or a tag tells them apart."""
     if not isinstance(branches, list) or not all(isinstance(branch, Mapping) for branch in branches):
         return False
     return _all_differ([_domain(branch) for branch in branches]) or any(
@@ -246,7 +246,7 @@ def _disjoint(branches: Any) -> bool:
 
 
 def _all_differ(sets: list[set[str]]) -> bool:
-    """Whether the sets are known (not empty) and have nothing in common."""
+    """Tell whether the sets are known (not empty) and have nothing in common."""
     return all(sets) and sum(map(len, sets)) == len(set().union(*sets))
 
 

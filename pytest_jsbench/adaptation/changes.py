@@ -19,7 +19,7 @@ ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of the ledger: how a keyword at a place of the original was changed."""
+    """A line of the ledger: how a keyword at a place of the original was changed."""
 
     kind: ChangeKind
     keyword: str
@@ -39,7 +39,7 @@ class Adapted:
 
     @property
     def lossy(self) -> bool:
-        """Whether an answer that conforms to this schema may break the original."""
+        """True where an answer that conforms to this schema may break the original."""
         return any(change.kind == "widened" for change in self.changes)
 
 

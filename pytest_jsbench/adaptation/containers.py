@@ -138,7 +138,7 @@ def _parts(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
 
 
 def _may_match(pattern: str, name: str) -> bool:
-    """Whether the name may match; true where dialects of regular expressions differ."""
+    """Tell whether the name may match; true where dialects of regular expressions differ."""
     if _PLAIN_PATTERN.fullmatch(pattern) is None:
         return True
     try:

@@ -48,7 +48,7 @@ class SchemaDocument:
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def only_refers(self, schema: Any) -> bool:
-        """Whether no keyword but `$ref` affects validity."""
+        """Tell whether no keyword but `$ref` affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
         return self.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
@@ -104,7 +104,7 @@ def kind_of(value: Any) -> str:
 
 
 def disjoint(one: Outline, other: Outline) -> bool:
-    """Whether certainly no instance conforms to both."""
+    """Tell whether certainly no instance conforms to both."""
     if one.kinds is not None and other.kinds is not None and not one.kinds & other.kinds:
         return True
     if one.values is not None and other.values is not None and not one.values & other.values:

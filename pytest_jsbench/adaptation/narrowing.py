@@ -46,7 +46,7 @@ _CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
-    """One pass over the schema; `adapt` makes one for each attempt and drops it after."""
+    """A pass over the schema; `adapt` makes one for each attempt and drops it after."""
 
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
@@ -421,7 +421,7 @@ class _Endings:
             self._ending |= {reference for reference, node in places.items() if self.ends(node)}
 
     def ends(self, node: Node) -> bool:
-        """Whether the part has a finite instance."""
+        """Tell whether the part has a finite instance."""
         if "$ref" in node:
             return node["$ref"] in self._ending
         if "anyOf" in node:

@@ -65,7 +65,7 @@ class Rules:
         self.subset, self.document, self.ledger = context.subset, context.document, context.ledger
 
     def takes(self, keyword: str) -> bool:
-        """Whether the subset has the keyword."""
+        """Tell whether the subset has the keyword."""
         return keyword in self.subset.keywords
 
     def stated(self, keyword: str) -> list[tuple[Any, Path]]:

@@ -255,7 +255,7 @@ def _is_of(value: Any, kinds: tuple[str, ...] | None) -> bool:
 
 
 def _conforms(value: Any, rules: Rules) -> bool:
-    """Whether the value keeps to the bounds; patterns and formats are not looked at."""
+    """Tell whether the value keeps to the bounds; patterns and formats are not looked at."""
     if isinstance(value, str):
         longest, shortest = rules.numbers("maxLength"), rules.numbers("minLength")
         return all(len(value) <= most for most in longest) and all(len(value) >= least for least in shortest)
@@ -270,7 +270,7 @@ def _conforms(value: Any, rules: Rules) -> bool:
 
 
 def _outside(value: float, rules: Rules, keyword: str) -> bool:
-    """Whether the value keeps to that exclusive bound, whichever draft it is of."""
+    """Tell whether the value keeps to that exclusive bound, whichever draft it is of."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()
     for node in rules.nodes:

@@ -70,7 +70,7 @@ class Subset:
         return f"{self.name}@{self.date}"
 
     def takes(self, schema: Any, *, deepest: int = 60) -> bool:
-        """Whether a schema without references is within the subset as it is; its size is not looked at."""
+        """Tell whether a schema without references is within the subset as it is; its size is not looked at."""
         if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _OF_DOCUMENTS):
             return False
         if not all(isinstance(schema.get(keyword, kind()), kind) for keyword, kind in _SHAPES.items()):

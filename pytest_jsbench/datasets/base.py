@@ -26,7 +26,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which part of which source is wanted."""
+    """The part of a source that is wanted."""
 
     source: str = "builtin"
     #: None: every task
@@ -102,7 +102,7 @@ Read = Callable[[CaseKey], Case | BrokenCase]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One labelled answer."""
+    """A labelled answer."""
 
     id: str
     valid: bool
@@ -117,7 +117,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCase:
-    """One case that is there to be read: what its source calls it, and how to read it."""
+    """A case that is there to be read, under the name that its source gives it."""
 
     task: str
     name: str
@@ -181,7 +181,7 @@ class Listing:
         return self.entries[key].instances
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """One of them; broken, with its place, where it cannot be read."""
+        """Read one of them; it is broken, with its place, where it cannot be read."""
         entry = self.entries[key]
         return read_case(key, entry.where, entry.read)
 

@@ -79,12 +79,12 @@ class Subject:
 
     @property
     def tags(self) -> Sequence[str] | None:
-        """What its dataset calls it; None where its row holds no schema."""
+        """The words that its dataset has for it; None where its row holds no schema."""
         return None if isinstance(self._case, BrokenCase) else self._case.tags
 
     @cached_property
     def facts(self) -> SchemaFeatures | None:
-        """What is known of its schema; None where its row holds none."""
+        """The facts of its schema; None where its row holds none."""
         if isinstance(self._case, BrokenCase):
             return None
         return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
@@ -229,11 +229,11 @@ class _Reader:
         return self._position == len(self._text)
 
     def _takes(self, word: str) -> bool:
-        """Whether that word, or mark, stands next; then it is read."""
+        """Read that word, or mark, where it stands next; False where it does not."""
         return self._take(_MARKS[word]) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:
-        """What stands next, if it is of the pattern; then it is read, with the white space after it."""
+        """Read what stands next, with the white space after it, where it is of the pattern; else None."""
         token = pattern.match(self._text, self._position)
         if token is None:
             return None

@@ -118,7 +118,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def is_suite(folder: Path) -> bool:
-    """Whether the folder's first file is a list of cases with tests, as the suite has them."""
+    """Tell whether the folder's first file is a list of cases with tests, as the suite has them."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
         cases = first and FileReader(root=folder, error=DatasetError).read_json(first)

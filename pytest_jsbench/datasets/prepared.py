@@ -24,7 +24,7 @@ _ROWS = "rows"
 
 
 def open_prepared(folder: Path, reopen: Callable[[], CaseSource]) -> Listing:
-    """What `prepare` has written; `reopen` opens the source itself, for what was not written down."""
+    """Open what `prepare` has written; `reopen` opens the source itself, for what was not written down."""
     index = json.loads((folder / _INDEX).read_text("ascii"))
     rows = RowFile.open(folder / _ROWS)
     entries: dict[CaseKey, ListedCase] = {}

@@ -75,7 +75,7 @@ def _open(selection: Selection) -> CaseSource:
 
 
 def is_published(source: str) -> bool:
-    """Whether others have published it (builtin, the hub's layout, an installed package): it is not the user's own."""
+    """Tell whether others have published it (builtin, the hub's layout, an installed package), and not the user."""
     path = Path(source).expanduser()
     if path.is_dir():
         return next(path.rglob("*.parquet"), None) is not None
@@ -185,7 +185,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
 
 
 def _unknown(source: str, path: Path) -> str:
-    """What to say of a source that is nothing; with the name nearest to it, where one is near."""
+    """Say of a source that it is nothing, with the name nearest to it, where one is near."""
     here = path.parent
     beside = {str(here / entry.name): entry for entry in here.iterdir()} if here.is_dir() else {}
     known = {_BUILTIN, *_installed(), *beside}

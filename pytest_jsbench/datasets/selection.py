@@ -76,7 +76,7 @@ def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
 
 
 def _shares(counts: Sequence[int], size: int) -> list[int]:
-    """How many of each group make up `size`; the earlier group where remainders are equal."""
+    """The numbers of each group that make up `size`; the earlier group has more where remainders are equal."""
     total = sum(counts)
     if size >= total:
         return list(counts)
@@ -125,7 +125,7 @@ _SCHEDULERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One of `count` parts of a dataset; together they are the whole, and no two have a case in common."""
+    """A part of a dataset, of `count` that are the whole together; no two have a case in common."""
 
     #: from 1
     number: int

@@ -74,7 +74,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """What a function of this module returns in the child; PromptError where that is beyond its bounds."""
+    """Call a function of this module in the child; PromptError where that is beyond its bounds."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:

@@ -24,7 +24,7 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One published draft of JSON Schema, or what a metaschema of one's own makes of it."""
+    """A published draft of JSON Schema, or what a metaschema of one's own makes of it."""
 
     #: its `$schema`, as its specification writes it
     uri: str
@@ -40,7 +40,7 @@ class Dialect:
     asserts_formats: bool | None = None
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """What the schema itself says in this dialect: its keywords that can make an instance invalid."""
+        """Read what the schema itself says in this dialect: its keywords that can make an instance invalid."""
         if self.lone_references and "$ref" in schema:
             return {"$ref": schema["$ref"]}
         return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}

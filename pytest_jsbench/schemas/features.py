@@ -44,7 +44,7 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFeatures:
-    """What is known of one schema."""
+    """The facts of a schema."""
 
     #: `draft-04` to `2020-12`, or `unknown`
     dialect: str
@@ -96,7 +96,7 @@ def _shape(subschemas: list[dict[str, Any]]) -> set[str]:
 
 
 def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
-    """Where the references of a document lead: back, or out of it."""
+    """The features of a document's references, which may lead back, or out of it."""
     features: set[str] = set()
     targets: dict[int, list[dict[str, Any]]] = {}
     for subschema in subschemas:

@@ -68,7 +68,7 @@ def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def all_of(schemas: Iterable[object]) -> object:
-    """One schema that says what all of them say: itself where there is only one."""
+    """The schema that says what all of them say: itself where there is only one."""
     parts = list(schemas)
     return parts[0] if len(parts) == 1 else {"allOf": parts}
 

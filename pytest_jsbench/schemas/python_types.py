@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def is_described(found: object) -> bool:
-    """Whether it is a type that has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
+    """Tell whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
     return typing.get_origin(found) is not None or is_model(found)
 
 
 def is_model(found: object) -> TypeGuard[type]:
-    """Whether it is a Pydantic model, a dataclass or a TypedDict itself."""
+    """Tell whether it is a Pydantic model, a dataclass or a TypedDict itself."""
     return isinstance(found, type) and (
         hasattr(found, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(found)

@@ -93,7 +93,7 @@ class References:
 
     @property
     def never_end(self) -> bool:
-        """Whether references lead back to themselves, or the whole schema asks of each value whether it holds."""
+        """True where references lead back to themselves, or the whole schema asks of each value whether it holds."""
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
         return has_cycle(partial(self._read_first, REFERENCES), referring) or has_cycle(
             partial(self._read_first, _SAME_VALUE), self.schemas[:1]
@@ -116,12 +116,12 @@ class References:
 
     @property
     def depend_on_the_way(self) -> bool:
-        """Whether a `$recursiveRef` may lead past a resource that is not marked, which validators get wrong."""
+        """True where a `$recursiveRef` may lead past a resource that is not marked, which validators get wrong."""
         marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
         return sum(marked) > 1 and not all(marked)
 
     def resolve(self, schema: dict[str, Any], reference: object) -> object:
-        """What the reference in that schema points to; None where that is not in the document."""
+        """Find what the reference in that schema points to; None where that is not in the document."""
         if not isinstance(reference, str):
             return None
         uri, _, fragment = reference.partition("#")
@@ -141,7 +141,7 @@ class References:
 def has_cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
 ) -> bool:
-    """Whether a walk from a schema to what stands below it or is referred to can come back."""
+    """Tell whether a walk from a schema to what stands below it or is referred to can come back."""
     ways: dict[int, list[int]] = {}
     pending = list(subschemas)
     while pending:
@@ -176,7 +176,7 @@ class CertainReferences:
         return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
     def _is_embedded(self, path: Path) -> bool:
-        """Whether a schema on the way there, below the root, has an identifier that references start from."""
+        """Tell whether a schema on the way there, below the root, has an identifier that references start from."""
         value = self._root
         for token in path:
             value = follow(value, (token,))

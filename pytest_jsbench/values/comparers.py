@@ -52,7 +52,7 @@ class ComparerFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """How the values at one place are compared; by itself it takes those for equal that are equal in JSON."""
+    """A way to compare the values at one place; by itself it takes those for equal that are equal in JSON."""
 
     #: the greatest distance of two numbers that count as equal
     tolerance: float | Fraction = 0
@@ -100,7 +100,7 @@ class Comparer:
             raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
 
     def agrees(self, expected: object, found: object) -> bool:
-        """What the user's function says; ComparerFailed where it raises."""
+        """Ask the user's function; ComparerFailed where it raises."""
         assert self.function is not None
         try:
             return bool(self.function(copy_of(expected), copy_of(found)))
@@ -111,7 +111,7 @@ class Comparer:
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, found: object) -> bool:
-        """Whether a value that is no object and no list is right."""
+        """Tell whether a value that is no object and no list is right."""
         if isinstance(expected, bool) or isinstance(found, bool) or type(expected) is type(None):
             return expected is found
         if isinstance(expected, int | float) and isinstance(found, int | float):
@@ -237,7 +237,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
 
 
 def may_name_comparers(text: str) -> bool:
-    """Whether the keyword may stand in a schema's text, with escapes too; to walk through it takes far longer."""
+    """Tell whether the keyword may stand in a schema's text, with escapes too; a walk through it takes far longer."""
     return KEYWORD in text or "\\u00" in text
 
 
@@ -252,7 +252,7 @@ def without_comparers(schema: Schema, found: dict[str, Any] | None = None) -> Sc
 
 
 def _names_comparers(schema: Schema) -> bool:
-    """Whether the keyword stands anywhere; few schemas have it, and the others are not copied."""
+    """Tell whether the keyword stands anywhere; few schemas have it, and the others are not copied."""
     pending: list[Any] = [schema]
     while pending:
         value = pending.pop()

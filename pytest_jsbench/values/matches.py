@@ -35,7 +35,7 @@ _PLAIN = Comparer()
 
 
 class Fault(StrEnum):
-    """What is wrong with one value of an answer."""
+    """A fault of a value in an answer."""
 
     WRONG = "wrong"
     MISSING = "missing"
@@ -57,7 +57,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """How many values of an answer are right. A field is a leaf of the expected instance, and so is each list item."""
+    """The number of right values in an answer. A field is a leaf of the expected instance, and so is each list item."""
 
     #: by the field's name (`items.*.amount`), how many are right and how many are expected
     fields: Mapping[str, tuple[int, int]]
@@ -81,7 +81,7 @@ class Match:
 
     @property
     def exact(self) -> bool:
-        """Whether every value is right, and none is invented."""
+        """True where every value is right, and none is invented."""
         return self.right == self.expected and not self.invented and not self.problem
 
     def counts(self) -> Match:
@@ -232,7 +232,7 @@ class _Spot:
 
 
 class _Walk:
-    """One comparison of an answer with what is expected; `match` makes it and lets it go."""
+    """A comparison of an answer with what is expected; `match` makes it and lets it go."""
 
     def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
         self._named = named
@@ -325,7 +325,7 @@ class _Walk:
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(self, spot: _Spot, expected: object, found: object) -> tuple[int, bool]:
-        """How many fields of a pair are right, and whether all are and nothing is invented."""
+        """Count the right fields of a pair, and tell whether all are right and nothing is invented."""
         faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, found))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}

@@ -29,7 +29,7 @@ _ELSEWHERE = "urn:jsbench:elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaPlace:
-    """Where a schema stands: a document, its URI, and the schema itself, which is the document or inside it."""
+    """The place of a schema: a document, its URI, and the schema itself, which is the document or inside it."""
 
     document: object
     uri: str
@@ -39,7 +39,7 @@ class SchemaPlace:
 
 
 def leaves(schema: object) -> bool:
-    """Whether something that may be a reference points to another document, or to a name."""
+    """Tell whether something that may be a reference points to another document, or to a name."""
     return any(
         isinstance(reference := part.get("$ref"), str) and not reference.startswith("#") for part in _objects(schema)
     )
@@ -217,7 +217,7 @@ class _Bundle:
         return contents, resolver
 
     def _dynamic(self, schema: object) -> bool:
-        """Whether it holds what depends on the way that led to it, which a pointer cannot say."""
+        """Tell whether it holds what depends on the way that led to it, which a pointer cannot say."""
         return any(not _DYNAMIC.isdisjoint(part) for part in _objects(schema))
 
     def _free_name(self, reference: str) -> str:

@@ -45,11 +45,11 @@ class DocumentFolder:
         return cls(root, (path for path in sorted(root.rglob("*")) if path.suffix.lower() in DOCUMENT_SUFFIXES))
 
     def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
-        """What a file holds; Unreadable where it lies outside, is no file, or holds too much."""
+        """Read a file; Unreadable where it lies outside, is no file, or holds too much."""
         return replace(self.reader, largest=largest).read_bytes(path)
 
     def holds(self, path: Path) -> bool:
-        """Whether the file is there."""
+        """Tell whether the file is there."""
         return self._place(path).exists()
 
     def schema(self, path: Path) -> Schema:
@@ -58,7 +58,7 @@ class DocumentFolder:
         return complete(as_schema(document), self.retrieve, uri=self.uri(path))
 
     def uri(self, path: Path) -> str:
-        """Where references of a document start from; the file's own place."""
+        """The URI from which references of a document start: the file's own place."""
         return self._place(path).as_uri()
 
     def _place(self, path: Path) -> Path:

@@ -72,7 +72,7 @@ def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Hub:
-    """What the library is asked for, and how the user has named it."""
+    """The data that the library is asked for, and the name that the user has for them."""
 
     source: str
     #: of the hub, or a folder
@@ -271,7 +271,7 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
 
 
 def find_layout(folder: Path) -> _Layout | None:
-    """Which files are which, by the folder's card; None where it is laid out otherwise."""
+    """Sort the files by the folder's card; None where it is laid out otherwise."""
     try:
         card = read_card(folder)
     except Unreadable:
@@ -343,11 +343,11 @@ class _Tables:
         self._places: dict[Path, Sequence[Unpacked] | DatasetError] = {}
 
     def ask(self, function: str, *arguments: object) -> Any:
-        """What the function of `parquet` returns for these files; DatasetError in one line where it does not."""
+        """Call a function of `parquet` for these files; DatasetError in one line where it returns nothing."""
         return parquet.ask(self._calls, function, self._folder, str(self._folder), str(self._start), *arguments)
 
     def text(self, path: Path, number: int) -> str | Literal[False] | None:
-        """What a row of the file holds: a text, None where there is none, False where it cannot be read."""
+        """Read a row of the file: a text, None where there is none, False where it cannot be read."""
         with self._lock:
             if (rows := self._rows) is None:
                 self._rows = rows = RowFile.shared()

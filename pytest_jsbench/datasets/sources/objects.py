@@ -114,7 +114,7 @@ def _parsed(text: str | Unreadable) -> object:
 
 
 def _is_table(held: object) -> bool:
-    """Whether it is a `datasets.Dataset`, which need not be imported to know one."""
+    """Tell whether it is a `datasets.Dataset`, which need not be imported to know one."""
     return all(hasattr(held, part) for part in ("column_names", "features", "select_columns"))
 
 
@@ -177,7 +177,7 @@ def _is_model_of(module: ModuleType, name: str, value: Any) -> bool:
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
-    """Whether a mapping is a schema itself, and not one of names to schemas or models."""
+    """Tell whether a mapping is a schema itself, and not one of names to schemas or models."""
     if not _KEYWORDS.isdisjoint(value):
         return True
     if all(_is_json_schema(held) or _is_type(held) for held in value.values()):

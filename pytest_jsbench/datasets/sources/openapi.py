@@ -28,7 +28,7 @@ _MISSING = object()
 
 
 class Group(StrEnum):
-    """Which schemas of a document; each is a task."""
+    """A group of a document's schemas; each is a task."""
 
     SCHEMAS = "schemas"
     REQUESTS = "requests"
@@ -41,7 +41,7 @@ _UNUSED = {Group.REQUESTS: "readOnly", Group.RESPONSES: "writeOnly"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSchema:
-    """One schema of a document: what to call it, and the way to it from the top."""
+    """A schema of a document: its name, and the way to it from the top."""
 
     group: Group
     name: str
@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Whether the document says that it describes an API, in whichever version; a schema would take anything."""
+    """Tell whether the document describes an API, in whichever version; a schema would take anything."""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
@@ -76,7 +76,7 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
 
 
 def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve: Retrieve) -> Any:
-    """One schema of the document as plain, self-contained JSON Schema."""
+    """Read a schema of the document as plain, self-contained JSON Schema."""
     version = check(document)
     schema = follow(document, api.steps, _MISSING)
     if schema is _MISSING:
@@ -151,7 +151,7 @@ def _referred(
 
 
 def _is_local(reference: object) -> TypeGuard[str]:
-    """Whether it is a reference to this very document."""
+    """Tell whether it is a reference to this very document."""
     return isinstance(reference, str) and reference.startswith("#/")
 
 

@@ -55,7 +55,7 @@ def _calls() -> GuardedCalls:
 
 
 def ask(calls: GuardedCalls, function: str, about: Path, *arguments: object) -> Any:
-    """What one of this module's functions returns in the child; DatasetError in one line where it does not."""
+    """Call one of this module's functions in the child; DatasetError in one line where it returns nothing."""
     cause: Exception
     try:
         return calls.call(f"{__name__}:{function}", *arguments, seconds=SECONDS)
@@ -121,7 +121,7 @@ def groups_of(root: str, start: str, name: str) -> int:
 
 
 def named(root: str, start: str, name: str, group: int, first: int) -> list[tuple[str | None, str | None]]:
-    """What the next rows of a group are called, and their tasks; none at its end."""
+    """The names and tasks of a group's next rows; none at its end."""
     with reading(Path(name)):
         table = _group(root, start, name, group, names_only=True)
         numbers = range(first, min(first + _NAMED_AT_ONCE, table.num_rows))
@@ -132,7 +132,7 @@ def named(root: str, start: str, name: str, group: int, first: int) -> list[tupl
 
 
 def row_of(root: str, start: str, name: str, group: int, index: int) -> dict[str, Any]:
-    """One row of a group."""
+    """Read a row of a group."""
     with reading(Path(name)):
         row: dict[str, Any] = _group(root, start, name, group).slice(index, 1).to_pylist()[0]
         return row
@@ -148,7 +148,7 @@ def _group(root: str, start: str, name: str, group: int, *, names_only: bool = F
 
 
 def columns_of(root: str, start: str, names: Iterable[str]) -> list[list[str]]:
-    """What the columns of each file are called."""
+    """The names of each file's columns."""
     columns = []
     for name in names:
         with open_table(root, start, name) as file:

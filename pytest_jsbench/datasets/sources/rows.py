@@ -34,13 +34,13 @@ class Table(Protocol):
 
     @property
     def column_names(self) -> Sequence[str]:
-        """What each row holds."""
+        """The names of what each row holds."""
 
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...
 
 
 def name_of(row: object) -> str | None:
-    """What the row says it is called."""
+    """The name that the row gives itself."""
     return next((text for name in ID_NAMES if (text := _text(row, name)) is not None), None)
 
 

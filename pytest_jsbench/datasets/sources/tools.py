@@ -17,7 +17,7 @@ _OUTPUT = "outputSchema"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSchema:
-    """One schema of a tool: what to call it, and the way to it from the top of the document."""
+    """A schema of a tool: its name, and the way to it from the top of the document."""
 
     name: str
     steps: tuple[str, ...]
@@ -30,7 +30,7 @@ def tool_schemas(document: object) -> tuple[ToolSchema, ...]:
 
 
 def about(tool: Mapping[str, Any], keyword: object) -> str:
-    """What the schema under the keyword of a tool's definition is of, for the prompt."""
+    """Say for the prompt of what the schema under a keyword of a tool's definition is."""
     part = "a result" if keyword == _OUTPUT else "the arguments of a call"
     said = tool.get("description")
     description = f": {said}" if isinstance(said, str) and said else "."
@@ -39,7 +39,7 @@ def about(tool: Mapping[str, Any], keyword: object) -> str:
 
 
 def holds_many(document: object) -> bool:
-    """Whether the document is a list of tools, and not a tool by itself."""
+    """Tell whether the document is a list of tools, and not a tool by itself."""
     return not tuple(_of_tool((), document))
 
 
