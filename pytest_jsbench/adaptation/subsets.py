@@ -109,8 +109,11 @@ _SHAPES: dict[str, type] = {
     "minItems": int,
 }
 
-_ASSERTIONS = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"})
-_REFERENCES = frozenset({"$ref", "$defs"})
+#: what every provider takes
+_COMMON = frozenset(
+    {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "$ref", "$defs", "title",
+     "description"}
+)  # fmt: skip
 _NAMES = frozenset({"title", "description"})
 _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
@@ -123,11 +126,7 @@ OPENAI = Subset(
     name="openai",
     date="2026-08",
     source="https://developers.openai.com/api/docs/guides/structured-outputs",
-    keywords=_ASSERTIONS
-    | _REFERENCES
-    | _NAMES
-    | _NUMBERS
-    | {"$schema", "const", "pattern", "format", "minItems", "maxItems"},
+    keywords=_COMMON | _NUMBERS | {"$schema", "const", "pattern", "format", "minItems", "maxItems"},
     formats=_FORMATS,
     object_root=True,
     closed=True,
@@ -136,12 +135,7 @@ OPENAI = Subset(
     forbidden_pattern=re.compile(_LOOK_AROUND),
     longest_repeat=1000,
     limits=SubsetLimits(
-        properties=5000,
-        depth=10,
-        characters=120_000,
-        enum_values=1000,
-        long_enum=250,
-        long_enum_characters=15_000,
+        properties=5000, depth=10, characters=120_000, enum_values=1000, long_enum=250, long_enum_characters=15_000
     ),
 )
 
@@ -150,7 +144,7 @@ OPENAI_2024 = replace(
     OPENAI,
     date="2024-08",
     source="https://learn.microsoft.com/azure/ai-services/openai/how-to/structured-outputs",
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const"},
+    keywords=_COMMON | {"$schema", "const"},
     formats=frozenset(),
     limits=SubsetLimits(
         properties=100, depth=5, characters=15_000, enum_values=500, long_enum=250, long_enum_characters=7_500
@@ -161,10 +155,7 @@ ANTHROPIC = Subset(
     name="anthropic",
     date="2026-09",
     source="https://platform.claude.com/docs/en/build-with-claude/structured-outputs",
-    keywords=_ASSERTIONS
-    | _REFERENCES
-    | _NAMES
-    | {"$schema", "definitions", "allOf", "const", "pattern", "format", "minItems", "default"},
+    keywords=_COMMON | {"$schema", "definitions", "allOf", "const", "pattern", "format", "minItems", "default"},
     formats=_FORMATS | {"uri"},
     reference_siblings=_NAMES,
     closed=True,
@@ -189,10 +180,7 @@ GEMINI = Subset(
     date="2026-09",
     source="https://ai.google.dev/api/generate-content",
     likely=_SIZES,
-    keywords=_ASSERTIONS
-    | _REFERENCES
-    | _NAMES
-    | {"format", "minimum", "maximum", "prefixItems", "minItems", "maxItems"},
+    keywords=_COMMON | {"format", "minimum", "maximum", "prefixItems", "minItems", "maxItems"},
     formats=frozenset({"date-time", "date", "time"}),
     typed=True,
     type_lists="nullable",
@@ -205,7 +193,7 @@ GROQ = Subset(
     date="2026-11",
     source="https://console.groq.com/docs/structured-outputs",
     likely=_SIZES,
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES,
+    keywords=_COMMON,
     formats=frozenset(),
     object_root=True,
     closed=True,
@@ -219,7 +207,7 @@ XAI = Subset(
     date="2026-11",
     source="https://docs.x.ai/developers/model-capabilities/text/structured-outputs",
     likely=_SIZES,
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "const", "format"},
+    keywords=_COMMON | {"$schema", "const", "format"},
     formats=frozenset({"date", "time", "date-time", "email", "uuid", "ipv4"}),
     closed=True,
     recursion="none",
@@ -231,7 +219,7 @@ FIREWORKS = Subset(
     date="2026-11",
     source="https://fireworks.ai/docs/structured-responses/structured-response-formatting",
     likely=_SIZES,
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"$schema", "definitions", "allOf", "default"},
+    keywords=_COMMON | {"$schema", "definitions", "allOf", "default"},
     formats=frozenset(),
 )
 
@@ -241,7 +229,7 @@ MISTRAL = Subset(
     date="2026-11",
     source="https://docs.mistral.ai/capabilities/structured_output/custom",
     likely=_SIZES,
-    keywords=_ASSERTIONS | _REFERENCES | _NAMES | {"const"},
+    keywords=_COMMON | {"const"},
     formats=frozenset(),
     closed=True,
 )

@@ -147,10 +147,9 @@ class Listing:
                 group.append(entry)
                 kept += 1
             if kept > MOST_CASES:
-                message = (
+                raise DatasetError(
                     f"dataset '{selection.source}' holds more than {MOST_CASES:,} cases; --jsbench-limit takes fewer"
                 )
-                raise DatasetError(message)
         taken: dict[CaseKey, ListedCase] = {}
         tried: dict[CaseKey, int] = {}
         for task in choose_tasks(selection.source, list(by_task), selection.tasks):

@@ -99,11 +99,10 @@ def open_labelled(selection: Selection) -> Listing:
     if folder.is_dir():
         return (labelled.open_suite if labelled.is_suite(folder) else labelled.open_labelled_folder)(selection, folder)
     files = f"{labelled.SCHEMAS} and {labelled.INSTANCES}"
-    message = (
+    raise DatasetError(
         f"no labelled answers '{selection.source}': expected builtin, or a folder with {files}"
         " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
     )
-    raise DatasetError(message)
 
 
 def _hub_name(source: str) -> re.Match[str] | None:
@@ -165,11 +164,10 @@ def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
     """The dataset that an installed package opens under that name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
-        message = (
+        raise DatasetError(
             f"dataset '{point.name}': {origin(point)} is a {type(opened).__name__}; "
             "expected a callable that takes a selection"
         )
-        raise DatasetError(message)
     try:
         dataset: CaseSource = opened(selection)
     except JSBenchError:
@@ -177,10 +175,9 @@ def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
     except Exception as error:
         raise DatasetError(f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}") from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
-        message = (
+        raise DatasetError(
             f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"
         )
-        raise DatasetError(message)
     return dataset
 
 

@@ -150,11 +150,10 @@ class Shard:
         numbers = {one.variable: found for one in _SCHEDULERS if (found := one.number(environ)) is not None}
         if len(numbers) != 1:
             names = " or ".join(numbers or [one.variable for one in _SCHEDULERS])
-            message = (
+            raise ValueError(
                 f"{text} takes the shard from {names}; expected one of them in the environment, found {len(numbers)}: "
                 "name the shard, such as 2/5, or 1of5 counted from 0"
             )
-            raise ValueError(message)
         ((variable, number),) = numbers.items()
         origin = f"{variable}={environ[variable]}"
         (jobs,) = (environ.get(one.jobs, "") for one in _SCHEDULERS if one.variable == variable)

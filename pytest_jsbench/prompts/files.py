@@ -153,10 +153,9 @@ def _check_blocks(name: str, tree: nodes.Template) -> None:
         return
     for block in blocks:
         if block.name not in _BLOCKS:
-            message = (
+            raise PromptError(
                 f"prompt {name}, line {block.lineno}: unknown block '{block.name}': {nearest(block.name, _BLOCKS)}"
             )
-            raise PromptError(message)
     if "user" not in {block.name for block in blocks}:
         raise PromptError(f"prompt {name} has a block {blocks[0].name} and no block user; expected both, or no block")
     for node in tree.body:

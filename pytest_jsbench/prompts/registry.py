@@ -99,11 +99,10 @@ def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Pro
     if prompt is not None:
         return prompt
     kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else f"a {type(made).__name__}"
-    message = (
+    raise PromptError(
         f"prompt {name} gave {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
         '{"role": "user", "content": …}'
     )
-    raise PromptError(message)
 
 
 def _as_prompt(made: object) -> Prompt | None:

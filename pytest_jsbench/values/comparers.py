@@ -88,10 +88,9 @@ class Comparer:
                 found = replace(found, **cast("dict[str, Any]", {name: value}))
             else:
                 shown = printable(f"{name}: {value!r}", 60)
-                message = (
+                raise ValueError(
                     f"{shown}; expected tolerance (a number, or such as '1%'), or {', '.join(_SWITCHES)} as a boolean"
                 )
-                raise ValueError(message)
         return found
 
     def require(self) -> None:
