@@ -296,13 +296,15 @@ class Record:
     def to_dict(self, digests: Digests | None = None) -> dict[str, Any]:
         """The record as JSON values, as a line of `records.jsonl` holds it; `digests` are its own, where known."""
         digests = digests or self.digests
+        messages = self.prompt.to_messages() if self.prompt else []
         return {
             "type": "record",
             "task": self.key.task,
             "id": self.key.id,
             "schema_digest": digests.schema,
             "schema": self.schema,
-            "prompt": self.prompt and {"digest": digests.prompt, "messages": self.prompt.to_messages()},
+            # a call that an application makes without any message has none
+            "prompt": {"digest": digests.prompt, "messages": messages} if self.prompt and messages else None,
             "generation": None if self.generation is None else generation_to_dict(self.generation),
             "verdict": self.verdict.to_dict(),
             **to_json(self),
