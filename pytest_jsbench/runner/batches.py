@@ -33,6 +33,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import digest, expect
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.formats import HEADER
 from pytest_jsbench.runner.attempts import Runner, most_of
 from pytest_jsbench.runner.limits import Refused
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.engines.base import Batches, BatchState, Result
+    from pytest_jsbench.engines.base import Batches, Result
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.runs.records import Attempt
 
@@ -311,15 +312,6 @@ class Polling:
             pause = min(pause * self.growth, self.longest)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """The progress of all batches of a run together."""
-
-    answered: int = 0
-    failed: int = 0
-    total: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class Submission:
     """
@@ -373,7 +365,7 @@ class Submission:
         if lines:
             self._submit(names, lines)
 
-    def wait(self, progress: Callable[[Standing], None] = lambda _: None, *, leave: bool = False) -> None:
+    def wait(self, progress: Callable[[BatchState], None] = lambda _: None, *, leave: bool = False) -> None:
         """Query the batches until all have ended, or once with `leave`; read those that have ended."""
         pauses, broken = self.polling.pauses(), 0
         while waiting := self.waiting():
@@ -394,7 +386,10 @@ class Submission:
                         self.answers.refuse(name, MissingReason.BATCH, f"batch {part.id} has not ended")
                 return
             if self.waiting():
-                progress(self._standing())
+                states = self._states.values()
+                answered, failed = sum(state.answered for state in states), sum(state.failed for state in states)
+                total = sum(state.total for state in states)
+                progress(BatchState(ended=False, answered=answered, failed=failed, total=total))
                 self.sleep(next(pauses))
 
     def waiting(self) -> list[BatchPart]:
@@ -453,14 +448,6 @@ class Submission:
             self.file.drop(part)
             raise BatchError(_not_taken(part, error)) from error
         self.told(self.file.change(part, batch=batch))
-
-    def _standing(self) -> Standing:
-        states = self._states.values()
-        return Standing(
-            answered=sum(state.answered for state in states),
-            failed=sum(state.failed for state in states),
-            total=sum(state.total for state in states),
-        )
 
     def _read(self, part: BatchPart, state: BatchState) -> None:
         left = set(part.requests)

@@ -25,7 +25,7 @@ spent, and an attempt that has a record is never made again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -87,11 +87,14 @@ class RunSession:
         prepared: Mapping[str, EngineConfig] = MappingProxyType({}),
         engines: Mapping[str, Engine] = MappingProxyType({}),
         resumption: Resumption | None = None,
+        earlier_batches: Sequence[BatchPart] = (),
     ) -> None:
         self.plan = plan
         self.handover = handover
         #: what was taken over from an earlier run; None in other processes than that which started
         self.resumption = resumption
+        #: those that the earlier run has handed in
+        self.earlier_batches = earlier_batches
         #: what an earlier run has answered; empty where there is none
         self.recorded = Recorded(handover.recorded)
         #: one of several processes; empty: the only one, or the one that sums up
@@ -139,7 +142,11 @@ class RunSession:
             keys = plan.keys if plan.suite else ()
             templates = {name: variant.template.render for name, variant in plan.variants.items()}
             resumption = resume(plan.resume, metadata, keys, load=plan.cases.case, templates=templates)
-        batches = _earlier_batches(resumption, metadata, batch=plan.batch is not None)
+        batches: tuple[BatchPart, ...] = ()
+        if resumption is not None and (resumption.folder / journal.BATCHES).exists():
+            from pytest_jsbench.runner.batches import take_over
+
+            batches = take_over(resumption.folder, metadata, batch=plan.batch is not None)
         folder = new_folder(metadata.run_id)
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
@@ -152,7 +159,7 @@ class RunSession:
             metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
             recorded = resumption.write_to(folder or shared, metadata, texts)
         handover = Handover(metadata=metadata, folder=folder, shared=shared, recorded=recorded, redaction=texts)
-        return cls(plan, handover, engines=engines, resumption=resumption)
+        return cls(plan, handover, engines=engines, resumption=resumption, earlier_batches=batches)
 
     def begin(self, attempts: Iterable[Attempt]) -> None:
         """Name the records file of this process, whose header says what is to be attempted; nothing is on disk yet."""
@@ -373,12 +380,3 @@ def _at(config: EngineConfig) -> str:
 
 def _with(config: EngineConfig) -> str:
     return f" with {config.api_key_env}" if config.api_key_env else ""
-
-
-def _earlier_batches(resumption: Resumption | None, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
-    """Find the batches that the earlier run has handed in."""
-    if resumption is None or not (resumption.folder / journal.BATCHES).exists():
-        return ()
-    from pytest_jsbench.runner.batches import take_over
-
-    return take_over(resumption.folder, metadata, batch=batch)

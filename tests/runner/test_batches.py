@@ -28,7 +28,6 @@ from pytest_jsbench.runner.batches import (
     BatchFile,
     BatchPart,
     Polling,
-    Standing,
     Submission,
     is_unfinished,
     name_of,
@@ -179,7 +178,7 @@ def test_neither_lines_nor_bytes_pass_the_limit(session: Session) -> None:
 
 def test_pauses_grow_and_what_was_left_unanswered_is_said(session: Session) -> None:
     session.batches.lost = {name_of(asking("b"))}
-    seen: list[Standing] = []
+    seen: list[BatchState] = []
     handing = session.handing()
     with handing.answers:
         handing.hand_in([asking("a"), asking("b")])
@@ -187,7 +186,7 @@ def test_pauses_grow_and_what_was_left_unanswered_is_said(session: Session) -> N
         handing.wait(seen.append)
 
     assert session.slept == [1, 2, 3]
-    assert seen[-1] == Standing(answered=0, failed=0, total=2)
+    assert seen[-1] == BatchState(ended=False, answered=0, failed=0, total=2)
     assert isinstance(session.answer("a"), Completion)
     broken = session.answer("b")
     assert (broken.kind, broken.message) == (FaultKind.TIMEOUT, EXPIRED.message)

@@ -20,17 +20,16 @@ from pytest_jsbench.runner.batches import (
     BatchFile,
     BatchPart,
     Polling,
-    Standing,
     Submission,
     doubt,
     gather,
-    read_parts,
 )
 from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from pytest_jsbench.engines.base import BatchState
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.session.context import RunContext
 
@@ -57,7 +56,7 @@ class Batch:
         if context.handover.folder is None and not config.option.collectonly:
             message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
             raise pytest.UsageError(message)
-        self._earlier = _earlier(context)
+        self._earlier = context.session.earlier_batches
 
     def pytest_report_header(self) -> str | None:
         """The batches of an earlier run that this one waits for."""
@@ -141,13 +140,13 @@ class Batch:
         if self._config.get_verbosity() >= 0:
             write_line(self._config, f"jsbench: {_listed([part])} handed in")
 
-    def _progress(self) -> Callable[[Standing], None]:
+    def _progress(self) -> Callable[[BatchState], None]:
         """What writes a line now and then, where a person watches."""
         started = time.perf_counter()
         said = started
         watched = is_watched(self._config)
 
-        def say(standing: Standing) -> None:
+        def say(standing: BatchState) -> None:
             nonlocal said
             now = time.perf_counter()
             if watched and (said == started or now - said >= _BETWEEN_LINES):
@@ -156,11 +155,6 @@ class Batch:
                 write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")
 
         return say
-
-
-def _earlier(context: RunContext) -> tuple[BatchPart, ...]:
-    """The batches of the earlier run that this one resumes."""
-    return () if context.handover.folder is None else read_parts(context.handover.folder, context.handover.metadata)
 
 
 def _listed(parts: list[BatchPart]) -> str:
