@@ -60,7 +60,8 @@ def comparison_lines(
         rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]
         legend = list(zip(columns, shown, strict=True))
     lines: list[str] = []
-    for block in _blocks(evaluations, rows, columns, legend, verbose=verbose, by=by, beside=beside):
+    most = _MOST_NAMED_AT_ALL if verbose else _MOST_NAMED_OF_PAIR
+    for block in _blocks(evaluations, rows, columns, legend, verbose=verbose, most=most, by=by, beside=beside):
         draw = (
             terminal.table_lines(block, width) if isinstance(block, TableBlock) else terminal.fact_lines(block, width)
         )
@@ -88,7 +89,7 @@ def comparison_markdown(
     text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
     text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
     left_out = 0
-    for block in _blocks(evaluations, names, names, verbose=False, by=by, beside=beside):
+    for block in _blocks(evaluations, names, names, most=_MOST_NAMED, by=by, beside=beside):
         lines = markdown.table_lines(block) if isinstance(block, TableBlock) else markdown.fact_lines(block)
         section = "\n".join(lines) + "\n\n"
         if comment is not None and len(text) + len(section) > _LONGEST_COMMENT:
@@ -114,7 +115,8 @@ def _blocks(
     columns: Sequence[str],
     legend: list[Fact] | None = None,
     *,
-    verbose: bool,
+    verbose: bool = False,
+    most: int,
     by: Breakdown | None,
     beside: Sequence[BesidePublished],
 ) -> Iterator[Block]:
@@ -132,7 +134,7 @@ def _blocks(
         yield warnings
     shown = dict(zip(names, distinct(names, _LONGEST_LABEL if legend else _LONGEST_PLACE), strict=True))
     for pair in compared:
-        yield facts_of_pairs([pair], shown, most=_MOST_NAMED_AT_ALL if verbose else _MOST_NAMED_OF_PAIR)
+        yield facts_of_pairs([pair], shown, most=most)
     if len(compared) > 1:
         yield [_adjusted(compared)]
     if silent := [name for name, found in zip(names, evaluations, strict=True) if ours and not found.outcomes]:

@@ -9,14 +9,15 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from pytest_jsbench.core.generations import Completion, FaultKind, Usage
 from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.lab.interchange import every_eval_ever
-from pytest_jsbench.metrics.figures import RATES
+from pytest_jsbench.metrics import figures
+from pytest_jsbench.metrics.figures import RATES, RUNS, TASKS
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
@@ -302,3 +303,20 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert not [name for name in properties if name.endswith(("pass_rate", "coverage"))]
     one_answered = summarize(examples.run(*broken, examples.record("d", task="up"))).tasks
     assert [one_answered[task].pass_rate.value for task in ("down", "up")] == [None, 1.0]
+
+
+def test_a_figure_that_one_row_puts_into_a_table_is_in_the_table_of_every_output(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    row = replace(figures.FIGURES["retries"], heading="Made again", digits=0, tables=TASKS | RUNS)
+    monkeypatch.setitem(cast("dict[str, figures.Figure]", figures.FIGURES), "retries", row)
+    run = ordinary()
+    summary = summarize(run)
+
+    found = outputs(run, summary, tmp_path)
+    again = evaluations.read(tmp_path / "run.json")
+
+    assert re.search(r"Made .*Task|Task .*Made ", found["terminal"])
+    assert re.search(r"\| Task \|.* Made again \|", found["summary.md"])
+    assert "Made again" in found["report.html"]
+    assert "Made" in comparison_report.comparison_lines([again], ["x"])[0]
