@@ -84,7 +84,7 @@ os._exit(0)  # all that it holds goes at once, and not object by object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What a child runs, and within which bounds."""
+    """The module that a child runs, and its bounds."""
 
     #: its `main` is called with what the child is told, of which `settings` are a part
     module: str
@@ -112,13 +112,13 @@ class Program:
 
 
 def environment() -> dict[str, str]:
-    """What a child is given of this process's environment."""
+    """Take the part of this process's environment that a child needs."""
     return {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_FAMILIES)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildReply:
-    """What a child replied to one request."""
+    """A child's reply to one request."""
 
     #: the first and, where there are more, the last, which repeats those between with more details
     values: tuple[Any, ...]
@@ -146,7 +146,7 @@ def check_of_packages() -> str:
 
 
 class ChildProcess:
-    """One running child; asked by one thread at a time."""
+    """A running child, which one thread at a time asks."""
 
     def __init__(self, program: Program) -> None:
         self._alarm_status = ALARM_STATUS[program.alarm]
@@ -182,7 +182,7 @@ class ChildProcess:
         return greeting
 
     def alive(self) -> bool:
-        """Whether it runs, and is this process's own, not that of the process this one was forked from."""
+        """Tell whether it runs, and is this process's own, not that of the process this one was forked from."""
         if self._owner != os.getpid():
             self._process.returncode = 0  # keeps Popen from minding a child that is not ours
             return False
@@ -227,7 +227,7 @@ class ChildProcess:
             self._input.flush()
 
     def _ended(self, lines: list[bytes]) -> ChildReply:
-        """What it had replied, and how it came to an end."""
+        """Read how the child came to an end, and keep what it had replied."""
         status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")

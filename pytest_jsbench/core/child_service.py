@@ -65,7 +65,7 @@ def best_alarm() -> AlarmKind:
 
 
 class Service:
-    """What a child does beside its work; it is made first, as nothing but replies may reach the standard output."""
+    """The child's own end of the pipes; it is made first, as nothing but replies may reach the standard output."""
 
     def __init__(self, config: Message) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one

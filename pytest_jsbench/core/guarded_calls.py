@@ -48,7 +48,7 @@ class GuardedCalls:
         self.let_go = self._child.let_go
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
-        """What `package.module:function` returns; BoundExceeded, CallBroke or ChildNotStarted where it does not."""
+        """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted where it returns nothing."""
         try:
             reply = self.values_of(function, *arguments, seconds=seconds, memory=self._memory, longest=self._longest)
         except RecursionError:

@@ -43,7 +43,7 @@ _TYPES = {dict: "object", list: "array", str: "string"}
 
 @dataclass(slots=True)
 class ObjectFields:
-    """What a schema says of the keys of one object."""
+    """The keys of an object that a schema allows or names."""
 
     #: whichever branch is taken, it says which keys there are
     shaped: bool = False
@@ -82,12 +82,12 @@ def spelling(name: str) -> str:
 
 def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
     """Every name that one of the schemas gives to a field, also where its dialect does not read it."""
-    found: set[str] = set()
+    names: set[str] = set()
     for schema in schemas:
         # most schemas of a large document give no names
         if not _NAMING.isdisjoint(schema):
-            found.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
-    return frozenset(found)
+            names.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
+    return frozenset(names)
 
 
 #: schemas by identity, each once however many references lead to it
@@ -116,122 +116,122 @@ class Survey:
         self._possible: dict[tuple[int, type, int], tuple[object, bool]] = {}
         self._places: dict[tuple[int, str | int], tuple[object, object]] = {}
 
-    def _said(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as its dialect reads it; all of it where it was made here."""
-        known = self._read.get(id(schema))
-        if known is None:
+        entry = self._read.get(id(schema))
+        if entry is None:
             dialect = self._references.dialect(schema)
-            known = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
-        return known[1]
+            entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
+        return entry[1]
 
     def fields(self, schema: object) -> ObjectFields:
-        """What the schema says of an object's keys."""
-        known = self._fields.get(id(schema))
-        if known is None:
-            known = self._fields[id(schema)] = (schema, self._look(schema, {}))
-        return known[1]
+        """Give the keys that the schema allows or names."""
+        entry = self._fields.get(id(schema))
+        if entry is None:
+            entry = self._fields[id(schema)] = (schema, self._look(schema, {}))
+        return entry[1]
 
     def _look(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
         if not isinstance(schema, dict) or id(schema) in seen:
             return seen.get(id(schema), ObjectFields())
-        found = seen[id(schema)] = ObjectFields()
-        said = self._said(schema)
-        if not _takes(said, dict):
-            return found
-        self._take_own(found, said)
-        if _APPLYING.isdisjoint(said):
-            return found
+        fields = seen[id(schema)] = ObjectFields()
+        keywords = self._keywords(schema)
+        if not _takes(keywords, dict):
+            return fields
+        self._take_own(fields, keywords)
+        if _APPLYING.isdisjoint(keywords):
+            return fields
         for part in self._always(schema):
             always = self._look(part, seen)
-            found.take(always)
-            found.shaped = found.shaped or always.shaped
-            found.least = max(found.least, always.least)
-        found.open = found.open or self._leads_out(schema)
-        for part in _sometimes(said):
-            found.take(self._look(part, seen))
+            fields.take(always)
+            fields.shaped = fields.shaped or always.shaped
+            fields.least = max(fields.least, always.least)
+        fields.open = fields.open or self._leads_out(schema)
+        for part in _sometimes(keywords):
+            fields.take(self._look(part, seen))
         for alternatives in self._alternatives(schema, dict):
             branches = [self._look(alternative, seen) for alternative in alternatives]
             for branch in branches:
-                found.take(branch)
-            found.shaped = found.shaped or (bool(branches) and all(branch.shaped for branch in branches))
-            found.least = max(found.least, min((branch.least for branch in branches), default=0))
-        return found
+                fields.take(branch)
+            fields.shaped = fields.shaped or (bool(branches) and all(branch.shaped for branch in branches))
+            fields.least = max(fields.least, min((branch.least for branch in branches), default=0))
+        return fields
 
-    def _take_own(self, found: ObjectFields, said: dict[str, Any]) -> None:
+    def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
         """Add what the schema's own keywords say of an object's keys."""
-        properties, patterns = _dict(said.get("properties")), _dict(said.get("patternProperties"))
-        found.names.update(_names(said))
-        found.patterns.update(patterns)
+        properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
+        fields.names.update(_names(keywords))
+        fields.patterns.update(patterns)
         # what only forbids some keys says nothing of the others
-        found.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
-        found.shaped = found.shaped or bool(_listed(said, dict))
-        if (rest := _rest(said)) is not None:
+        fields.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
+        fields.shaped = fields.shaped or bool(_listed(keywords, dict))
+        if (rest := _rest(keywords)) is not None:
             # a schema for the others names every key by what its value must be
-            found.open = self._can_hold(rest, object)
-            found.shaped = found.shaped or not found.open
-        if "propertyNames" in said:
-            self._take_keys(found, self._look_at_keys(said["propertyNames"], {}))
-        if isinstance(least := said.get("minProperties"), int | float):
-            found.least = least
+            fields.open = self._can_hold(rest, object)
+            fields.shaped = fields.shaped or not fields.open
+        if "propertyNames" in keywords:
+            self._take_keys(fields, self._look_at_keys(keywords["propertyNames"], {}))
+        if isinstance(least := keywords.get("minProperties"), int | float):
+            fields.least = least
 
-    def _take_keys(self, found: ObjectFields, keys: ObjectFields) -> None:
+    def _take_keys(self, fields: ObjectFields, keys: ObjectFields) -> None:
         """Add what `propertyNames` says: the list of all keys there can be, or patterns of some."""
-        found.names |= keys.names
+        fields.names |= keys.names
         if keys.shaped:
-            found.shaped, found.open = True, False
+            fields.shaped, fields.open = True, False
         else:
-            found.patterns |= keys.patterns
-        found.open = found.open or keys.open
+            fields.patterns |= keys.patterns
+        fields.open = fields.open or keys.open
 
     def _look_at_keys(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
         """The keys that such a schema lists, or finds by a pattern; any other limit to a key names none."""
         if not isinstance(schema, dict) or id(schema) in seen:
             return seen.get(id(schema), ObjectFields(shaped=schema is False))
-        found = seen[id(schema)] = ObjectFields(shaped=not self._can_hold(schema, str), open=self._leads_out(schema))
-        said = self._said(schema)
-        if listed := _listed(said, str):
-            found.names.update(listed)
-            found.shaped = True
-        if isinstance(pattern := said.get("pattern"), str):
-            found.patterns.add(pattern)
+        fields = seen[id(schema)] = ObjectFields(shaped=not self._can_hold(schema, str), open=self._leads_out(schema))
+        keywords = self._keywords(schema)
+        if listed := _listed(keywords, str):
+            fields.names.update(listed)
+            fields.shaped = True
+        if isinstance(pattern := keywords.get("pattern"), str):
+            fields.patterns.add(pattern)
         for part in self._always(schema):
             always = self._look_at_keys(part, seen)
-            found.take(always)
-            found.shaped = found.shaped or always.shaped
+            fields.take(always)
+            fields.shaped = fields.shaped or always.shaped
         for alternatives in self._alternatives(schema, str):
             branches = [self._look_at_keys(alternative, seen) for alternative in alternatives]
             for branch in branches:
-                found.take(branch)
-            found.shaped = found.shaped or (bool(branches) and all(branch.shaped for branch in branches))
-        return found
+                fields.take(branch)
+            fields.shaped = fields.shaped or (bool(branches) and all(branch.shaped for branch in branches))
+        return fields
 
     def below(self, schema: object, step: str | int) -> object:
-        """One schema that says of the value at that place what this one says of it; True where that is nothing."""
-        known = self._places.get((id(schema), step))
-        if known is None:
+        """Make one schema of all that this one says of the value at that place; True where that is nothing."""
+        entry = self._places.get((id(schema), step))
+        if entry is None:
             if len(self._places) >= _MOST_PLACES:
                 self._forget()
             parts = self._below(schema, step, {}).values()
-            known = self._places[id(schema), step] = (schema, all_of(parts) if parts else True)
-        return known[1]
+            entry = self._places[id(schema), step] = (schema, all_of(parts) if parts else True)
+        return entry[1]
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict
         if not isinstance(schema, dict):
             return {}
-        said = self._said(schema)
-        if not _takes(said, kind):
+        keywords = self._keywords(schema)
+        if not _takes(keywords, kind):
             return {}
         if id(schema) in seen:
             return seen[id(schema)]
-        parts = seen[id(schema)] = _parts(*_own_below(said, step))
-        if _APPLYING.isdisjoint(said):
+        parts = seen[id(schema)] = _parts(*_own_below(keywords, step))
+        if _APPLYING.isdisjoint(keywords):
             return parts
         for part in self._always(schema):
             parts.update(self._below(part, step, seen))
-        for part in _sometimes(said):
-            if found := self._below(part, step, seen):
-                parts.update(_parts({"anyOf": [all_of(found.values()), True]}))
+        for part in _sometimes(keywords):
+            if below := self._below(part, step, seen):
+                parts.update(_parts({"anyOf": [all_of(below.values()), True]}))
         for alternatives in self._alternatives(schema, kind):
             branches = filter(None, (self._below(alternative, step, seen) for alternative in alternatives))
             if every := [all_of(branch.values()) for branch in branches]:
@@ -241,135 +241,135 @@ class Survey:
 
     def _always(self, schema: dict[str, Any]) -> Iterator[object]:
         """The subschemas that hold for the same value whenever this one does."""
-        said = self._said(schema)
-        if "$ref" in said:
-            yield self._references.resolve(schema, said["$ref"])
-        yield from _list(said.get("allOf"))
+        keywords = self._keywords(schema)
+        if "$ref" in keywords:
+            yield self._references.resolve(schema, keywords["$ref"])
+        yield from _list(keywords.get("allOf"))
 
     def _leads_out(self, schema: dict[str, Any]) -> bool:
-        """Whether a reference says what cannot be known here."""
-        said = self._said(schema)
-        if any(keyword in said and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
+        """Tell whether a reference says what cannot be known here."""
+        keywords = self._keywords(schema)
+        if any(keyword in keywords and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
             return True
-        return "$ref" in said and not isinstance(self._references.resolve(schema, said["$ref"]), (dict, bool))
+        return "$ref" in keywords and not isinstance(self._references.resolve(schema, keywords["$ref"]), (dict, bool))
 
     def _alternatives(self, schema: dict[str, Any], kind: type) -> Iterator[list[object]]:
         """For each choice, the subschemas that can hold for such a value."""
-        said = self._said(schema)
+        keywords = self._keywords(schema)
         for keyword in _ALTERNATIVE:
-            if keyword in said:
-                yield [each for each in _list(said[keyword]) if self._can_hold(each, kind)]
+            if keyword in keywords:
+                yield [each for each in _list(keywords[keyword]) if self._can_hold(each, kind)]
         for keyword in _DYNAMIC:
-            if keyword in said and (targets := self._references.targets(schema, keyword)):
+            if keyword in keywords and (targets := self._references.targets(schema, keyword)):
                 yield [each for each in targets if self._can_hold(each, kind)]
-        if "if" in said:
+        if "if" in keywords:
             yield [each for each in self._conditional(schema, kind) if self._can_hold(each, kind)]
 
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
         """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
-        known = self._conditionals.get((id(schema), kind))
-        if known is None:
+        entry = self._conditionals.get((id(schema), kind))
+        if entry is None:
             ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
             if not self._takes_all(schema["if"], kind):
                 ways.append(schema.get("else", True))
-            known = self._conditionals[id(schema), kind] = (schema, ways)
-        return known[1]
+            entry = self._conditionals[id(schema), kind] = (schema, ways)
+        return entry[1]
 
     def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
-        """Whether it leaves room for a value of that kind; `object` is any kind."""
+        """Tell whether it leaves room for a value of that kind; `object` is any kind."""
         if not isinstance(schema, dict):
             # what a reference does not find may be anything
             return schema is not False
-        known = self._possible.get((id(schema), kind, hops))
-        if known is None:
-            known = self._possible[id(schema), kind, hops] = (schema, self._leaves_room(schema, kind, hops))
-        return known[1]
+        entry = self._possible.get((id(schema), kind, hops))
+        if entry is None:
+            entry = self._possible[id(schema), kind, hops] = (schema, self._leaves_room(schema, kind, hops))
+        return entry[1]
 
     def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
-        said = self._said(schema)
-        if not _takes(said, kind) or ("not" in said and self._takes_all(said["not"], kind)):
+        keywords = self._keywords(schema)
+        if not _takes(keywords, kind) or ("not" in keywords and self._takes_all(keywords["not"], kind)):
             return False
         if not hops:
             return True
-        choices = [_list(said[keyword]) for keyword in _ALTERNATIVE if keyword in said]
-        if not choices and "$ref" not in said and "allOf" not in said:
+        choices = [_list(keywords[keyword]) for keyword in _ALTERNATIVE if keyword in keywords]
+        if not choices and "$ref" not in keywords and "allOf" not in keywords:
             return True
         return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
             any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
         )
 
     def _takes_all(self, schema: object, kind: type) -> bool:
-        """Whether the schema asks for nothing but that type."""
+        """Tell whether the schema asks for nothing but that type."""
         if not isinstance(schema, dict):
             return schema is True
-        said = self._said(schema)
-        return not said.keys() - ({"type"} if kind in _TYPES else set()) and _takes(said, kind)
+        keywords = self._keywords(schema)
+        return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _takes(keywords, kind)
 
 
-def _names(said: dict[str, Any]) -> Iterator[str]:
+def _names(keywords: dict[str, Any]) -> Iterator[str]:
     """The names that its own keywords give to fields."""
-    yield from _dict(said.get("properties"))
-    yield from _strings(said.get("required"))
+    yield from _dict(keywords.get("properties"))
+    yield from _strings(keywords.get("required"))
     for keyword in _DEPENDENT:
-        if keyword in said:
-            for name, needed in _dict(said[keyword]).items():
+        if keyword in keywords:
+            for name, needed in _dict(keywords[keyword]).items():
                 yield name
                 yield from _strings(needed)
-    for value in _listed(said, dict):
+    for value in _listed(keywords, dict):
         yield from value
 
 
-def _listed(said: dict[str, Any], kind: type) -> list[Any]:
+def _listed(keywords: dict[str, Any], kind: type) -> list[Any]:
     """The values of that kind that `enum` and `const` list."""
-    if "enum" not in said and "const" not in said:
+    if "enum" not in keywords and "const" not in keywords:
         return []
-    return [value for value in (*_list(said.get("enum")), said.get("const")) if isinstance(value, kind)]
+    return [value for value in (*_list(keywords.get("enum")), keywords.get("const")) if isinstance(value, kind)]
 
 
-def _rest(said: dict[str, Any]) -> object:
+def _rest(keywords: dict[str, Any]) -> object:
     """The schema for keys without one of their own; None where there is none."""
-    return said.get("additionalProperties", said.get("unevaluatedProperties"))
+    return keywords.get("additionalProperties", keywords.get("unevaluatedProperties"))
 
 
-def _own_below(said: dict[str, Any], step: str | int) -> list[object]:
+def _own_below(keywords: dict[str, Any], step: str | int) -> list[object]:
     """The schemas that the schema's own keywords apply at a key or an index."""
     if isinstance(step, int):
-        return _own_items(said, step)
-    properties, patterns = _dict(said.get("properties")), _dict(said.get("patternProperties"))
-    found = [properties[step]] if step in properties else []
-    found += [subschema for pattern, subschema in patterns.items() if matcher(pattern)(step)]
-    rest = _rest(said)
-    return found if found or rest is None else [rest]
+        return _own_items(keywords, step)
+    properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
+    schemas = [properties[step]] if step in properties else []
+    schemas += [subschema for pattern, subschema in patterns.items() if matcher(pattern)(step)]
+    rest = _rest(keywords)
+    return schemas if schemas or rest is None else [rest]
 
 
-def _own_items(said: dict[str, Any], index: int) -> list[object]:
-    items, contains = said.get("items"), said.get("contains")
-    first = items if isinstance(items, list) else _list(said.get("prefixItems"))
-    rest = said.get("additionalItems") if isinstance(items, list) else items
-    found = [first[index]] if index < len(first) else [rest, said.get("unevaluatedItems")]
+def _own_items(keywords: dict[str, Any], index: int) -> list[object]:
+    items, contains = keywords.get("items"), keywords.get("contains")
+    first = items if isinstance(items, list) else _list(keywords.get("prefixItems"))
+    rest = keywords.get("additionalItems") if isinstance(items, list) else items
+    schemas = [first[index]] if index < len(first) else [rest, keywords.get("unevaluatedItems")]
     if contains is not None:
-        found.append({"anyOf": [contains, True]})
-    return [each for each in found if each is not None]
+        schemas.append({"anyOf": [contains, True]})
+    return [each for each in schemas if each is not None]
 
 
-def _sometimes(said: dict[str, Any]) -> Iterator[object]:
+def _sometimes(keywords: dict[str, Any]) -> Iterator[object]:
     """The subschemas that hold for the same value on some condition; `then` and `else` need an `if`."""
-    for keyword in _CONDITIONAL if "if" in said else ():
-        if keyword in said:
-            yield said[keyword]
+    for keyword in _CONDITIONAL if "if" in keywords else ():
+        if keyword in keywords:
+            yield keywords[keyword]
     for keyword in ("dependentSchemas", "dependencies"):
-        for subschema in _dict(said.get(keyword)).values():
+        for subschema in _dict(keywords.get(keyword)).values():
             if isinstance(subschema, dict):
                 yield subschema
 
 
-def _takes(said: dict[str, Any], kind: type) -> bool:
-    """Whether the schema's `type`, `enum` and `const` leave room for such a value."""
-    if "type" in said and kind in _TYPES and _TYPES[kind] not in (said["type"], *_list(said["type"])):
+def _takes(keywords: dict[str, Any], kind: type) -> bool:
+    """Tell whether the schema's `type`, `enum` and `const` leave room for such a value."""
+    if "type" in keywords and kind in _TYPES and _TYPES[kind] not in (keywords["type"], *_list(keywords["type"])):
         return False
-    if "enum" in said and not any(isinstance(value, kind) for value in _list(said["enum"])):
+    if "enum" in keywords and not any(isinstance(value, kind) for value in _list(keywords["enum"])):
         return False
-    return "const" not in said or isinstance(said["const"], kind)
+    return "const" not in keywords or isinstance(keywords["const"], kind)
 
 
 def _dict(value: object) -> dict[str, Any]:
@@ -445,16 +445,16 @@ class FieldNames:
 
     def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> ExtraFields:
         """The fields of the instance that it does not name where they stand."""
-        found = ExtraFields(instance)
+        fields = ExtraFields(instance)
         if isinstance(instance, (dict, list)):
             try:
-                found.rest = self._look(self._schema, instance, (), found, frozenset(ignored))
+                fields.rest = self._look(self._schema, instance, (), fields, frozenset(ignored))
             except RecursionError:
                 # a chain of references too long to follow is one that cannot be resolved: never flagged
                 return ExtraFields(instance)
-        return found
+        return fields
 
-    def _look(self, schema: object, value: Any, path: Path, found: ExtraFields, ignored: frozenset[str]) -> Any:
+    def _look(self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]) -> Any:
         """Find the extra fields of an object or in an array, and below it; what is left of it without them."""
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
@@ -467,12 +467,12 @@ class FieldNames:
         changed: dict[str | int, object] = {}
         for step, child in steps:
             if step in extra:
-                found.add((*path, step), self._reason(step))
+                fields.add((*path, step), self._reason(step))
             elif child and isinstance(child, (dict, list)):
                 below = self._below(schema, step)
                 # where no schema speaks, none names a field
                 if isinstance(below, dict):
-                    rest = self._look(below, child, (*path, step), found, ignored)
+                    rest = self._look(below, child, (*path, step), fields, ignored)
                     if rest is not child:
                         changed[step] = rest
         if not (extra or changed):

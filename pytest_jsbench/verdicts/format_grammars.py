@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def conforms(name: str, text: str, dialect: Dialect) -> bool | None:
-    """Whether the string is of that format; None where nobody here can tell, True of a format that is unknown."""
+    """Tell whether the string is of that format; None where nobody here can tell, True of a format that is unknown."""
     if name == "hostname" and dialect in {DRAFT_4, DRAFT_6}:
         return _is_ldh_name(text)
     opinion = _GRAMMARS.get(name)
@@ -57,35 +57,35 @@ def _is_date(text: str) -> bool:
     return _is_day(_date(text))
 
 
-def _is_day(found: re.Match[str] | None) -> bool:
-    if not found:
+def _is_day(match: re.Match[str] | None) -> bool:
+    if not match:
         return False
-    year, month, day = (int(found[part]) for part in ("year", "month", "day"))
+    year, month, day = (int(match[part]) for part in ("year", "month", "day"))
     # year 0 was a leap year, as 400 was; monthrange begins with 1
     return day <= monthrange(year or 400, month)[1]
 
 
 def _is_time(text: str) -> bool:
-    found = _time(text)
-    return found is not None and (found["second"] != "60" or _utc_minutes(found) % 1440 == 1439)
+    match = _time(text)
+    return match is not None and (match["second"] != "60" or _utc_minutes(match) % 1440 == 1439)
 
 
-def _utc_minutes(found: re.Match[str]) -> int:
+def _utc_minutes(match: re.Match[str]) -> int:
     """Minutes from midnight in the same day's UTC: negative the day before, from 1440 on the day after."""
-    offset = int(found["hours"] or 0) * 60 + int(found["minutes"] or 0)
-    return int(found["hour"]) * 60 + int(found["minute"]) + (offset if found["sign"] == "-" else -offset)
+    offset = int(match["hours"] or 0) * 60 + int(match["minutes"] or 0)
+    return int(match["hour"]) * 60 + int(match["minute"]) + (offset if match["sign"] == "-" else -offset)
 
 
 def _is_date_time(text: str) -> bool:
-    found = _date_time(text)
-    if not (found and _is_day(found)):
+    match = _date_time(text)
+    if not (match and _is_day(match)):
         return False
-    if found["second"] != "60":
+    if match["second"] != "60":
         return True
-    days, minute = divmod(_utc_minutes(found), 1440)
-    day = int(found["day"]) + days
+    days, minute = divmod(_utc_minutes(match), 1440)
+    day = int(match["day"]) + days
     # day 0 is the last of the month before
-    return minute == 1439 and day in {0, monthrange(int(found["year"]) or 400, int(found["month"]))[1]}
+    return minute == 1439 and day in {0, monthrange(int(match["year"]) or 400, int(match["month"]))[1]}
 
 
 # RFC 4291, section 2.2; RFC 2673, section 3.2; no zone (RFC 4007), and no leading zeros
@@ -147,8 +147,8 @@ class _References:
         return None not in named and (authority is None or self._is_authority(authority))
 
     def _is_authority(self, text: str) -> bool:
-        found = self._authority(text)
-        return found is not None and (found["ipv6"] is None or _is_ipv6(found["ipv6"]))
+        match = self._authority(text)
+        return match is not None and (match["ipv6"] is None or _is_ipv6(match["ipv6"]))
 
 
 _URIS, _IRIS = _References(), _References(_UCSCHAR, _IPRIVATE)
@@ -256,7 +256,7 @@ def _is_address_literal(text: str) -> bool:
 
 def _is_snums(text: str) -> bool:
     numbers = text.split(".")
-    return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", one) and int(one) <= 255 for one in numbers)
+    return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", number) and int(number) <= 255 for number in numbers)
 
 
 # what ECMA-262 and Python's re read alike: no classes, no counted repetition, nothing that begins with `(?`;

@@ -35,10 +35,10 @@ _WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
 def checks(dialect: Dialect) -> Mapping[str, Check]:
     """The formats that jsonschema-rs does not check in that dialect as their RFCs say, each with its check."""
     left_out = {name for name in FORMATS if all(map(_builtin(name, dialect), _PROBES))}
-    found = {name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in left_out}
+    chosen = {name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in left_out}
     if dialect in _WITHOUT_A_LABELS:
-        del found["hostname"]
-    return found
+        del chosen["hostname"]
+    return chosen
 
 
 @functools.cache
@@ -120,11 +120,11 @@ def is_idn_email(text: str) -> bool:
     """RFC 6531, section 3.3: the same Mailbox, with characters beyond ASCII in local parts, and U-labels."""
     if len(text) > _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN:
         return False
-    found = _IDN_MAILBOX.fullmatch(text)
-    if not (found and _fits(found)):
+    match = _IDN_MAILBOX.fullmatch(text)
+    if not (match and _fits(match)):
         return False
     # the domain may be in another form than NFC; whoever looks it up brings it there
-    return all(_is_domain_label(label) for label in normalize("NFC", found["domain"] or "a").split("."))
+    return all(_is_domain_label(label) for label in normalize("NFC", match["domain"] or "a").split("."))
 
 
 def _is_domain_label(label: str) -> bool:
@@ -133,17 +133,17 @@ def _is_domain_label(label: str) -> bool:
     return not _FULL_STOPS.search(label) and is_idn_hostname(label)
 
 
-def _fits(found: re.Match[str] | None) -> bool:
-    if not found or len(found["local"].encode()) > _LONGEST_LOCAL_PART:
+def _fits(match: re.Match[str] | None) -> bool:
+    if not match or len(match["local"].encode()) > _LONGEST_LOCAL_PART:
         return False
-    if found["domain"] is not None:
-        return len(found["domain"].encode()) <= _LONGEST_DOMAIN
-    if found["ipv6"] is None:
+    if match["domain"] is not None:
+        return len(match["domain"].encode()) <= _LONGEST_DOMAIN
+    if match["ipv6"] is None:
         return True
     # `::` stands for two groups at least, where RFC 4291 lets it stand for one
-    groups = [group for group in found["ipv6"].split(":") if group]
-    shortened = len(groups) <= (4 if found["ipv4"] else 6) or "::" not in found["ipv6"]
-    return shortened and _builtin("ipv6")(found["ipv6"] + ("0.0.0.0" if found["ipv4"] else ""))  # noqa: S104
+    groups = [group for group in match["ipv6"].split(":") if group]
+    shortened = len(groups) <= (4 if match["ipv4"] else 6) or "::" not in match["ipv6"]
+    return shortened and _builtin("ipv6")(match["ipv6"] + ("0.0.0.0" if match["ipv4"] else ""))  # noqa: S104
 
 
 # RFC 5890 to 5893: the library knows bidi and context rules, but maps to U-labels what is none (UTS 46)
@@ -223,7 +223,7 @@ def _holds_valid_characters(label: str) -> bool:
         normalize("NFC", label) == label
         and _DISALLOWED.search(label) is None
         and all(character in _EXCEPTIONS or _is_valid_character(character) for character in label)
-        and all(_is_of(_GREEK, label[at + 1 : at + 2]) for at, one in enumerate(label) if one == _KERAIA)
+        and all(_is_of(_GREEK, label[at + 1 : at + 2]) for at, character in enumerate(label) if character == _KERAIA)
         and (_MIDDLE_DOT not in label or _is_of(_JAPANESE, label.replace(_MIDDLE_DOT, "")))
     )
 

@@ -48,7 +48,7 @@ _LONGEST_DETAILED = 1_000_000
 
 
 class Compiled:
-    """One schema, made ready to be judged by."""
+    """A schema that is ready to be judged by."""
 
     def __init__(self, read: ReadSchema, validator: Validator, policy: JudgePolicy) -> None:
         self.dialect = read.dialect.uri
@@ -58,17 +58,17 @@ class Compiled:
         self._policy = policy
 
     def has_few_violations(self, length: int) -> bool:
-        """Whether an answer of that length cannot have so many that listing them goes out of bounds."""
+        """Tell whether an answer of that length cannot have so many that listing them goes out of bounds."""
         return not self.refers and length * len(self._read.text) <= _FEW_VIOLATIONS
 
     @functools.cached_property
     def refers(self) -> bool:
-        """Whether it can say the same of one value very many times, by `$ref`, `$dynamicRef` or `$recursiveRef`."""
+        """Tell whether it can say the same of one value very many times, by a reference of any keyword."""
         return 'ef"' in self._read.text or self._read.hides_ascii
 
     @functools.cached_property
     def is_doubtful(self) -> bool:
-        """Whether both validators may make the same mistake."""
+        """Tell whether both validators may make the same mistake."""
         return self.refers and self.field_names.references.depend_on_the_way
 
     @functools.cached_property
@@ -147,8 +147,8 @@ class InProcessJudge:
         for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
             yield verdict
         # where jsonschema has decided itself, there is no other to ask
-        asked = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
-        if asked and len(text) <= _LONGEST_DETAILED and not compiled.is_doubtful:
+        wanted = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
+        if wanted and len(text) <= _LONGEST_DETAILED and not compiled.is_doubtful:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
             yield replace(verdict, second_opinion=opinion)
 
@@ -162,7 +162,7 @@ class InProcessJudge:
             failure_type, reason = FailureType.HALLUCINATION, extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
-        asked = policy.validator == "both"
+        wanted = policy.validator == "both"
         return Verdict(
             failure_type=failure_type,
             valid=valid,
@@ -173,7 +173,7 @@ class InProcessJudge:
             notes=(*read.notes, *compiled.notes),
             dialect=compiled.dialect,
             # until it has spoken, and for good if it never does
-            second_opinion=SecondOpinion.UNDECIDED if asked else SecondOpinion.NOT_ASKED,
+            second_opinion=SecondOpinion.UNDECIDED if wanted else SecondOpinion.NOT_ASKED,
             instance=instance,
         )
 
@@ -198,8 +198,10 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
         ExtraFieldReason.UNNAMED: "fields that the schema does not name",
         ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
     }
-    said = (f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if reason in extra.count)
-    return "; ".join(said)
+    sentences = (
+        f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if reason in extra.count
+    )
+    return "; ".join(sentences)
 
 
 def _listed(extra: ExtraFields, reason: ExtraFieldReason, names: FieldNames) -> str:

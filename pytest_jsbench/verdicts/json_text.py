@@ -1,4 +1,4 @@
-"""One JSON document of RFC 8259, decoded within limits; or the reason that fits a text that is none."""
+"""Decodes one JSON document of RFC 8259 within limits, or finds the reason that fits a text that is none."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ class Decoder:
 
 
 def too_many(text: str, most: int) -> bool:
-    """Whether the text has more arrays and objects than that, seen without parsing it."""
+    """Tell whether the text has more arrays and objects than that, seen without parsing it."""
     return text.count("[") + text.count("{") > most and len(structure(text, b"[{")) > most
 
 
 def holds_lone_surrogate(text: str, value: object) -> bool:
-    """Whether a string of the JSON value that the text is cannot be written as UTF-8."""
+    """Tell whether a string of the JSON value that the text is cannot be written as UTF-8."""
     escaped = "\\ud" in text or "\\uD" in text
     if not escaped and text.isascii():
         return False
@@ -245,8 +245,8 @@ def start_of_answer(text: str) -> int | None:
     begun = text.lstrip()
     if begun[:1] in _OPENERS and not OPENING_TAG.match(begun):
         return None
-    found = _END_OF_REASONING.search(text)
-    return None if found is None else found.end()
+    match = _END_OF_REASONING.search(text)
+    return None if match is None else match.end()
 
 
 def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
@@ -323,7 +323,7 @@ def _breaks_off(text: str) -> bool:
 
 
 def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
-    """Whether the text has no fault but that it ends."""
+    """Tell whether the text has no fault but that it ends."""
     if error.msg.startswith("Unterminated string"):
         return True
     if error.msg.startswith("Invalid \\u"):
@@ -332,7 +332,7 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _goes_on(text: str, position: int) -> bool:
-    """Whether the text from there is the beginning of a number or a literal, or nothing, where one may stand."""
+    """Tell whether the text from there is the beginning of a number or a literal, or nothing, where one may stand."""
     begun = text[position:]
     if not begun or len(begun) > _LONGEST_BEGINNING:
         return not begun
@@ -341,6 +341,6 @@ def _goes_on(text: str, position: int) -> bool:
 
 
 def _no_fault_in(length: int, longer: str) -> bool:
-    """Whether the decoder finds no fault in the first characters of the longer text."""
+    """Tell whether the decoder finds no fault in the first characters of the longer text."""
     fault = Decoder().fault(longer)
     return fault is None or (isinstance(fault, json.JSONDecodeError) and fault.pos >= length)

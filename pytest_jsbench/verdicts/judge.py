@@ -54,9 +54,8 @@ class Judge:
 
     def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
         if find_dialect(policy.default_dialect) is None:
-            known = nearest(policy.default_dialect, [dialect.uri for dialect in DIALECTS])
-            message = f"unknown dialect '{policy.default_dialect}': {known}"
             uris = [dialect.uri for dialect in DIALECTS]
+            message = f"unknown dialect '{policy.default_dialect}': {nearest(policy.default_dialect, uris)}"
             raise JudgeError(message, found=policy.default_dialect, expected=uris, where="default_dialect")
         self.policy = policy
         self._policy = json.dumps(asdict(policy))
@@ -77,7 +76,7 @@ class Judge:
             self._ask("inspected", "true")
 
     def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:
-        """What a function of `in_process` comes to; JudgeError where it cannot be called."""
+        """Have the child call a function of `in_process`; JudgeError where it cannot be called."""
         try:
             return self._calls.values_of(
                 f"{_IN_CHILD}:{function}",
@@ -128,7 +127,7 @@ class Judge:
 
     @property
     def versions(self) -> dict[str, str]:
-        """What took part in the verdicts: the judge's own rules, the libraries, Python."""
+        """Give the versions of the judge's own rules, the libraries and Python."""
         from importlib.metadata import version
 
         return {
@@ -201,12 +200,12 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
     """The verdict on each call by the schema of its own tool; the first that does not pass stands for all."""
     # a server that leaves the name out says nothing against the model
     names = [call.name for call in completion.calls if call.name]
-    for failure_type, known, fault in (
+    for failure_type, right, fault in (
         (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "but it is not declared"),
         (FailureType.WRONG_TOOL, tools.allowed, "but it may not be called"),
     ):
-        if (name := next((name for name in names if name not in known), None)) is not None:
-            expected = f"expected {_quoted(known)}" if known else "expected no call"
+        if (name := next((name for name in names if name not in right), None)) is not None:
+            expected = f"expected {_quoted(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
             return replace(_no_instance(failure_type, None, message), tool=name)
     truncated = completion.finish_reason is FinishReason.LENGTH
@@ -231,7 +230,7 @@ def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
-    """Whether the reasoning is one JSON document, or ends with an object or array that begins a line."""
+    """Tell whether the reasoning is one JSON document, or ends with an object or array that begins a line."""
     begun = [line.end() for line in _DOCUMENT_LINE.finditer(reasoning)]
     ends = [reasoning[at:].rstrip("`~ \r\n\t") for at in dict.fromkeys((*begun[:1], *begun[-1:]))]
     return any(judge.judge(schema, text).valid is not None for text in (reasoning, *ends) if text)
@@ -256,14 +255,14 @@ def _no_instance(failure_type: FailureType, reason: str | None, message: str) ->
 
 def _judge_decisions(decided: Decided) -> Verdict:
     """Each decision is held against its label; nobody has to look at the schema."""
-    found: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for valid, reason, verb in ((True, "over_constraint", "rejected"), (False, "under_constraint", "accepted")):
-        asked = [decision for decision in decided.decisions if decision.valid is valid]
-        wrong = [decision for decision in asked if decision.wrong]
+        labelled = [decision for decision in decided.decisions if decision.valid is valid]
+        wrong = [decision for decision in labelled if decision.wrong]
         if wrong:
             label = "valid" if valid else "invalid"
-            found[reason] = f"{len(wrong)} of {len(asked)} {label} answers {verb} ({wrong[0].id})"
-    if not found:
+            faults[reason] = f"{len(wrong)} of {len(labelled)} {label} answers {verb} ({wrong[0].id})"
+    if not faults:
         return Verdict(failure_type=None, valid=None)
-    reason = "both" if len(found) > 1 else next(iter(found))
-    return _no_instance(FailureType.WRONG_DECISION, reason, ", ".join(found.values()))
+    reason = "both" if len(faults) > 1 else next(iter(faults))
+    return _no_instance(FailureType.WRONG_DECISION, reason, ", ".join(faults.values()))

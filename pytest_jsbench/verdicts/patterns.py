@@ -83,14 +83,14 @@ def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
         raise NotAPatternError(fault) from None
 
 
-def _half_in_class(found: re.Match[str]) -> str:
+def _half_in_class(match: re.Match[str]) -> str:
     # it does not step over an optional half of a surrogate pair, unless that stands in a class
-    halves: str | None = found[1]
-    return f"[{halves}]" if halves is not None and len(halves) == len(r"\uD800") else found[0]
+    halves: str | None = match[1]
+    return f"[{halves}]" if halves is not None and len(halves) == len(r"\uD800") else match[0]
 
 
 def pattern_fault(text: str) -> str | None:
-    """What keeps a text from being a pattern of ECMA-262; None where it is one."""
+    """Say why a text is no pattern of ECMA-262; None where it is one."""
     try:
         _compiled(text)
     except NotAPatternError as fault:
@@ -99,19 +99,19 @@ def pattern_fault(text: str) -> str | None:
 
 
 def is_regex(text: str) -> bool:
-    """Whether a text is of the format `regex`: a pattern with the flag `u`, as the official test suite asks."""
+    """Tell whether a text is of the format `regex`: a pattern with the flag `u`, as the official test suite asks."""
     return pattern_fault(text) is None and _compiled(text)[1]
 
 
 def ecma_matcher(pattern: str) -> Matcher:
-    """Whether a string matches by an engine of ECMA-262, which backtracks without a limit."""
+    """Make a matcher of an engine of ECMA-262, which backtracks without a limit."""
     find = _compiled(pattern)[0].find
     return lambda text: find(text) is not None
 
 
 @functools.lru_cache(maxsize=4096)
 def matcher(pattern: str) -> Matcher:
-    """Whether a string matches the pattern somewhere; nothing matches what is no pattern."""
+    """Make a matcher of the pattern, anywhere in a string; nothing matches what is no pattern."""
     if pattern_fault(pattern) is not None:
         return lambda _text: False
     if (written := linear(pattern)) is not None:
@@ -148,7 +148,7 @@ def linear(pattern: str) -> str | None:
 
 
 def _members(text: str) -> str | None:
-    """What stands in a class; None where that cannot be said, or is nothing."""
+    """Write out the members of a class; None where that cannot be done, or there are none."""
     written, at = "", 0
     while at < len(text):
         member = _MEMBER.match(text, at)

@@ -1,4 +1,4 @@
-"""Whether an answer's properties come in the order in which its schema names them; no schema asks for that."""
+"""Compares the order of an answer's properties with that in which its schema names them; no schema asks for it."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def order_kept(schema: Any, instance: object) -> bool | None:
         place = (path, id(value))
         if not isinstance(value, dict | list) or place in seen:
             continue
-        found = follow(schema, path)
-        if not isinstance(found, Mapping):
+        subschema = follow(schema, path)
+        if not isinstance(subschema, Mapping):
             continue
         seen.add(place)
         if len(seen) > _MOST_PLACES:
             return None
-        if isinstance(value, dict) and isinstance(properties := found.get("properties"), Mapping):
+        if isinstance(value, dict) and isinstance(properties := subschema.get("properties"), Mapping):
             named = [name for name in value if name in properties]
             if len(named) > 1:
                 kept = kept is not False and named == [name for name in properties if name in value]
-        pending += _below(references, path, found, value)
+        pending += _below(references, path, subschema, value)
     return kept
 
 

@@ -60,16 +60,16 @@ class ReadSchema:
 
     @property
     def hides_ascii(self) -> bool:
-        """Whether its text has escapes where a search for a keyword or a name would not find it."""
+        """Tell whether its text has escapes where a search for a keyword or a name would not find it."""
         return "\\u00" in self.text and _ESCAPED_ASCII.search(self.text) is not None
 
     def asserts_formats(self, policy: JudgePolicy) -> bool:
-        """Whether `format` can make an instance invalid."""
-        said = self.dialect.asserts_formats
-        return policy.formats == "assert" if said is None else said
+        """Tell whether `format` can make an instance invalid."""
+        asserted = self.dialect.asserts_formats
+        return policy.formats == "assert" if asserted is None else asserted
 
     def in_its_draft(self) -> bool | dict[str, Any]:
-        """What a reader that knows the published drafts alone must be given to read the same."""
+        """Give the schema as a reader that knows the published drafts alone reads it alike."""
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
 
@@ -99,9 +99,9 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     kinds: set[type] = set()
 
     def number(digits: str) -> float | Decimal:
-        found = exact_number(digits)
-        kinds.add(type(found))
-        return found
+        value = exact_number(digits)
+        kinds.add(type(value))
+        return value
 
     try:
         schema = json.loads(text, parse_float=number)
@@ -155,7 +155,7 @@ def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | Schem
         message = f"the metaschema {custom.metaschema[:100]} requires the unknown vocabulary {custom.uri[:100]}"
         return invalid(SchemaReason.UNKNOWN_VOCABULARY, message)
     if custom is None:
-        known = ", ".join(each.uri for each in DIALECTS)
-        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {known}, or its own"
+        uris = ", ".join(each.uri for each in DIALECTS)
+        message = f"unknown $schema {json.dumps(schema['$schema'])[:100]}; expected one of {uris}, or its own"
         return invalid(SchemaReason.UNKNOWN_DIALECT, message)
     return custom

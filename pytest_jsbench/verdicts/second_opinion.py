@@ -152,12 +152,12 @@ class _ExactValidator:
         return self._validator, instance
 
     def is_valid(self, instance: Any) -> bool:
-        """Whether the instance conforms."""
+        """Tell whether the instance conforms."""
         validator, instance = self._for(instance)
         return validator.is_valid(instance)
 
     def iter_errors(self, instance: Any) -> Iterator[jsonschema.ValidationError]:
-        """What is wrong with an instance."""
+        """Iterate over the errors of an instance."""
         validator, instance = self._for(instance)
         return validator.iter_errors(instance)
 
@@ -185,7 +185,7 @@ class SecondOpinionSeeker:
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
-        """What jsonschema says of a verdict; undecided where that hangs on a string that nobody could look at."""
+        """Ask jsonschema about a verdict; undecided where that hangs on a string that nobody could look at."""
         try:
             others = self._answers(instance)
         except BaseException as error:
@@ -198,7 +198,7 @@ class SecondOpinionSeeker:
         return SecondOpinion.AGREES if others == {valid} else SecondOpinion.DISAGREES
 
     def _answers(self, instance: Any) -> set[bool]:
-        """Whether the instance is valid if each string beyond the checker is of its format, and if none is."""
+        """Tell whether the instance is valid if each string beyond the checker is of its format, and if none is."""
         self._checker.undecided.clear()
         self._checker.assumed = True
         answers = {self._validator.is_valid(instance)}
@@ -215,11 +215,11 @@ class PythonValidator:
         self._compiled = compiled
 
     def is_valid(self, instance: Any) -> bool:
-        """Whether the instance conforms."""
+        """Tell whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
     def first_violation(self, instance: Any) -> Violation:
-        """One violation of an instance that does not conform."""
+        """Give one violation of an instance that does not conform."""
         return next(self._violations(instance))
 
     def violations(self, instance: Any) -> tuple[Violation, ...]:
@@ -243,7 +243,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     plain = replace(read, schema=json.loads(read.text))
     metaschema = cls(cls.META_SCHEMA, registry=REGISTRY, format_checker=_schema_formats(read.dialect.validator))
     faults = ((json_path(error.absolute_path), error) for error in metaschema.iter_errors(plain.schema))
-    path, fault = min(faults, key=lambda found: (found[0], found[1].message), default=("", None))
+    path, fault = min(faults, key=lambda place: (place[0], place[1].message), default=("", None))
     if fault is not None:
         if fault.validator == "format" and fault.validator_value == "regex":
             return _bad_pattern(str(fault.instance), path)

@@ -48,10 +48,10 @@ class Validator(Protocol):
     """A schema compiled by one library."""
 
     def is_valid(self, instance: object) -> bool:
-        """Whether the instance conforms."""
+        """Tell whether the instance conforms."""
 
     def first_violation(self, instance: object) -> Violation:
-        """One violation of an instance that does not conform."""
+        """Give one violation of an instance that does not conform."""
 
     def violations(self, instance: object) -> tuple[Violation, ...]:
         """The first violations of an instance that does not conform."""
@@ -75,11 +75,11 @@ class RustValidator:
         self._originals = originals
 
     def is_valid(self, instance: object) -> bool:
-        """Whether the instance conforms."""
+        """Tell whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
     def first_violation(self, instance: object) -> Violation:
-        """One violation of an instance that does not conform."""
+        """Give one violation of an instance that does not conform."""
         try:
             self._compiled.validate(instance)
         except jsonschema_rs.ValidationError as error:
@@ -132,10 +132,10 @@ def _compile(
 
 def _checks(read: ReadSchema) -> dict[str, Callable[[str], bool]]:
     """The checks to hand over; each costs time in every build, so only those of formats that the schema names."""
-    known = checks(read.dialect)
+    available = checks(read.dialect)
     if read.hides_ascii:
-        return dict(known)
-    return {name: known[name] for name in _FORMAT.findall(read.text) if name in known}
+        return dict(available)
+    return {name: available[name] for name in _FORMAT.findall(read.text) if name in available}
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What a verdict is made of, and a verdict in words."""
+"""The values that a verdict is made of, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
 
 
 class SecondOpinion(StrEnum):
-    """What the other validator said of the same instance."""
+    """The other validator's opinion on the same instance."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
@@ -60,7 +60,7 @@ class SecondOpinion(StrEnum):
 
 
 class Note(StrEnum):
-    """What was seen on the way to a verdict and did not decide it."""
+    """An observation on the way to a verdict that did not decide it."""
 
     FENCED = "fenced"
     UNCLOSED_FENCE = "unclosed_fence"
@@ -82,7 +82,7 @@ class Note(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One place where an instance breaks its schema."""
+    """A place where an instance breaks its schema."""
 
     #: the keyword that failed: `type`, `required`, `oneOf`, …
     keyword: str
@@ -96,7 +96,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the judge says of one attempt against the original schema."""
+    """The judge's decision on an attempt, by the original schema."""
 
     #: None when the attempt passed
     failure_type: FailureType | None
@@ -124,12 +124,12 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing at all was wrong."""
+        """Tell whether nothing at all was wrong."""
         return self.failure_type is None
 
     @property
     def disputed(self) -> bool:
-        """Whether the two validators disagree."""
+        """Tell whether the two validators disagree."""
         return self.second_opinion is SecondOpinion.DISAGREES
 
     @property
@@ -150,7 +150,7 @@ class Verdict:
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePolicy:
-    """How strictly answers are judged; one policy for a whole run, written into its records."""
+    """The strictness of judging; a run has one policy, and its records say which."""
 
     extra_fields: Literal["fail", "allow"] = "fail"
     #: names of fields that are never hallucinations
@@ -167,10 +167,10 @@ class JudgePolicy:
     timeout: float = 5.0
 
     def __post_init__(self) -> None:
-        for name, known in self.choices().items():
-            if (said := getattr(self, name)) not in known:
-                message = f"JudgePolicy: {name} is {said!r:.80}; {nearest(str(said), known)}"
-                raise JSBenchError(message, found=said, expected=known, where=name)
+        for name, choices in self.choices().items():
+            if (value := getattr(self, name)) not in choices:
+                message = f"JudgePolicy: {name} is {value!r:.80}; {nearest(str(value), choices)}"
+                raise JSBenchError(message, found=value, expected=choices, where=name)
 
     @classmethod
     @functools.cache
@@ -214,7 +214,7 @@ _MEANINGS = {
 
 
 def headline(verdict: Verdict, *, remark: str = "") -> str:
-    """One line: the failure type, its reason and a remark, then the message."""
+    """Say on one line the failure type, its reason and a remark, then the message."""
     kind = verdict.failure_type.value if verdict.failure_type else "passed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{kind}{reason}{remark}" + (f": {printable(verdict.message)}" if verdict.message else "")
@@ -230,7 +230,7 @@ def verdict_text(verdict: Verdict, text: str | None) -> str:
 
 def _details(verdict: Verdict) -> Iterator[str]:
     for place, violation in enumerate(verdict.violations[:_VIOLATIONS]):
-        yield _violation(violation, told=place == 0)
+        yield _violation(violation, in_headline=place == 0)
     if (more := len(verdict.violations) - _VIOLATIONS) > 0:
         yield f"  … and {more} more"
     for fault, paths in extra_fields(verdict):
@@ -242,7 +242,7 @@ def _details(verdict: Verdict) -> Iterator[str]:
 
 
 def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
-    """What is wrong with the extra fields, each with the paths of those it is wrong with."""
+    """Give each fault of the extra fields, with the paths of the fields that have it."""
     # paths can be alike: those of a redacted verdict are
     misplaced = Counter(verdict.misplaced_fields)
     unnamed = list((Counter(verdict.extra_fields) - misplaced).elements())
@@ -254,9 +254,9 @@ def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
             yield fault, paths
 
 
-def _violation(violation: Violation, *, told: bool) -> str:
+def _violation(violation: Violation, *, in_headline: bool) -> str:
     where = f"  {printable(violation.keyword, 60)} at {printable(violation.instance_path, 120, cut='middle')}"
-    message = "" if told else f": {printable(violation.message, 200)}"
+    message = "" if in_headline else f": {printable(violation.message, 200)}"
     return f"{where} [schema {printable(violation.schema_path, 120, cut='middle')}]{message}"
 
 
