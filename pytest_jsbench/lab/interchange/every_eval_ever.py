@@ -359,104 +359,53 @@ def _generation(run: Run) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def row(
-    record: Record, *, evaluation_id: str, model_id: str, result_id: str, version: Literal["0.3.0", "0.2.0"]
-) -> dict[str, Any]:
-    """The row of an attempt that was made."""
-    common = _common(record, evaluation_id=evaluation_id, model_id=model_id)
-    if version == "0.2.0":
-        return {**common, "schema_version": "instance_level_eval_0.2.0", **_as_text(record)}
-    return {**common, "schema_version": "0.3.0", "evaluation_result_id": result_id, **_as_lists(record)}
-
-
-def _common(record: Record, *, evaluation_id: str, model_id: str) -> dict[str, Any]:
-    repeat = f"#{record.repeat + 1}" if record.repeat else ""
+def row(record: Record, *, evaluation_id: str, model_id: str, result_id: str, version: Version) -> dict[str, Any]:
+    """The row of an attempt that was made; since 0.3.0 texts are lists, as a schema has many right answers."""
+    generation, listed = record.generation, version == "0.3.0"
+    answered = generation if isinstance(generation, Completion) else None
+    # a redacted run has the schema's digest alone
+    asked = record.schema_digest or ""
+    if record.redacted is None:
+        asked = json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
+    expected = [] if record.expected is None else [json.dumps(record.expected.value, ensure_ascii=False)]
+    reference = expected if listed else "".join(expected)
+    output: dict[str, Any] = {"raw": [] if answered is None else [answered.text]}
+    if answered is not None and answered.reasoning:
+        output["reasoning_trace"] = [answered.reasoning]
+    hashed = json.dumps({"raw": asked, "reference": reference}, sort_keys=True, separators=(",", ":"))
+    messages = record.prompt.messages if record.prompt else ()
+    is_correct = record.verdict.passed and (record.match is None or record.match.exact)
     return {
+        "schema_version": "0.3.0" if listed else "instance_level_eval_0.2.0",
+        **({"evaluation_result_id": result_id} if listed else {}),
         "evaluation_id": evaluation_id,
         "model_id": model_id,
-        "evaluation_name": f"pytest-jsbench.{record.key.task}",
-        "sample_id": f"{record.key}{repeat}",
+        "evaluation_name": f"{COLLECTION}.{record.key.task}",
+        "sample_id": f"{record.key}{f'#{record.repeat + 1}' if record.repeat else ''}",
+        "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),
         "interaction_type": "single_turn",
-        "answer_attribution": _attribution(record),
-        "evaluation": {"score": float(record.verdict.passed), "is_correct": _is_correct(record)},
-        "token_usage": _usage(getattr(record.generation, "usage", None)),
+        "input": {
+            "raw": asked,
+            "formatted": "\n\n".join(f"{message.role}: {message.shown}" for message in messages),
+            "reference": reference,
+        },
+        "output": output if listed else {"raw": "", **{name: "".join(texts) for name, texts in output.items()}},
+        "messages" if listed else "interactions": None,
+        "answer_attribution": [] if answered is None else [{**_ATTRIBUTION, "extracted_value": answered.text}],
+        "evaluation": {"score": float(record.verdict.passed), "is_correct": is_correct},
+        "token_usage": _usage(getattr(generation, "usage", None)),
+        "performance": _performance(record, details="additional_details" if listed else None),
         "error": _error(record),
         "metadata": _metadata(record),
     }
 
 
-def _as_lists(record: Record) -> dict[str, Any]:
-    """The fields that are lists since 0.3.0; without an expected instance a schema has many right answers."""
-    text, asked, expected = _text(record), _asked(record), _expected(record)
-    trace = {name: [said] for name, said in _reasoning(record).items()}
-    return {
-        "sample_hash": _hash(asked, expected),
-        "input": {"raw": asked, "formatted": _formatted(record), "reference": expected},
-        "output": {"raw": [] if text is None else [text], **trace},
-        "messages": None,
-        "performance": _performance(record, details="additional_details"),
-    }
-
-
-def _as_text(record: Record) -> dict[str, Any]:
-    asked, expected = _asked(record), "".join(_expected(record))
-    return {
-        "sample_hash": _hash(asked, expected),
-        "input": {"raw": asked, "formatted": _formatted(record), "reference": expected},
-        "output": {"raw": _text(record) or "", **_reasoning(record)},
-        "interactions": None,
-        "performance": _performance(record, details=None),
-    }
-
-
-def _is_correct(record: Record) -> bool:
-    """Whether it passed, and has the values that are expected, where any are."""
-    return record.verdict.passed and (record.match is None or record.match.exact)
-
-
-def _expected(record: Record) -> list[str]:
-    return [] if record.expected is None else [json.dumps(record.expected.value, ensure_ascii=False)]
-
-
-def _asked(record: Record) -> str:
-    """The schema of the case, or its digest where the run is redacted."""
-    if record.redacted is not None:
-        return record.schema_digest or ""
-    return json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
-
-
-def _formatted(record: Record) -> str:
-    messages = record.prompt.messages if record.prompt else ()
-    return "\n\n".join(f"{message.role}: {message.shown}" for message in messages)
-
-
-def _hash(raw: str, reference: list[str] | str) -> str:
-    text = json.dumps({"raw": raw, "reference": reference}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _text(record: Record) -> str | None:
-    return record.generation.text if isinstance(record.generation, Completion) else None
-
-
-def _reasoning(record: Record) -> dict[str, str]:
-    said = record.generation.reasoning if isinstance(record.generation, Completion) else ""
-    return {"reasoning_trace": said} if said else {}
-
-
-def _attribution(record: Record) -> list[dict[str, Any]]:
-    text = _text(record)
-    if text is None:
-        return []
-    return [
-        {
-            "turn_idx": 0,
-            "source": "output.raw",
-            "extracted_value": text,
-            "extraction_method": "json_schema_validation",
-            "is_terminal": True,
-        }
-    ]
+_ATTRIBUTION = {
+    "turn_idx": 0,
+    "source": "output.raw",
+    "extraction_method": "json_schema_validation",
+    "is_terminal": True,
+}
 
 
 def _usage(usage: Usage | None) -> dict[str, int | None] | None:
