@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.schemas.references import pointer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +29,4 @@ def _step(part: str | int) -> str:
 
 def json_pointer(parts: Sequence[str | int]) -> str:
     """The place as a JSON pointer: `/properties/a~1b/items/0`."""
-    return printable("".join(map(_token, parts)), cut="middle")
-
-
-def _token(part: str | int) -> str:
-    return "/" + shortened(str(part)).replace("~", "~0").replace("/", "~1")
+    return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")

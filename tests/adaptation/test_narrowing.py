@@ -73,9 +73,8 @@ def test_a_schema_within_the_subset_stays_as_it_is(subset: Subset, mode: Any) ->
     assert adapt(schema, subset, mode) == Adapted(schema=schema)
 
 
-@pytest.mark.parametrize(
-    ("schema", "adapted"),
-    [
+WORDS: dict[str, list[tuple[Any, Any]]] = {
+    "openai": [
         (TEXT, TEXT),
         ({"type": "object"}, {"type": "object", "properties": {}, "additionalProperties": False}),
         ({"properties": {"x": TEXT}}, obj(x=TEXT)),
@@ -107,14 +106,7 @@ def test_a_schema_within_the_subset_stays_as_it_is(subset: Subset, mode: Any) ->
         ({"not": {"type": ["array", "object", "number"]}}, {"type": ["string", "boolean", "null"]}),
         ({"if": {"type": "string"}, "then": {"type": "string", "pattern": "^a"}}, {"type": "string", "pattern": "^a"}),
     ],
-)  # fmt: skip
-def test_a_schema_is_said_in_openais_words(schema: Any, adapted: Any) -> None:
-    assert said_of(schema) == adapted
-
-
-@pytest.mark.parametrize(
-    ("schema", "adapted"),
-    [
+    "anthropic": [
         (obj("x", x=TEXT), obj("x", x=TEXT)),
         ({}, {}),
         ({"type": "integer", "minimum": 0, "maximum": 2}, {"type": "integer", "enum": [0, 1, 2]}),
@@ -124,14 +116,7 @@ def test_a_schema_is_said_in_openais_words(schema: Any, adapted: Any) -> None:
         ({**obj("x", x=TEXT), "dependencies": {"x": ["y"]}, "properties": {"x": TEXT, "y": NULL}},
          {**obj("x", x=TEXT, y=NULL)}),
     ],
-)  # fmt: skip
-def test_a_schema_is_said_in_anthropics_words(schema: Any, adapted: Any) -> None:
-    assert said_of(schema, ANTHROPIC) == adapted
-
-
-@pytest.mark.parametrize(
-    ("schema", "adapted"),
-    [
+    "gemini": [
         ({"type": "object", "additionalProperties": TEXT}, {"type": "object", "additionalProperties": TEXT}),
         ({"const": "a"}, {"type": "string", "enum": ["a"]}),
         ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
@@ -140,9 +125,14 @@ def test_a_schema_is_said_in_anthropics_words(schema: Any, adapted: Any) -> None
         ({"type": "number", "multipleOf": 1}, {"type": "integer"}),
         ({"type": "array", "prefixItems": [TEXT]}, {"type": "array", "prefixItems": [TEXT]}),
     ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("subset", "schema", "adapted"), [(SUBSETS[name], *words) for name, listed in WORDS.items() for words in listed]
 )
-def test_a_schema_is_said_in_geminis_words(schema: Any, adapted: Any) -> None:
-    assert said_of(schema, GEMINI) == adapted
+def test_a_schema_is_said_in_the_words_of_the_provider(subset: Subset, schema: Any, adapted: Any) -> None:
+    assert said_of(schema, subset) == adapted
 
 
 @pytest.mark.parametrize(
