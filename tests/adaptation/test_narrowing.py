@@ -37,11 +37,15 @@ def obj(*optional: str, **properties: Any) -> dict[str, Any]:
     }
 
 
-def said(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
-    """The adapted schema."""
+def adapted_to(subset: Subset, schema: Any, mode: Any = "narrow") -> Adapted:
     adapted = adapt(schema, subset, mode)
     assert isinstance(adapted, Adapted), adapted
-    return adapted.schema
+    return adapted
+
+
+def said(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
+    """The adapted schema."""
+    return adapted_to(subset, schema, mode).schema
 
 
 def said_of(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
@@ -50,9 +54,7 @@ def said_of(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
 
 
 def changes(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> set[tuple[str, str, str]]:
-    adapted = adapt(schema, subset, mode)
-    assert isinstance(adapted, Adapted), adapted
-    return {(change.kind, change.keyword, change.path) for change in adapted.changes}
+    return {(change.kind, change.keyword, change.path) for change in adapted_to(subset, schema, mode).changes}
 
 
 def obstacle(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> tuple[str, str]:
@@ -163,8 +165,7 @@ def test_a_schema_is_said_in_the_words_of_the_provider(subset: Subset, schema: A
 def test_what_has_no_words_is_named_and_when_relaxing_left_out(subset: Subset, schema: Any, keyword: str) -> None:
     found, path = obstacle(obj(a=schema), subset)
     assert (found, path[:13]) == (keyword, "/properties/a")
-    relaxed = adapt(obj(a=schema), subset, "relax")
-    assert isinstance(relaxed, Adapted)
+    relaxed = adapted_to(subset, obj(a=schema), "relax")
     # nothing is left out where closing the object says it all
     assert relaxed.lossy or keyword in ("additionalProperties", "patternProperties")
     assert any(change.keyword == keyword and change.path.startswith("/properties/a") for change in relaxed.changes)
@@ -350,8 +351,7 @@ def test_limits_are_checked_before_anything_is_sent() -> None:
 
 def test_the_ledger_names_what_was_left_out() -> None:
     schema = obj(a={"type": "string", "format": "uri"})
-    adapted = adapt(schema, OPENAI, "relax")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(OPENAI, schema, "relax")
     note = "format 'uri' is not taken"
     assert adapted.changes == (Change(kind="widened", keyword="format", path="/properties/a", note=note),)
     assert adapted.lossy
@@ -365,8 +365,7 @@ def test_narrowed_schemas_admit_something() -> None:
 @pytest.mark.parametrize("root", [{"type": ["object", "null"]}, {}])
 def test_a_root_that_may_be_more_than_an_object_is_tightened(root: dict[str, Any]) -> None:
     schema = {**root, "properties": {}, "additionalProperties": False}
-    adapted = adapt(schema, OPENAI, "narrow")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(OPENAI, schema)
     assert Change(kind="tightened", keyword="type", path="", note="the root is an object") in adapted.changes
 
 
@@ -398,8 +397,7 @@ def test_gemini_takes_a_circle_only_through_a_property_that_is_not_required(node
 
 def test_gemini_is_asked_without_the_circle_where_more_may_be_admitted() -> None:
     schema = {**obj(root=NODE), "$defs": {"node": obj(name=TEXT, children={"type": "array", "items": NODE})}}
-    adapted = adapt(schema, GEMINI, "relax")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(GEMINI, schema, "relax")
     assert [change.keyword for change in adapted.changes if change.kind == "widened"] == ["$ref"]
 
 
@@ -480,8 +478,7 @@ def test_alternatives_told_apart_by_an_optional_constant_are_narrowed_by_requiri
         ),
         "$defs": {"water": kind("water", "litres", litres={"type": "integer"}), "fire": kind("fire")},
     }
-    adapted = adapt(schema, subset, "narrow")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(subset, schema)
     narrowed: Any = adapted.schema
     alternatives = narrowed["properties"]["what"]["anyOf"]
     assert ["kind" in one["required"] for one in alternatives] == [True, True]
@@ -501,25 +498,21 @@ def test_alternatives_told_apart_by_an_optional_constant_are_narrowed_by_requiri
 
 def test_an_alternative_that_requires_its_constant_needs_no_more() -> None:
     schema = obj(what={"oneOf": [obj(kind={"const": "a"}), obj("kind", kind={"const": "b"}, n=NULL)]})
-    adapted = adapt(schema, ANTHROPIC, "narrow")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(ANTHROPIC, schema)
     assert [change.path for change in adapted.changes if change.kind == "tightened"] == ["/properties/what"]
 
 
 def test_a_provider_that_documents_no_sizes_is_likely_to_refuse_what_is_larger_than_others_take() -> None:
     names = {f"p{number}": TEXT for number in range(31)}
-    adapted = adapt(obj(*names, **names), GEMINI, "narrow")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(GEMINI, obj(*names, **names))
     assert adapted.foretold == ("likely too complex: 31 optional properties",)
-    small = adapt(obj(**names), GEMINI, "narrow")
-    assert isinstance(small, Adapted)
+    small = adapted_to(GEMINI, obj(**names))
     assert small.foretold == ()
 
 
 def test_a_documented_limit_is_met_or_refused_and_not_foretold() -> None:
     names = {f"p{number}": TEXT for number in range(31)}
-    adapted = adapt(obj(*names, **names), ANTHROPIC, "narrow")
-    assert isinstance(adapted, Adapted)
+    adapted = adapted_to(ANTHROPIC, obj(*names, **names))
     assert adapted.foretold == ()
     assert len(said(obj(*names, **names), ANTHROPIC)["required"]) == 31
 

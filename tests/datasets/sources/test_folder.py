@@ -10,9 +10,9 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.datasets.sources.folder import open_files
 from pytest_jsbench.verdicts import Judge
+from tests.datasets.reading import keys, opened
 from tests.datasets.reading import problem as read_problem
 from tests.datasets.reading import schema as read_schema
 
@@ -27,11 +27,6 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def keys(source: Path, **selection: object) -> list[str]:
-    chosen = Selection(source=str(source), **selection)  # type: ignore[arg-type]
-    return [str(key) for key in open_dataset(chosen).keys()]
-
-
 def test_folders_are_tasks_and_files_are_cases_in_the_order_of_their_paths(folder: Path) -> None:
     found = keys(folder)
 
@@ -42,7 +37,7 @@ def test_folders_are_tasks_and_files_are_cases_in_the_order_of_their_paths(folde
 
 
 def test_a_case_is_read_when_it_is_asked_for(folder: Path) -> None:
-    dataset = open_dataset(Selection(source=str(folder), tasks=("orders",)))
+    dataset = opened(folder, tasks=("orders",))
     (folder / "orders" / "one.json").write_text('{"type": "object"}')
 
     case = dataset.case(dataset.keys()[0])
@@ -67,7 +62,7 @@ def test_a_file_that_holds_no_schema_is_a_broken_case_with_its_path(
 ) -> None:
     path = tmp_path / "bad.json"
     path.write_bytes(content)
-    dataset = open_dataset(Selection(source=str(path)))
+    dataset = opened(path)
 
     case = dataset.case(dataset.keys()[0])
 
@@ -78,7 +73,7 @@ def test_a_file_that_holds_no_schema_is_a_broken_case_with_its_path(
 
 def test_a_folder_without_schemas_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no schemas in .*: expected \*\.json files"):
-        open_dataset(Selection(source=str(tmp_path)))
+        opened(tmp_path)
 
 
 def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:
@@ -97,7 +92,7 @@ def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:
 def test_a_deep_schema_ends_no_process_and_none_is_judged_by_it(folder: Path, top: str, levels: int) -> None:
     open_braces = levels + top.count("{") - top.count("}")
     (folder / "deep.json").write_text(top + '{"not": ' * levels + "{}" + "}" * open_braces)
-    dataset = open_dataset(Selection(source=str(folder / "deep.json")))
+    dataset = opened(folder / "deep.json")
 
     case = dataset.case(dataset.keys()[0])
 
@@ -161,7 +156,7 @@ def test_the_order_is_of_names_and_not_of_a_disk_or_a_language(tmp_path: Path) -
 
 
 def test_a_machine_without_open_files_makes_no_case_a_broken_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = open_dataset(Selection(source=str(folder)))
+    dataset = opened(folder)
     key = dataset.keys()[0]
 
     def exhausted(*_: object, **__: object) -> int:

@@ -18,11 +18,11 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Listing, Row, Selection
-from pytest_jsbench.datasets.registry import open_dataset, revision_of
+from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.datasets.sources import hub as of_hub
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.hub import open_folder
-from tests.datasets.reading import CallsHere
+from tests.datasets.reading import CallsHere, keys, opened
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 
@@ -77,16 +77,11 @@ def hub(tmp_path: Path, files: str) -> Path:
     )
 
 
-def keys(source: Path, **selection: object) -> list[str]:
-    chosen = Selection(source=str(source), **selection)  # type: ignore[arg-type]
-    return [str(key) for key in open_dataset(chosen).keys()]
-
-
 def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no file or folder here has this name"):
-        open_dataset(Selection(source="nothing/here"))
+        opened("nothing/here")
 
 
 def test_configs_are_tasks_and_the_test_split_is_taken(hub: Path) -> None:
@@ -107,7 +102,7 @@ def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, 
         {"json_schema": "{oops", "unique_id": "bad"},
         {"json_schema": None, "unique_id": "null"},
     ]
-    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": rows}}, files=files))))
+    dataset = opened(write_hub(tmp_path / "hub", {"a": {"test": rows}}, files=files))
 
     bad, null = (dataset.case(key) for key in dataset.keys())
 
@@ -118,7 +113,7 @@ def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, 
 
 
 def test_every_row_is_given_as_text(hub: Path) -> None:
-    dataset = open_dataset(Selection(source=str(hub)))
+    dataset = opened(hub)
 
     assert isinstance(dataset, Listing)
     assert [(str(key), given) for key, given in dataset.rows()] == [
@@ -134,7 +129,7 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
         "asked": {"test": [row("x") | {"prompt": "p"}]},
         "empty": {"test": [{"json_schema": None, "unique_id": "n"}, row("y")]},
     }
-    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables, files=files))))
+    dataset = opened(write_hub(tmp_path / "hub", tables, files=files))
 
     assert isinstance(dataset, Listing)
     assert [str(key) for key, _ in dataset.rows()] == ["empty::y"]
@@ -144,12 +139,12 @@ def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {name: {"test": [row(f"{name}{number}") for number in range(20)]} for name in ("a", "b")}
-    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", tables))))
-    opened: list[Path] = []
+    dataset = opened(write_hub(tmp_path / "hub", tables))
+    unpacked: list[Path] = []
     unpack = parquet.open_table
 
     def counted(root: str, start: str, name: str) -> AbstractContextManager[Any]:
-        opened.append(Path(name))
+        unpacked.append(Path(name))
         return unpack(root, start, name)
 
     monkeypatch.setattr(parquet, "open_table", counted)
@@ -158,12 +153,12 @@ def test_a_parquet_file_is_unpacked_once_however_many_calls_come_for_its_rows(
         found = list(threads.map(dataset.case, dataset.keys()))
 
     assert [case.key for case in found] == list(dataset.keys())
-    assert sorted(path.parent.name for path in opened) == ["a", "b"]
+    assert sorted(path.parent.name for path in unpacked) == ["a", "b"]
 
 
 def test_texts_that_would_fill_the_disk_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row(f"r{number}", {"title": "x" * 1000}) for number in range(200)]
-    dataset = open_dataset(Selection(source=str(write_hub(tmp_path / "hub", {"a": {"test": rows}}))))
+    dataset = opened(write_hub(tmp_path / "hub", {"a": {"test": rows}}))
     monkeypatch.setattr(parquet, "LARGEST_UNPACKED", 100_000)
 
     with pytest.raises(DatasetError, match=r"\.parquet: cannot be read: 10\d,\d+ bytes; expected at most 100,000$"):
@@ -186,7 +181,7 @@ def test_files_are_read_by_a_process_that_ends_when_all_of_them_are_unpacked(
     monkeypatch.setattr(child, "close", lambda: closed.append(threading.current_thread().name))
     source = write_hub(tmp_path / "hub", tables)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    dataset = open_dataset(Selection(source=str(source)))
+    dataset = opened(source)
 
     found = [dataset.case(key) for key in dataset.keys()]
     for unpacking in [thread for thread in threading.enumerate() if thread.name == "jsbench-parquet"]:
@@ -204,7 +199,7 @@ def test_a_child_that_starts_again_in_another_folder_reads_the_same_files(
     write_hub(tmp_path / "hub", {"a": {"test": [row("x", {"title": "here"})]}})
     write_hub(tmp_path / "elsewhere" / "hub", {"a": {"test": [row("x", {"title": "there"})]}})
     monkeypatch.chdir(tmp_path)
-    dataset = open_dataset(Selection(source="hub"))
+    dataset = opened("hub")
     child.close()
     monkeypatch.chdir(tmp_path / "elsewhere")
 
@@ -218,7 +213,7 @@ def test_a_damaged_file_is_one_line_however_often_its_rows_are_asked_for(
     tmp_path: Path, child: GuardedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_hub(tmp_path / "hub", {"a": {"test": [row("x"), row("y")]}})
-    dataset = open_dataset(Selection(source=str(source)))
+    dataset = opened(source)
     (path,) = source.rglob("*.parquet")
     path.write_bytes(b"PAR1 or not")
     said = []
@@ -253,9 +248,9 @@ def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, ch
 
 def test_an_unknown_split_or_task_is_one_line(hub: Path) -> None:
     with pytest.raises(DatasetError, match=r"no split 'tets' in easy: did you mean 'test'\?") as split:
-        open_dataset(Selection(source=str(hub), split="tets"))
+        opened(hub, split="tets")
     with pytest.raises(DatasetError, match=r"no task 'heard': did you mean 'hard'\?") as task:
-        open_dataset(Selection(source=str(hub), tasks=("heard",)))
+        opened(hub, tasks=("heard",))
     assert (split.value.found, split.value.where) == ("tets", str(hub))
     assert sorted(split.value.expected) == ["test", "train"]  # type: ignore[call-overload]
     assert (task.value.found, task.value.where) == ("heard", str(hub))
@@ -266,7 +261,7 @@ def test_another_table_is_one_line_that_names_the_columns(tmp_path: Path) -> Non
     source = write_hub(tmp_path / "hub", {"a": {"test": [{"text": "x"}]}})
 
     with pytest.raises(DatasetError, match="no column json_schema, unique_id in a"):
-        open_dataset(Selection(source=str(source)))
+        opened(source)
 
 
 def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
@@ -278,7 +273,7 @@ def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
 
     with pytest.raises(DatasetError, match=r"cannot load dataset 'nobody/nothing'.*--jsbench-dataset=PATH") as error:
-        open_dataset(Selection(source="nobody/nothing"))
+        opened("nobody/nothing")
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -321,7 +316,7 @@ def test_a_revision_after_the_name_is_the_one_that_is_loaded(
 ) -> None:
     hub = StandInForTheHub(monkeypatch)
 
-    dataset = open_dataset(Selection(source=source))
+    dataset = opened(source)
 
     assert [str(key) for key in dataset.keys()] == ["easy::x"]
     assert set(hub.asked) == {("nobody/nothing", revision)}
@@ -345,7 +340,7 @@ def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, mo
 @pytest.mark.parametrize("source", ["nobody/nothing@", "nobody/nothing@-x", "nobody/nothing@a@b", "nobody@a/b"])
 def test_what_is_no_revision_is_no_dataset(source: str) -> None:
     with pytest.raises(DatasetError, match=f"^no dataset '{source}': expected builtin, ") as refused:
-        open_dataset(Selection(source=source))
+        opened(source)
     assert refused.value.found == source
 
 
@@ -353,7 +348,7 @@ def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "test.parquet").write_bytes(b"PAR1 or not")
 
     with pytest.raises(DatasetError, match=r"^cannot load dataset ") as error:
-        open_dataset(Selection(source=str(tmp_path)))
+        opened(tmp_path)
     assert len(str(error.value).splitlines()) == 1
 
 
@@ -370,7 +365,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again_and_again(
     with pytest.raises(
         DatasetError, match=r"^cannot reach http://127.0.0.1:9 \(.*\), and .*--jsbench-dataset=PATH"
     ) as error:
-        open_dataset(Selection(source="nobody/nothing"))
+        opened("nobody/nothing")
     assert len(str(error.value).splitlines()) == 1
     assert time.monotonic() - started < 15
     assert not huggingface_hub.constants.HF_HUB_OFFLINE
@@ -387,7 +382,7 @@ def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
 
 def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
     source = write_hub(tmp_path / "hub", {"a": {"test": [{**row("x"), "prompt": "Name one.", "reference": "3"}]}})
-    dataset = open_dataset(Selection(source=str(source)))
+    dataset = opened(source)
 
     case = dataset.case(dataset.keys()[0])
 
@@ -397,7 +392,7 @@ def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")
 def test_the_real_benchmark_is_read() -> None:
-    dataset = open_dataset(Selection(source=str(REAL), tasks=("Glaiveai2K", "Github_trivial"), limit=30))
+    dataset = opened(REAL, tasks=("Glaiveai2K", "Github_trivial"), limit=30)
 
     assert len(dataset.keys()) == 60
     assert all(isinstance(dataset.case(key), Case) for key in dataset.keys())

@@ -13,10 +13,8 @@ from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.datasets.sources import parquet
-from tests.datasets.reading import keys, problem, read, schema
+from tests.datasets.reading import keys, opened, problem, read, schema
 
 
 def table(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Path:
@@ -91,7 +89,7 @@ def test_a_machine_without_open_files_or_memory_makes_no_row_a_broken_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = table(tmp_path, [{"schema": "true"}])
-    dataset = open_dataset(Selection(source=str(path)))
+    dataset = opened(path)
     (key,) = dataset.keys()
 
     for error in (OSError(errno.EMFILE, "Too many open files"), MemoryError()):
