@@ -35,14 +35,8 @@ _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
 _SERVER = "http://localhost:1234/"
 _REMOTES = "remotes"
 _WORD = re.compile(r"[\w.-]+")
-#: the suite's folder of a draft, and its name
-_DRAFTS = {
-    "draft4": "draft-04",
-    "draft6": "draft-06",
-    "draft7": "draft-07",
-    "draft2019-09": "2019-09",
-    "draft2020-12": "2020-12",
-}
+#: the suite's folder of a draft (`draft4`, `draft2019-09`), and what its schemas would call their dialect
+_DRAFTS = {f"draft{name.removeprefix('draft-0')}": uri for name, uri in NAMES.items()}
 
 
 def _listed(key: CaseKey, schema: object, instances: Sequence[Instance]) -> ListedCase:
@@ -134,8 +128,8 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
     What schemas refer to in `remotes` is put into them. DatasetError where the folder is of no draft that is judged.
     """
     folder = folder.resolve()
-    draft = next((_DRAFTS[part.name] for part in (folder, *folder.parents) if part.name in _DRAFTS), None)
-    if draft is None:
+    dialect = next((_DRAFTS[part.name] for part in (folder, *folder.parents) if part.name in _DRAFTS), None)
+    if dialect is None:
         message = f"{folder} is of no draft that is judged: expected a folder of {', '.join(_DRAFTS)}"
         raise DatasetError(message, found=folder.name, expected=list(_DRAFTS), where=folder)
     reader = FileReader(root=folder, error=DatasetError)
@@ -147,7 +141,7 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
             words = "_".join(_WORD.findall(case["description"]))
             key = _free(CaseKey(task=task, id=safe_name(words)), entries)
             tests = [Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]]
-            entries[key] = _listed(key, _bundled(case["schema"], NAMES[draft], retrieve), tests)
+            entries[key] = _listed(key, _bundled(case["schema"], dialect, retrieve), tests)
     return Listing(entries=entries)
 
 
