@@ -9,7 +9,7 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
-from pytest_jsbench.core.arguments import arguments, flag, function, names, path, whole
+from pytest_jsbench.core.arguments import arguments, flag, names, one_of, path, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
@@ -22,12 +22,6 @@ from pytest_jsbench.settings.options import readers
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
-
-
-def _condition(value: object) -> object:
-    if not isinstance(value, str) and not callable(value):
-        raise ValueError("a condition such as 'size<2000', or a function of a case")
-    return value
 
 
 #: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
@@ -99,7 +93,7 @@ class Dataset:
 
             return cls(open_in_memory(selection, source), selection.to_dict())
 
-    @arguments(wanted=_condition)
+    @arguments(wanted=one_of("a condition such as 'size<2000', or a function of a case", str, Callable))
     @said_to_programs()
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
         """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
@@ -112,7 +106,7 @@ class Dataset:
         part = _Part(self.source, lambda whole: meeting(condition, whole, default_dialect=dialect))
         return self._after(f"filter {wanted}", part)
 
-    @arguments(function=function("a function of a case"))
+    @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
         """
         The cases as the function makes them; each keeps its name.

@@ -6,7 +6,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -41,13 +41,12 @@ def _clean_name(text: str) -> str:
 class VariantsTable:
     """`[[tool.jsbench.variants]]`, or a file of its own, read whole: each mistake in it is an error."""
 
-    #: None where there is none
-    path: Path | None = None
+    path: Path
     #: by the variant's name, the values that it sets
-    rows: Mapping[str, Values] = field(default_factory=dict)
+    rows: Mapping[str, Values]
 
     @classmethod
-    def read(cls, folder: Path, *, here: Path) -> VariantsTable:
+    def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
         """Look in the folder; JSBenchError names the file, the variant and the key that is wrong."""
         tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
         if len(tables) > 1:
@@ -55,13 +54,10 @@ class VariantsTable:
             raise JSBenchError(message, where=folder)
         for path, rows in tables.items():
             return cls(path=path, rows=dict(_rows(rows, path, here=here)))
-        return cls()
+        return None
 
     def take(self, names: Sequence[str]) -> Mapping[str, Values]:
         """Return the rows of these names, in their order; JSBenchError where one is not there."""
-        if self.path is None:
-            message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
-            raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", option="variants")
         if names == ("all",):
             return self.rows
         for name in names:
@@ -155,7 +151,7 @@ def _kind_of(value: object) -> str:
 
 
 def ways_to_ask(
-    values: Values, table: VariantsTable, typed: Mapping[str, Sequence[str]]
+    values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Values], str]:
     """
     The values of each variant by its name, empty where there is one only; and why those of the table are left out.
@@ -196,13 +192,15 @@ def holds_run(path: Path) -> bool:
 
 
 def _rows_asked_for(
-    values: Values, table: VariantsTable, typed: Mapping[str, Sequence[str]]
+    values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
 ) -> tuple[Mapping[str, Values], str]:
     """The rows of the table that are asked for, or one that changes nothing; and why the table is left out."""
     nothing: Mapping[str, Values] = {"": {}}
     names, recorded = values["variants"], bool(values["record"] or values["replay"])
-    rows = table.rows if names is None else table.take(names)
-    if not rows:
+    if table is None and names is not None:
+        message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
+        raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", option="variants")
+    if table is None or not (rows := table.rows if names is None else table.take(names)):
         return nothing, ""
     if recorded and names is None:
         return nothing, f"the variants in {table.path} are left out: --jsbench-variants=all records or replays them"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.arguments import Reader, arguments, flag, function, names, number, path, text, whole
+from pytest_jsbench.core.arguments import Reader, arguments, flag, names, number, one_of, path, text, whole
 from pytest_jsbench.core.errors import JSBenchError
 
 
@@ -74,7 +74,7 @@ def test_a_wrong_argument_is_one_line_that_says_what_is_expected(call: Callable[
         *((flag, value) for value in (0, 1, "off", None)),
         *((path, value) for value in ("", 5, None, b"x")),
         *((names, value) for value in (5, [1], None)),
-        (function("a function"), {}),
+        (one_of("a function", Callable), {}),
     ],
 )
 def test_what_only_looks_like_a_value_is_refused(read: Reader, value: object) -> None:
