@@ -131,29 +131,21 @@ class Plan:
         hook: Callable[[Record], object] | None = None,
     ) -> Plan:
         """Read what the options say of a run; JSBenchError where something is not there."""
-        shard: Shard | None = values["shard"]
-        keys = cases.source.keys()
+        shard, keys = values["shard"], cases.source.keys()
+        of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
             variants=variants,
             cases=cases,
             keys=keys if shard is None else shard.take(keys),
             suite=suite,
-            shard=shard,
-            repeats=values["repeats"],
             policy=policy_of(values),
             limits=_limits_of(values),
-            retries=values["retries"],
-            batch=values["batch"],
             classifiers=_find_classifiers(values["classify"], hook),
             comparers=dict(values["comparer"]),
             gates=gates,
-            baseline=values["baseline"],
-            resume=values["resume"],
-            record=values["record"],
-            replay=values["replay"],
-            output=values["output"],
             exports=tuple(values["export"]),
             redact=values["redact"] == "on",
+            **{name: values[name] for name in of_one_name},
         )
 
     @property
