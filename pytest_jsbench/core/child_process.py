@@ -1,7 +1,7 @@
 """
 A Python process of the package's own that does what could hang, crash or eat all memory, asked in lines of JSON.
 
-A request is one line; the reply to it is a line for each value, and one that begins with `END`. The child ends itself
+A request is one line; the reply to it is a line for each value (`VALUE`), and a last one (`END`). The child ends itself
 when a step takes longer than it may, and when its input closes; the next request meets a fresh one. It is given no more
 of the environment than it needs. The child's side of this is `child_service`.
 """
@@ -19,11 +19,11 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_jsbench.core.child_service import ALARM_STATUS, END, AlarmKind, best_alarm
+from pytest_jsbench.core.child_service import ALARM_STATUS, END, VALUE, AlarmKind, best_alarm
 from pytest_jsbench.core.json_values import as_dict
 
 #: how a child ended in the middle of a reply
@@ -199,13 +199,11 @@ class ChildProcess:
             if not line.startswith(END):
                 lines.append(line)
                 continue
-            end = json.loads(line)["end"]
-            if end is None:
-                return ChildReply(values=_first_and_last(lines))
-            if end["error"] != "MemoryError":
-                return ChildReply(values=_first_and_last(lines), **end)
+            reply = ChildReply(values=_first_and_last(lines), **json.loads(line.removeprefix(END)))
+            if reply.error != "MemoryError":
+                return reply
             self.kill()  # what is left of such work may not all have been given back
-            return ChildReply(values=_first_and_last(lines), ending="memory", **end)
+            return replace(reply, ending="memory")
         ended = self._ended(lines)
         self._release()
         return ended
@@ -297,7 +295,8 @@ _ENCODER = json.JSONEncoder(default=as_dict)
 
 
 def _first_and_last(lines: list[bytes]) -> tuple[Any, ...]:
-    return tuple(json.loads(str(line, "ascii")) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))
+    ends = lines if len(lines) < 2 else (lines[0], lines[-1])
+    return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in ends)
 
 
 def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-#: the line that follows the last of a reply begins so; `null` where all went well
-END = b'{"end": '
+#: what stands before the JSON of a value, and of what ended the reply
+VALUE, END = b"=", b"."
 #: seconds for each value after the first
 _DETAILS = 1.0
 #: characters of an error's message
@@ -142,7 +142,7 @@ class Service:
                 if longest is not None and len(line) > longest:
                     error, detail = "size", f"a reply of {len(line)} bytes"
                     break
-                self.send(line)
+                self.send(VALUE + line)
                 self.alarm.set(min(seconds, _DETAILS))
         except BaseException as raised:  # noqa: BLE001  a panic of Rust is no Exception
             error, detail = type(raised).__name__, str(raised)
@@ -151,4 +151,4 @@ class Service:
 
     def end(self, error: str | None = None, detail: str = "") -> None:
         """Say that the reply is complete, or which error ended it."""
-        self.send(_encode({"end": error and {"error": error, "detail": detail[:_LONGEST_DETAIL]}}))
+        self.send(END + _encode({"error": error, "detail": detail[:_LONGEST_DETAIL]}))

@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.child_service import Alarm, Service
+from pytest_jsbench.core.child_service import VALUE, Alarm, Service
+
+#: the end of a reply of which nothing is wrong
+WELL = ("end", None, "")
 
 
 class PanicException(BaseException):
@@ -35,7 +38,8 @@ class Recorded(Service):
 
     def send(self, line: bytes) -> None:
         assert not self.counted.counting, "a slow reader is no slow work"
-        self.sent.append(json.loads(line))
+        content = json.loads(line[1:])
+        self.sent.append(content if line.startswith(VALUE) else ("end", content["error"], content["detail"]))
 
 
 @pytest.fixture
@@ -55,14 +59,14 @@ def steps(values: list[Any], error: BaseException | None = None) -> Iterator[Any
 def test_what_ends_the_work_ends_the_reply_and_what_was_sent_stands(service: Recorded, error: BaseException) -> None:
     service.answer(5, lambda: steps([1, 2], error))
 
-    assert service.sent == [1, 2, {"end": {"error": type(error).__name__, "detail": str(error)}}]
+    assert service.sent == [1, 2, ("end", type(error).__name__, str(error))]
     assert not service.counted.counting
 
 
 def test_the_first_value_has_the_whole_time_and_each_other_a_second(service: Recorded) -> None:
     service.answer(5, lambda: steps([1, 2, 3]))
 
-    assert service.sent == [1, 2, 3, {"end": None}]
+    assert service.sent == [1, 2, 3, WELL]
     assert service.counted.times == [5, 1, 1, 1]
     assert not service.counted.counting
 
@@ -70,11 +74,10 @@ def test_the_first_value_has_the_whole_time_and_each_other_a_second(service: Rec
 def test_work_that_is_no_iterator_comes_to_one_value(service: Recorded) -> None:
     service.answer(5, lambda: [1, 2])
 
-    assert service.sent == [[1, 2], {"end": None}]
+    assert service.sent == [[1, 2], WELL]
 
 
 def test_a_value_that_cannot_be_sent_is_an_error(service: Recorded) -> None:
     service.answer(5, object)
 
-    assert [list(line) for line in service.sent] == [["end"]]
-    assert service.sent[0]["end"]["error"] == "TypeError"
+    assert [line[:2] for line in service.sent] == [("end", "TypeError")]

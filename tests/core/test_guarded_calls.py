@@ -28,7 +28,9 @@ def call(calls: GuardedCalls, name: str, *arguments: Any, seconds: float = 30) -
     return calls.call(f"{WORKING}:{name}", *arguments, seconds=seconds)
 
 
-@pytest.mark.parametrize("value", [None, [1, 1.0, -0.0, "é\ud800\u2028"], {"a": {"b": [True, 10**30]}}])
+@pytest.mark.parametrize(
+    "value", [None, [1, 1.0, -0.0, "é\ud800\u2028"], {"a": {"b": [True, 10**30]}}, {"end": None, "error": 1}]
+)
 def test_what_goes_there_comes_back(calls: GuardedCalls, value: Any) -> None:
     assert call(calls, "echo", value) == value
 
