@@ -405,57 +405,24 @@ def try_writing(folder: Path) -> None:
         file.flush()
 
 
-class FileInMaking:
-    """
-    A file that is written bit by bit, and stands at its place only when it is whole.
-
-    Whoever writes it makes one, calls `add` from one thread, and then either `finish` or `discard`; JournalError when
-    the disk will not. The file is for its user alone, unless it is made to be shared, as what is committed to a
-    repository is.
-    """
-
-    def __init__(self, path: Path, *, shared: bool = False) -> None:
-        self.path = path
-        self._part = path.parent / f"{path.name}.{os.getpid()}.part"
-        with self._naming():
-            self._part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
-            opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
-            self._file = open(self._part, "x", encoding="utf-8", opener=opener)  # noqa: SIM115
-
-    def add(self, parts: Iterable[str]) -> None:
-        """Write what comes next."""
-        with self._naming():
-            self._file.writelines(parts)
-
-    def finish(self) -> None:
-        """Put the file in the place of the one that stands there."""
-        with self._naming():
-            self._file.close()
-            self._part.replace(self.path)
-
-    def discard(self) -> None:
-        """Leave nothing of it that is not finished."""
-        with contextlib.suppress(OSError, ValueError):
-            self._file.close()
-        with contextlib.suppress(OSError):
-            self._part.unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def _naming(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, ValueError) as error:
-            raise JournalError(f"cannot write {self.path}: {unwritable(self.path, error)}", where=self.path) from error
-
-
 def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = False) -> None:
-    """Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not."""
-    file = FileInMaking(path, shared=shared)
+    """
+    Replace a file's content, given as a whole or in parts, in one step; JournalError when the disk will not.
+
+    The file is for its user alone, unless it is made to be shared, as what is committed to a repository is.
+    """
+    part = path.parent / f"{path.name}.{os.getpid()}.part"
+    opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
     try:
-        file.add([text] if isinstance(text, str) else text)
-        file.finish()
+        part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
+        with open(part, "x", encoding="utf-8", opener=opener) as file:
+            file.writelines([text] if isinstance(text, str) else text)
+        part.replace(path)
+    except (OSError, ValueError) as error:
+        raise JournalError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     finally:
-        file.discard()
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def unwritable(path: Path, error: Exception) -> str:

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.reports.html.case_list import CaseList
     from pytest_jsbench.runs.outcomes import Run
-
-#: the folder of the format that evaluations of other tools are written in too
-SHARED_FORMAT = "every_eval_ever"
 
 
 def write_files(
@@ -32,14 +28,11 @@ def write_files(
     baselines: Mapping[str, Mapping[str, Any]] | None = None,
     everything: bool = True,
     page: bool = True,
-    cases: CaseList | None = None,
-    samples: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """
     Write run.json and, where the user keeps the run, all else; one line for each that could not be written.
 
-    Without `page`, report.html is left out. `cases` and `samples` are what has been made of the records while the run
-    went on.
+    Without `page`, report.html is left out.
     """
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
@@ -47,17 +40,13 @@ def write_files(
     data = run_to_dict(run, summary, config_path=config_path, gates=gates, baselines=baselines)
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
-        from pytest_jsbench.reports import registry
         from pytest_jsbench.reports.html import report
         from pytest_jsbench.reports.run_report import summary_markdown
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
         if page:
-            writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared, cases))
-        if any(outcome.made for outcome in run.outcomes):
-            shared = registry.find(SHARED_FORMAT)
-            writers.append(partial(shared.write, folder / SHARED_FORMAT, run, summary, samples=samples))
+            writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared))
     return [problem for writer in writers if (problem := problem_of(writer))]
 
 

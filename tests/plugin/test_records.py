@@ -59,7 +59,7 @@ def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
 def test_what_is_written_conforms_to_the_published_schemas(ended: Ended) -> None:
     (run,) = (ended.bench.path / "out").iterdir()
     page = ["report.html"] if importlib.util.find_spec("jinja2") else []
-    written = ["every_eval_ever", "records.jsonl", *page, "run.json", "summary.md"]
+    written = ["records.jsonl", *page, "run.json", "summary.md"]
     assert sorted(path.name for path in run.iterdir()) == written
     lines = jsonschema.Draft202012Validator(published("records.schema.json"))
     for line in (run / "records.jsonl").read_text().splitlines():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.files import FileInMaking, make_private_folder, write_atomically
+from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIMES, Better
 from pytest_jsbench.metrics.metrics import Metrics
@@ -92,110 +92,68 @@ def write(
     *,
     version: Version = "0.3.0",
     developer: str | None = None,
-    samples: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
     """
     Write both files below `folder`, or those of each variant; the aggregate's path, or the folder of all of them.
 
-    JSBenchError where that fails. `samples` are the rows of exactly the run's attempts, by variant or by no name, where
-    they stand below it already.
+    JSBenchError where that fails.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
-    made = {name: FinishedSamples(**found) for name, found in (samples or {}).items()}
     if not run.variants:
-        return _write(folder, run, summary, version=version, developer=developer, samples=made.get(""))
+        return _write(folder, run, summary, version=version, developer=developer)
     parts = run.each()
     for name, found in summary.variants.items():
         alone = replace(parts[name], verdict=run.verdict)
         if any(outcome.made for outcome in alone.outcomes):
-            _write(folder, alone, found, version=version, developer=developer, samples=made.get(name))
+            _write(folder, alone, found, version=version, developer=developer)
     return folder / "data" / COLLECTION
 
 
-def _write(
-    folder: Path,
-    run: Run,
-    summary: Summary,
-    *,
-    version: Version,
-    developer: str | None,
-    samples: FinishedSamples | None,
-) -> Path:
-    rows = Samples(folder, run.metadata, version=version, developer=developer)
-    if samples is None:
-        try:
-            for record in Records([outcome for outcome in run.outcomes if outcome.made]):
-                rows.add(record)
-            samples = rows.finish()
-        finally:
-            rows.discard()
-    data = _aggregate(run, summary, rows.identity, samples)
-    write_atomically(rows.aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
-    return rows.aggregate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedSamples:
-    """The file of a run's rows, as its aggregate names it."""
-
-    #: the number of rows
-    count: int
-    #: the SHA-256 of the file
-    checksum: str
+def _write(folder: Path, run: Run, summary: Summary, *, version: Version, developer: str | None) -> Path:
+    identity = identify(run.metadata, developer=developer)
+    aggregate = folder / f"{identity.path}.json"
+    try:
+        make_private_folder(aggregate.parent)
+    except OSError as error:
+        message = f"cannot write {aggregate.parent}: {error.strerror or error}"
+        raise ExportError(message, where=aggregate.parent) from error
+    samples = Samples(identity, version)
+    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples.of(run))
+    data = _aggregate(run, summary, identity, samples)
+    write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
+    return aggregate
 
 
 class Samples:
-    """
-    The rows of a run's attempts, as lines of a file that stands at its place only when it is finished.
+    """The rows of a run's attempts, as lines of a file; `_write` makes one, and reads count and SHA-256 at the end."""
 
-    Whoever makes one adds records from one thread, and then finishes or discards it: `write`, and the process that
-    makes the rows while a run goes on.
-    """
-
-    def __init__(
-        self, folder: Path, metadata: RunMetadata, *, version: Version = "0.3.0", developer: str | None = None
-    ) -> None:
-        self.identity = identify(metadata, developer=developer)
-        self._version: Version = version
-        #: where the aggregate stands
-        self.aggregate = folder / f"{self.identity.path}.json"
+    def __init__(self, identity: Identity, version: Version) -> None:
+        self.count = 0
         self._hash = hashlib.sha256()
-        self._count = 0
-        self._file: FileInMaking | None = None
+        self._identity = identity
+        self._version: Version = version
 
-    def add(self, record: Record) -> None:
-        """Write the row of an attempt that was made; JSBenchError where that fails."""
-        if self._file is None:
-            try:
-                make_private_folder(self.aggregate.parent)
-            except OSError as error:
-                message = f"cannot write {self.aggregate.parent}: {error.strerror or error}"
-                raise ExportError(message, where=self.aggregate.parent) from error
-            self._file = FileInMaking(self.aggregate.with_name(f"{self.identity.name}_samples.jsonl"))
-        identity = self.identity
-        found = row(
-            record,
-            evaluation_id=identity.evaluation_id,
-            model_id=identity.model_id,
-            result_id=_result_id(identity, record.key.task, "pass_rate"),
-            version=self._version,
-        )
-        line = json.dumps(found, ensure_ascii=True, allow_nan=False) + "\n"
-        self._file.add([line])
-        self._hash.update(line.encode("ascii"))
-        self._count += 1
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the lines."""
+        return self._hash.hexdigest()
 
-    def finish(self) -> FinishedSamples:
-        """Put the file at its place, where there is any row."""
-        if self._file is not None:
-            self._file.finish()
-        return FinishedSamples(count=self._count, checksum=self._hash.hexdigest())
-
-    def discard(self) -> None:
-        """Leave nothing of a file that is not finished."""
-        if self._file is not None:
-            self._file.discard()
+    def of(self, run: Run) -> Iterator[str]:
+        """Make the row of each attempt that was made."""
+        identity = self._identity
+        for record in Records([outcome for outcome in run.outcomes if outcome.made]):
+            sample = row(
+                record,
+                evaluation_id=identity.evaluation_id,
+                model_id=identity.model_id,
+                result_id=_result_id(identity, record.key.task, "pass_rate"),
+                version=self._version,
+            )
+            line = json.dumps(sample, ensure_ascii=True, allow_nan=False) + "\n"
+            self._hash.update(line.encode("ascii"))
+            self.count += 1
+            yield line
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
@@ -203,7 +161,7 @@ def _result_id(identity: Identity, task: str | None, metric: str) -> str:
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
-def _aggregate(run: Run, summary: Summary, identity: Identity, samples: FinishedSamples) -> dict[str, Any]:
+def _aggregate(run: Run, summary: Summary, identity: Identity, samples: Samples) -> dict[str, Any]:
     metadata = run.metadata
     failures = [f"{_FAILURES}{kind.value}" for kind in COUNTED_FAILURES if summary.total.failure_counts[kind]]
     names = (*RATES, *failures, *TIMES)

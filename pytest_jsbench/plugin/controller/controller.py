@@ -18,7 +18,6 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows, shown_groups
 from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
-from pytest_jsbench.plugin.controller.live_outputs import FEW, LiveOutputs
 from pytest_jsbench.plugin.controller.progress import write_line
 from pytest_jsbench.plugin.controller.session_ending import SessionEnding
 from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
@@ -72,8 +71,6 @@ class Controller:
         self._exporters = _find_exporters(context)
         self.state = state
         self._progress = progress
-        #: None in a run that is not kept, or is small, and before the first report
-        self._live: LiveOutputs | None = None
         #: None until the verdict is decided
         self._session: pytest.Session | None = None
         self._ending = SessionEnding()
@@ -159,11 +156,6 @@ class Controller:
         for error in errors:
             self._ending.fail(error)
         self._progress.count(attempt, resumed=outcome.resumed)
-        if self._live is None and self._keeps_all and len(self.state.planned) > FEW:
-            self._live = LiveOutputs(self._context.handover.records, self._context.handover.metadata)
-            self._resources.callback(self._live.close)
-        if self._live is not None:
-            self._live.add(attempt)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
 
@@ -237,8 +229,6 @@ class Controller:
                 xdist.pytest_sessionfinish()
             self.state.add_from(self._context.handover.records)
         self.state.miss_project_tests(self._silent_project_tests(session))
-        if self._live is not None:
-            self._live.finish()
         # first, so that whoever keeps the run can read its records for as long as it likes
         run = self._context.session.finish(self.state)
         self.summary = summarize(run)
@@ -301,7 +291,6 @@ class Controller:
         if self._context.handover.folder is None:
             return
         path = self._config.inipath
-        made = self._live.made_of(run) if self._live is not None and self._keeps_all else None
         problems = write_files(
             self._context.handover.folder,
             run,
@@ -310,16 +299,9 @@ class Controller:
             gates=self.decision.gates,
             comparisons=self.decision.comparisons,
             baselines=self.decision.comparisons_to_dict(),
-            everything=self._keeps_all,
-            cases=None if made is None else made.cases,
-            samples=None if made is None else made.samples,
+            everything=self._context.plan.output is not None,
         )
         self.state.warn(*problems)
-
-    @property
-    def _keeps_all(self) -> bool:
-        """Whether all files of the run are to be written."""
-        return self._context.handover.folder is not None and self._context.plan.output is not None
 
 
 def _misspelt(context: RunContext) -> Iterator[str]:

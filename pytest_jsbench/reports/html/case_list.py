@@ -7,13 +7,11 @@ import gzip
 import io
 import itertools
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.runs.outcomes import Records
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 #: attempts in one compressed chunk, and in one step of the list
 CHUNK = 100
 #: characters that the details may take in the page, and bytes that the compressed list may
-_ROOM_OF_DETAILS = 10_000_000
+_ROOM_OF_DETAILS = 4_000_000
 _ROOM_OF_LIST = 3_300_000
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
@@ -55,23 +53,11 @@ class CaseList:
     Where the list cannot show all at once, those that did not pass come first, then those that passed and are not right
     in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
 
-    `of` makes one of a run's records, each of which is read at most once; the process that makes reports' rows while a
-    run goes on adds each record that it is told of, and the controller takes the list over from it. It holds no record.
+    `of` makes one of a run's records, each of which is read at most once. It holds no record.
     """
 
     def __init__(self, *, ranked: bool) -> None:
         self._groups = tuple(_Group() for _ in range(4 if ranked else 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The list as JSON values, for another process of the run."""
-        return {"groups": [group.to_dict() for group in self._groups]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CaseList:
-        """The inverse of `to_dict`."""
-        made = cls(ranked=len(data["groups"]) > 1)
-        made._groups = tuple(map(_Group.from_dict, data["groups"]))
-        return made
 
     @classmethod
     def of(cls, run: Run) -> CaseList:
@@ -84,10 +70,6 @@ class CaseList:
             # what did not fail is the last, and needs no record once there is no room
             made.add(outcome, None if ranked and _rank(outcome) > 1 and made._group(outcome).full else next(records))
         return made
-
-    def ranks(self, run: Run) -> bool:
-        """Whether it stands in the order in which the run's page lists attempts."""
-        return (len(self._groups) > 1) is (len(run.outcomes) > CHUNK)
 
     def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
         """List an attempt that is not listed yet; one without a record is shown without its details."""
@@ -160,23 +142,6 @@ class _Group:
         self._details: list[dict[str, Any]] = []
         self._chunks: list[str] = []
         self._size = 0
-
-    def to_dict(self) -> dict[str, Any]:
-        if self._details:
-            self._pack()
-        attempts = [(key.task, key.id, repeat, variant) for key, repeat, variant in self._attempts]
-        return {"attempts": attempts, "messages": self._messages, "chunks": self._chunks}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> _Group:
-        """The inverse of `to_dict`; one that nothing is added to."""
-        made = cls()
-        made._attempts = [
-            Attempt(CaseKey(task=sys.intern(task), id=name), repeat, sys.intern(variant))
-            for task, name, repeat, variant in data["attempts"]
-        ]
-        made._messages, made._chunks = data["messages"], data["chunks"]
-        return made
 
     @property
     def full(self) -> bool:

@@ -46,10 +46,9 @@ def write(
     summary: Summary,
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
-    cases: CaseList | None = None,
 ) -> None:
     """Write the page in one step, and as it is made; JSBenchError where that fails."""
-    write_atomically(path, render(run, summary, gates, comparisons, cases))
+    write_atomically(path, render(run, summary, gates, comparisons))
 
 
 def render(
@@ -57,13 +56,11 @@ def render(
     summary: Summary,
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
-    cases: CaseList | None = None,
 ) -> Iterator[str]:
     """
     The page, in parts; text of a model, a schema or a file is never markup in it.
 
-    `comparisons` with a baseline are by variant, or that of no name. `cases` are the run's, where they have been listed
-    already.
+    `comparisons` with a baseline are by variant, or that of no name.
     """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
@@ -74,7 +71,7 @@ def render(
     environment.filters["visible"] = _visible
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
-    cases, known = cases or CaseList.of(run), comparisons or {}
+    compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
     kept = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
     return environment.from_string(_page("report.html")).generate(
@@ -93,13 +90,13 @@ def render(
         by_task=rates_by_task(summary),
         tasks=table_of_tasks(run, summary),
         standing=facts_of_variants(summary),
-        comparisons=[(name, one, [*beside_verdicts(one), *apart(one.settings)]) for name, one in known.items()],
+        comparisons=[(name, one, [*beside_verdicts(one), *apart(one.settings)]) for name, one in compared.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=kept)),
         charts=charts(summary.total),
-        cases=cases.pack(run, known),
+        cases=CaseList.of(run).pack(run, compared),
     )
 
 

@@ -28,7 +28,7 @@ def test_everything_is_written_and_says_the_same(mixed: Bench, monkeypatch: pyte
 
     (run,) = (mixed.path / "out").iterdir()
     names = {path.relative_to(run).parts[0] for path in run.rglob("*")}
-    assert {"records.jsonl", "run.json", "summary.md", "every_eval_ever"} <= names
+    assert {"records.jsonl", "run.json", "summary.md"} <= names
     assert (mixed.path / "step.md").read_text() == "before\n" + (run / "summary.md").read_text()
     assert "gate **NOT MET**" in (run / "summary.md").read_text()
     result.stdout.fnmatch_lines(["::error title=jsbench talk%3A%3Acut::truncated: *", "verdict    FAILED: *"])
