@@ -7,10 +7,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_jsbench.adaptation.changes import Adapted, Change, Inexpressible
+from pytest_jsbench.adaptation.changes import Adapted, Inexpressible
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.core.json_values import from_json
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Mode
@@ -28,10 +29,7 @@ def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SE
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     except (CallBroke, ChildNotStarted) as error:
         raise EngineError(f"a fault of the adaptation, {error}") from None
-    if "message" in found:
-        return Inexpressible(**found)
-    changes = tuple(Change(**change) for change in found["changes"])
-    return Adapted(schema=found["schema"], changes=changes, foretold=tuple(found["foretold"]))
+    return from_json(Inexpressible, found) if "message" in found else from_json(Adapted, found)
 
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.schemas.references import pointer_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
-    from pytest_jsbench.core.cases import Schema
 
 #: `narrow`: the adapted schema admits no more than the original; `relax`: it may leave out what the subset lacks
 Mode = Literal["narrow", "relax"]

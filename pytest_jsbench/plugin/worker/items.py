@@ -7,7 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.plugin.options import ROOT
@@ -384,17 +385,13 @@ class Collected:
     def hand_back(self, config: pytest.Config) -> None:
         """Give it to xdist, which carries it to the controller, if this is one of its workers."""
         if (output := getattr(config, "workeroutput", None)) is not None:
-            tests = [list(each) for each in self.project_tests]
-            output[_KEY] = {**asdict(self), "project_tests": tests, "sharing": list(self.sharing)}
+            output[_KEY] = to_json(self)
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
         """The counts that a worker has given to xdist; None if it has given none."""
         data = output.get(_KEY)
-        if data is None:
-            return None
-        project_tests, sharing = tuple(map(tuple, data["project_tests"])), tuple(data["sharing"])
-        return cls(**{**data, "project_tests": project_tests, "sharing": sharing})
+        return None if data is None else from_json(cls, data)
 
 
 def would_ask(item: pytest.Item) -> bool:
