@@ -130,9 +130,11 @@ def _bound(value: float) -> str:
 
 def _head(column: Column, texts: Sequence[Sequence[str]], *, is_short: bool) -> list[str]:
     """The head in one line or two, no wider than it needs to be above its cells."""
-    words = column.short if is_short and column.short else column.heading
-    text = printable(words, None)
-    least = max([1, *map(len, itertools.chain(*texts)), *map(len, text.split(" "))])
+    text = printable(column.heading, None)
+    cells = max([1, *map(len, itertools.chain(*texts))])
+    if is_short and column.short and max(map(len, text.split(" "))) > cells:
+        text = printable(column.short, None)
+    least = max(cells, *map(len, text.split(" ")))
     wrapped = (textwrap.wrap(text, width) for width in range(least, least + len(text) + 1))
     return next(lines for lines in wrapped if len(lines) < 3) or [""]
 

@@ -317,7 +317,7 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
     made = examples.record("x", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0"))
     lines = shown_of(examples.run_of_variants(metadata, replace(made, variant="a"))).splitlines()
 
-    assert lines[0].split() == ["Variant", "Pass", "rate", "Decl.", "cov.", "Valid,", "rejected", "Invalid,", "Compile"]
+    assert lines[0].split() == ["Variant", "Pass", "rate", "Declared", "Valid,", "rejected", "Invalid,", "Compile"]
     assert "1/2 = 0.500" in lines[3]
 
 
