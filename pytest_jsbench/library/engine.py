@@ -183,7 +183,7 @@ class OpenEngine:
 
     @property
     def calls(self) -> int:
-        """How many calls it has answered."""
+        """The number of calls that it has answered."""
         return self.engine.calls
 
     @property

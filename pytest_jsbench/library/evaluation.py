@@ -62,8 +62,8 @@ def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
         engine.require_open()
         yield engine
     else:
-        with open_engine(engine) as asked:
-            yield asked
+        with open_engine(engine) as started:
+            yield started
 
 
 class CaseEvaluation:
@@ -184,8 +184,8 @@ class CaseEvaluation:
                 try:
                     return session.attempt(attempt, planned_at)
                 except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
-                    said = named(str(error)) if isinstance(error, JSBenchError) else described(error)
-                    missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=said)
+                    message = named(str(error)) if isinstance(error, JSBenchError) else described(error)
+                    missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
                     return AttemptResult(result=missing)
                 finally:
                     self._done.put(attempt)
@@ -244,8 +244,9 @@ def _how_to_go_on(folder: Path) -> str:
 def _with_options(function: F) -> F:
     """The function, whose signature names each option and its default for whoever asks an editor or `help`."""
     signature = inspect.signature(function)
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    options = [one for one in inspect.signature(CaseEvaluation).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    own = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
+    named_only = inspect.signature(CaseEvaluation).parameters.values()
+    options = [part for part in named_only if part.kind is part.KEYWORD_ONLY]
     function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     return function
 
@@ -261,8 +262,8 @@ def evaluate(
     """
     with said_to_programs():
         evaluation = CaseEvaluation(dataset, **options)
-        with opened(engine) as asked:
-            return evaluation.run(asked)
+        with opened(engine) as started:
+            return evaluation.run(started)
 
 
 @_with_options
@@ -276,18 +277,18 @@ async def aevaluate(
     def run() -> EvaluatedRun:
         with said_to_programs():
             evaluation.append(CaseEvaluation(dataset, **options))
-            with opened(engine) as asked:
+            with opened(engine) as started:
                 if cancelled.is_set():
                     evaluation[0].stop()
-                return evaluation[0].run(asked)
+                return evaluation[0].run(started)
 
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError as error:
         cancelled.set()
-        for one in evaluation:
-            one.stop()
+        for begun in evaluation:
+            begun.stop()
         await asyncio.wait([running])
         if running.exception() is None and (folder := running.result().folder) is not None:
             error.add_note(_how_to_go_on(folder))
@@ -326,7 +327,7 @@ def _classifier(said: str | Callable[[Record], str | None]) -> Classifier:
 
 @contextmanager
 def _bar(count: int, *, wanted: bool) -> Iterator[Callable[[], object]]:
-    """What is to be called after each attempt; it moves a bar, in a notebook or a terminal, where one is wanted."""
+    """Give a function that moves a bar, in a notebook or a terminal, where one is wanted."""
     if not wanted or find_spec("tqdm") is None:
         yield lambda: None
         return

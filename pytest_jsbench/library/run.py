@@ -111,7 +111,7 @@ class EvaluatedRun(Run):
 
     @arguments(baseline=_run_or_path)
     def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
-        """How the run differs case by case from another one, or from what `jsbench baseline` wrote."""
+        """Compare the run case by case with another one, or with what `jsbench baseline` wrote."""
         found = self._against(baseline)
         if "" not in found:
             one = next(iter(found))
@@ -151,14 +151,14 @@ class EvaluatedRun(Run):
 
     @property
     def _lines(self) -> list[str]:
-        """What is said of it above its figures, and why there are attempts without an answer."""
+        """The lines above its figures, with why there are attempts without an answer."""
         decided = [] if self.verdict is None else [self.verdict.text]
         told = (printable(named(line), 600) for line in (*self._without_answer, *self.warnings))
         return [repr(self), *decided, *told]
 
     @property
     def _without_answer(self) -> Iterator[str]:
-        """How many calls broke and how many attempts have no record, and of the first of each why."""
+        """Count the calls that broke and the attempts without a record, and say of the first of each why."""
         if broken := [outcome for outcome in self.outcomes if outcome.failed]:
             record = broken[0].read()
             assert isinstance(record.generation, Failed)

@@ -73,7 +73,7 @@ _SHORTEST_WAIT = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseQuestion:
-    """What a case asks of an engine."""
+    """The request that a case makes of an engine, and how it came to be."""
 
     case: Case
     #: the schema as the engine takes it; the outcome of the attempt where there is none
@@ -86,7 +86,7 @@ class CaseQuestion:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """What the adaptation changed of the schema."""
+        """The changes that the adaptation made to the schema."""
         return self.adapted.changes if isinstance(self.adapted, Adapted) else ()
 
 
@@ -257,7 +257,7 @@ class Runner:
             waits.retries = retrying.statistics.get("attempt_number", 1) - 1
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
-        """One try, within the limits that all processes of the run share."""
+        """Make one try, within the limits that all processes of the run share."""
         if isinstance(self.engine, Rememberer) and (known := self.engine.remembered(request)) is not None:
             waits.answered_by = AnsweredBy(engine=REMEMBERED, model=known.model)
             return known.answer
@@ -287,9 +287,9 @@ class Runner:
         return generation
 
 
-def inexpressible(found: Inexpressible) -> Declined:
+def inexpressible(problem: Inexpressible) -> Declined:
     """The outcome of a schema that cannot be said in the subset that the engine takes."""
-    message = f"{found.keyword or 'schema'} at {found.path or '/'}: {found.message}; nothing was sent"
+    message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
 
 
@@ -299,7 +299,7 @@ def _failed(error: CallError) -> Failed:
 
 @dataclass(slots=True, kw_only=True)
 class _Waits:
-    """What the tries of one attempt have met so far."""
+    """The events of one attempt's tries so far."""
 
     #: spent waiting for the limits
     seconds: float = 0.0

@@ -60,7 +60,7 @@ _LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, Fa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPart:
-    """One batch of requests."""
+    """A batch of requests."""
 
     #: None from just before it is submitted until the provider has answered with its id
     id: str | None
@@ -153,7 +153,7 @@ def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Batc
 
 
 def doubt(path: Path, part: BatchPart) -> str:
-    """What a user does about a batch that may exist at the provider, and has no known id."""
+    """Tell a user what to do about a batch that may exist at the provider, and has no known id."""
     return (
         f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
         f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
@@ -162,7 +162,7 @@ def doubt(path: Path, part: BatchPart) -> str:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether a run's folder names a batch with results that have not been read."""
+    """Look whether a run's folder names a batch with results that have not been read."""
     path = folder / BATCHES
     if not path.exists():
         return False
@@ -188,8 +188,8 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
 def _part(data: object) -> BatchPart:
     part = expect(data, "a batch", Mapping)
     for name in ("id", "handed_in_at"):  # messages show them
-        if isinstance(said := part[name], str) and printable(said) != said:
-            message = f"{name} is '{printable(said, 60)}', which cannot be shown as it is"
+        if isinstance(value := part[name], str) and printable(value) != value:
+            message = f"{name} is '{printable(value, 60)}', which cannot be shown as it is"
             raise ValueError(message)
     return BatchPart(
         id=expect(part["id"], "id", str, NoneType),
@@ -216,7 +216,7 @@ def gather(
 def name_of(request: Request) -> str:
     """A request's name in a batch: the same for the same attempt that asks the same, and for no other."""
     params = request.params
-    asked = {
+    content = {
         "task": request.key.task,
         "id": request.key.id,
         "repeat": request.repeat,
@@ -224,7 +224,7 @@ def name_of(request: Request) -> str:
         "schema": request.schema,
         "params": [params.max_tokens, params.temperature, params.seed],
     }
-    return digest(asked).replace(":", "-")[:_LENGTH]
+    return digest(content).replace(":", "-")[:_LENGTH]
 
 
 class BatchAnswers:
@@ -295,7 +295,7 @@ class BatchedEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """How often the state of a batch is asked for, in seconds."""
+    """The pauses between two queries of a batch's state, in seconds."""
 
     first: float = 5.0
     #: the factor from one pause to the next
@@ -397,7 +397,7 @@ class Submission:
         return [part for part in self.file if not (part.ended or self._asked.keys().isdisjoint(part.requests))]
 
     def _is_in(self, part: BatchPart | None, name: str) -> bool:
-        """Whether a batch of an earlier run holds the request; one that failed in an ended batch is sent again."""
+        """Look for the request in a batch of an earlier run; if it failed in an ended batch, it is sent again."""
         if part is None or not part.ended:
             return part is not None
         if (batch := str(part.id)) not in self._fetched:

@@ -1,4 +1,4 @@
-"""What produced a run, said in the same way whoever runs it: the plugin, or a program."""
+"""A run describes what its answers depend on, in the same way whoever runs it: the plugin, or a program."""
 
 from __future__ import annotations
 

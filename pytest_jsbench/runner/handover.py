@@ -1,4 +1,4 @@
-"""What the start of a run has found out, for each of its processes."""
+"""The start of a run hands its findings to each process of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_jsbench.runs.redaction import Redaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """What the start of a run has found out, and none of its other processes can find out for itself."""
+    """The findings of a run's start, which none of its other processes can make for itself."""
 
     metadata: RunMetadata
     #: where records are written; None: nowhere

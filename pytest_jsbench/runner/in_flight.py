@@ -36,11 +36,11 @@ class CallsInFlight(Generic[T]):
                 raise EngineError(message, found=number, expected=concurrency, option="concurrency") from error
 
     def __len__(self) -> int:
-        """How many calls are queued, under way, or wait for their result to be taken."""
+        """The number of calls that are queued, under way, or wait for their result to be taken."""
         return len(self._futures)
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether there is a call of this key."""
+        """True for the key of a call."""
         return key in self._futures
 
     def add(self, key: Hashable, call: Callable[[], T]) -> None:

@@ -107,7 +107,7 @@ class LimitsFile:
 
     @property
     def idle(self) -> bool:
-        """Whether every call may be made at once: there is no limit, and no provider has refused or broken a call."""
+        """True while every call may be made at once: without a limit, and before a provider refuses or breaks one."""
         return not self.limits.any and not self._path.exists()
 
     def reserve(self, estimate: Estimate, cost: float, provider: str = "", server: str = "") -> Permit | float:
@@ -180,9 +180,9 @@ class LimitsFile:
         limits, now = self.limits, time.monotonic()
         with self._state() as state:
             if permit.reservation is not None:
-                found = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
+                deleted = state.execute("DELETE FROM reserved WHERE id = ?", [permit.reservation]).rowcount
                 # a reservation that has expired was counted as spent
-                state.execute("UPDATE state SET spent = spent + ?", [cost if found else cost - permit.cost])
+                state.execute("UPDATE state SET spent = spent + ?", [cost if deleted else cost - permit.cost])
             if limits.tokens_per_minute is not None:
                 back = (permit.tokens - tokens) * 60 / limits.tokens_per_minute
                 state.execute("UPDATE servers SET next_token = next_token - ? WHERE name = ?", [back, permit.server])
@@ -192,14 +192,14 @@ class LimitsFile:
                     [output, permit.server],
                 )
             before = _provider(state, permit.provider)
-            known = replace(before, known=before.known or permit.provider in self._answered)
-            after = known.after(end, began=permit.began, now=now, patience=limits.patience)
+            state_before = replace(before, known=before.known or permit.provider in self._answered)
+            after = state_before.after(end, began=permit.began, now=now, patience=limits.patience)
             if after != before:
                 _keep(state, permit.provider, after)
         return after
 
     def providers(self) -> dict[str, ProviderState]:
-        """How each provider is doing; none where no call was ever refused or broken."""
+        """The state of each provider; empty where no call was ever refused or broken."""
         if not self.idle:
             with suppress(Refused), self._state() as state:
                 return {name: _read(text) for name, text in state.execute("SELECT name, state FROM providers")}
@@ -341,9 +341,9 @@ class Admission:
         with self._turn:
             while True:
                 self._check()
-                asked = replace(estimate, share=self._part_of(self.flying + 1) if self.flying else 0.0)
+                request = replace(estimate, share=self._part_of(self.flying + 1) if self.flying else 0.0)
                 try:
-                    admitted = self._shared.reserve(asked, cost, self._provider, self._server)
+                    admitted = self._shared.reserve(request, cost, self._provider, self._server)
                 except Refused as refused:
                     if refused.reason is MissingReason.UNAVAILABLE:  # the file need not be asked for each call left
                         self.stop(refused)

@@ -84,7 +84,7 @@ class ProbePlan:
     control: Variant | None
 
     def at_level(self, in_flight: int) -> int:
-        """How many questions are asked at that level."""
+        """The number of questions at that level."""
         return max(self.calls, in_flight)
 
     @property
@@ -119,12 +119,12 @@ def ways_of(
     for response_format in FORMATS if formats is None else formats:
         for reasons, config in reasonings:
             try:
-                asked = list(_streamed_or_not(base, replace(config, response_format=response_format), reasons))
+                modes = list(_streamed_or_not(base, replace(config, response_format=response_format), reasons))
             except EngineError:
                 if formats is not None:
                     raise
                 continue
-            ways.update((mode, way) for mode, way in asked if mode.response_format is response_format)
+            ways.update((mode, way) for mode, way in modes if mode.response_format is response_format)
     return ways
 
 
@@ -227,7 +227,7 @@ class Probe:
         return self.control
 
     def findings(self) -> Iterator[ModeFinding]:
-        """What is found out of each way of asking, in their order."""
+        """Ask in each way, in their order, and say what is found."""
         try:
             for mode, way in self._plan.ways.items():
                 if self.interrupted:
@@ -309,7 +309,7 @@ class Probe:
         return call
 
     def _read(self, record: Record, question: ProbeQuestion, number: int) -> Reply:
-        """What the record says of the question."""
+        """Read the record as the reply to the question."""
         match record.generation:
             case Completion(text=text):
                 reply = self._read_answer(record, question, number, text)

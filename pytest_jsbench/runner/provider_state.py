@@ -32,7 +32,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 
 
 class Sign(StrEnum):
-    """What the end of a call says of the provider."""
+    """A sign of the provider's health, which the end of a call gives."""
 
     ANSWERED = "answered"
     #: what was wrong may have been this call's alone
@@ -60,7 +60,7 @@ _LONGEST_MESSAGE = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallEnd:
-    """How a call ended, as far as it tells something of the provider."""
+    """The end of a call, as far as it tells something of the provider."""
 
     sign: Sign = Sign.ANSWERED
     message: str = ""
@@ -110,7 +110,7 @@ class ProviderState:
 
     @property
     def down(self) -> bool:
-        """Whether only one call at a time is made, to find out whether it is back."""
+        """True while only one call at a time is made, to find out whether it is back."""
         return self.downs >= _DOWN_AFTER
 
     def share_at(self, now: float) -> float:
@@ -182,7 +182,7 @@ class ProviderState:
         return ""
 
     def describe(self, now: float) -> str:
-        """What is to be said of it to whoever watches; empty where all is well."""
+        """Describe it to whoever watches; empty where all is well."""
         if self.given_up:
             return f"given up, what is left is not run: {self.given_up}"
         if self.down:

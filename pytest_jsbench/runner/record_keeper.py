@@ -1,4 +1,4 @@
-"""What an attempt brings is kept: classified, redacted and written down, or taken over from who has made it before."""
+"""Records are kept: classified, redacted and written down, or taken over from who has made the attempt before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DEAD = "dead"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """One attempt's outcome, or why there is none, and what went wrong beside it."""
+    """The outcome of an attempt, or why there is none, and what went wrong beside it."""
 
     result: AttemptOutcome | Missing = field(metadata=UNWRITTEN)
     #: of one that did not pass, and was made in this process a moment ago: its record's, so that nobody reads that

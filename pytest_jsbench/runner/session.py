@@ -185,7 +185,7 @@ class RunSession:
 
     @property
     def keeper(self) -> RecordKeeper:
-        """What writes this process's records; there is one as soon as attempts may be made."""
+        """The keeper of this process's records; there is one as soon as attempts may be made."""
         assert self._keeper is not None
         return self._keeper
 

@@ -73,11 +73,11 @@ class RunState:
 
     @property
     def complete(self) -> bool:
-        """Whether each of the suite's attempts has its record."""
+        """True once each of the suite's attempts has its record."""
         return self.has_all(self.planned)
 
     def has_all(self, attempts: Iterable[Attempt]) -> bool:
-        """Whether all these attempts have records."""
+        """Say whether all these attempts have records."""
         return all(attempt in self._outcomes for attempt in attempts)
 
     def warn(self, *messages: str) -> None:
@@ -95,10 +95,10 @@ class RunState:
             if result.reason in _WARNED and not of_project:
                 self.warn(result.message)
             return None
-        known = self._outcomes.get(attempt)
-        if known is not None and (known == result or not known.failed):
+        before = self._outcomes.get(attempt)
+        if before is not None and (before == result or not before.failed):
             # a test was run again: the first answer stands, and only a broken call and the test's own outcome do not
-            if replace(result, test_outcome=known.test_outcome, source=known.source) == known:
+            if replace(result, test_outcome=before.test_outcome, source=before.source) == before:
                 self._outcomes[attempt] = result
             return None
         self._outcomes[attempt] = result
@@ -125,9 +125,9 @@ class RunState:
 
     def miss_project_tests(self, first_attempts: Iterable[Missing]) -> None:
         """Note that tests of the project would have asked, by their first attempts; those that did ask are left out."""
-        asked = {(attempt.key, attempt.variant) for attempt in self._of_project}
+        made = {(attempt.key, attempt.variant) for attempt in self._of_project}
         for missing in first_attempts:
-            if (missing.key, missing.variant) not in asked:
+            if (missing.key, missing.variant) not in made:
                 self._of_project.add(missing.attempt)
                 self._missing.setdefault(missing.attempt, missing)
 

@@ -141,16 +141,16 @@ class Batch:
             write_line(self._config, f"jsbench: {_listed([part])} handed in")
 
     def _progress(self) -> Callable[[BatchState], None]:
-        """What writes a line now and then, where a person watches."""
+        """Give a function that writes a line now and then, where a person watches."""
         started = time.perf_counter()
-        said = started
+        latest = started
         watched = is_watched(self._config)
 
         def say(standing: BatchState) -> None:
-            nonlocal said
+            nonlocal latest
             now = time.perf_counter()
-            if watched and (said == started or now - said >= _BETWEEN_LINES):
-                said = now
+            if watched and (latest == started or now - latest >= _BETWEEN_LINES):
+                latest = now
                 counts = f"{standing.answered:,} of {standing.total:,} answered, {standing.failed:,} failed"
                 write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")
 

@@ -1,4 +1,4 @@
-"""How pytest's session ends: what has failed in it, and what stopped it."""
+"""Pytest's session ends: what has failed in it, and what stopped it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class SessionEnding:
         self._failures.append(reason)
 
     def to_ending(self, session: pytest.Session, collected: Collected) -> Ending:
-        """What the verdict on the run is decided from."""
+        """Give the verdict on the run what it is decided from."""
         from pytest_jsbench.metrics.gates import Ending
 
         failures = list(self._failures)
@@ -104,6 +104,6 @@ class SessionEnding:
         )
 
     def _is_of_subtests(self, report: pytest.TestReport | pytest.CollectReport) -> bool:
-        """Whether only subtests of the test failed, which have been reported already."""
+        """Say whether only subtests of the test failed, which have been reported already."""
         count = self._subtests[report.nodeid]
         return count > 0 and report.longrepr == f"contains {count} failed subtest{'s' if count > 1 else ''}"

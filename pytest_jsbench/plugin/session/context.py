@@ -1,4 +1,4 @@
-"""What all parts of the plugin read: the settings, and this process's part in the run."""
+"""All parts of the plugin read the same context: the settings, and this process's part in the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_jsbench.settings.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What this process knows of the run."""
+    """The run as this process knows it."""
 
     settings: Settings
     session: RunSession
@@ -30,12 +30,12 @@ class RunContext:
 
     @property
     def plan(self) -> Plan:
-        """What the run is to do."""
+        """The plan of the run."""
         return self.session.plan
 
     @property
     def handover(self) -> Handover:
-        """What its start has found out."""
+        """The findings of its start."""
         return self.session.handover
 
 
@@ -55,12 +55,12 @@ def variant_of(item: pytest.Item) -> str:
 
 
 def asks(item: pytest.Item) -> bool:
-    """Whether the test asks for the fixture, by itself or through another."""
+    """Say whether the test asks for the fixture, by itself or through another."""
     return isinstance(item, pytest.Function) and FIXTURE in item.fixturenames
 
 
 def shares(item: pytest.Item) -> bool:
-    """Whether a fixture of the test asks for answers that several tests look at."""
+    """Say whether a fixture of the test asks for answers that several tests look at."""
     return isinstance(item, pytest.Function) and SHARED in item.fixturenames
 
 

@@ -1,4 +1,4 @@
-"""What xdist's controller hands to its workers: the start of the run, its engines as they are prepared, its cases."""
+"""Xdist's controller hands its workers the start of the run, its engines as they are prepared, and its cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY = "jsbench"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInput:
-    """What a worker cannot find out for itself."""
+    """The part of a run that a worker cannot find out for itself."""
 
     handover: Handover
     #: by the variant's name, the engine as the controller has prepared it

@@ -77,7 +77,7 @@ class LookAhead(Generic[T]):
 
     @property
     def stopped(self) -> bool:
-        """Whether `stop` was called."""
+        """True once `stop` was called."""
         return all(lane.calls.stopped for lane in self._lanes.values())
 
     def _fill(self, lanes: dict[str, _Lane[T]], upcoming: Iterable[pytest.Item]) -> None:
@@ -96,7 +96,7 @@ class LookAhead(Generic[T]):
             lane.calls.add(id(item), lambda: self._call(item, planned_at))
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
-        """What xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""
+        """Read what xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""
         if self._worker_queue is None:
             return []
         try:
@@ -120,7 +120,7 @@ class _Lane(Generic[T]):
 
     @property
     def room(self) -> int:
-        """How many more attempts may be queued."""
+        """The number of attempts that may yet be queued."""
         return self._depth - len(self.calls)
 
     def not_looked_at(self, items: list[pytest.Item], position: int) -> Iterator[pytest.Item]:
