@@ -198,5 +198,5 @@ def test_every_output_says_the_same_of_each_way_to_end(plain: Bench, way: Way, m
     if status == "passed":
         assert metrics["passed"] > 0
         assert metrics["missing"] == metrics["failed"] == metrics["unjudged"] == 0
-    shown = re.findall(r"^\| `[^|]*` \| (\w+) \| `", (folder / "summary.md").read_text(), flags=re.M)
+    shown = re.findall(r"^\| `[^|]*` \| `(\w+)` \| `", (folder / "summary.md").read_text(), flags=re.M)
     assert len(shown) == len(others)
