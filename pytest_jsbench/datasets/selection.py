@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
@@ -141,32 +140,31 @@ class Shard:
         ValueError for any other text, and where no scheduler, or more than one, gives a number.
         """
         match = _TEXT.fullmatch(text)
-        if match is None:
-            cls._refuse(text)
-        count = int(match["count"])
-        if not match["auto"]:
-            number = int(match["number"]) if match["number"] else int(match["index"]) + 1
-            return cls(number=number, count=count) if number <= count else cls._refuse(text)
-        numbers = {one.variable: found for one in _SCHEDULERS if (found := one.number(environ)) is not None}
+        if match and match["auto"]:
+            return cls._of_job(text, int(match["count"]), environ)
+        count = int(match["count"]) if match else 0
+        number = int(match["number"] or int(match["index"]) + 1) if match else 1
+        if number > count:
+            raise ValueError(f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}")
+        return cls(number=number, count=count)
+
+    @classmethod
+    def _of_job(cls, text: str, count: int, environ: Mapping[str, str]) -> Shard:
+        numbers = {job: number for job in _SCHEDULERS if (number := job.number(environ)) is not None}
         if len(numbers) != 1:
-            names = " or ".join(numbers or [one.variable for one in _SCHEDULERS])
+            names = " or ".join(job.variable for job in numbers or _SCHEDULERS)
             raise ValueError(
                 f"{text} takes the shard from {names}; expected one of them in the environment, found {len(numbers)}: "
                 "name the shard, such as 2/5, or 1of5 counted from 0"
             )
-        ((variable, number),) = numbers.items()
-        origin = f"{variable}={environ[variable]}"
-        (jobs,) = (environ.get(one.jobs, "") for one in _SCHEDULERS if one.variable == variable)
+        ((job, number),) = numbers.items()
+        origin, jobs = f"{job.variable}={environ[job.variable]}", environ.get(job.jobs, "")
         if jobs not in ("", str(count)):  # such as one of them, submitted again: its number says nothing without theirs
             message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: name the shard, such as 2/{count}"
             raise ValueError(message)
         if not 1 <= number <= count:
             raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")
         return cls(number=number, count=count, origin=origin)
-
-    @staticmethod
-    def _refuse(text: str) -> NoReturn:
-        raise ValueError(f"expected NUMBER/COUNT such as 2/5, or 1of5 counted from 0, or auto/5, found {text!r}")
 
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"

@@ -14,7 +14,7 @@ import importlib.util
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -70,17 +70,6 @@ def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequ
     return [selection.split]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hub:
-    """The data that the library is asked for, and the name that the user has for them."""
-
-    source: str
-    #: of the hub, or a folder
-    repository: str
-    #: a commit, tag or branch; None: the newest
-    revision: str | None
-
-
 def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     """
     The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode.
@@ -96,21 +85,20 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     import datasets  # heavy: 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
-    hub = _Hub(source=source, repository=repository, revision=revision)
-    with _quiet(), _cached_where_unreachable(hub):
+    with _quiet(), _cached_where_unreachable(repository, revision):
         try:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
         except Exception as error:
             raise _unreachable(source, error) from error
-        return _listing(selection, configs, partial(_find_in_library, selection, hub))
+        return _listing(selection, configs, partial(_find_in_library, selection, repository, revision))
 
 
-def _find_in_library(selection: Selection, hub: _Hub, task: str) -> Iterator[ListedCase]:
+def _find_in_library(selection: Selection, repository: str, revision: str | None, task: str) -> Iterator[ListedCase]:
     import datasets
 
     source = selection.source
     try:
-        loaded = datasets.load_dataset(hub.repository, task, revision=hub.revision)
+        loaded = datasets.load_dataset(repository, task, revision=revision)
     except Exception as error:
         raise _unreachable(source, error) from error
     for split in choose_splits(selection, task, list(loaded)):
@@ -146,7 +134,7 @@ def _unreachable(source: str, error: Exception) -> DatasetError:
 
 
 @contextlib.contextmanager
-def _cached_where_unreachable(wanted: _Hub) -> Iterator[None]:
+def _cached_where_unreachable(repository: str, revision: str | None) -> Iterator[None]:
     """
     As with HF_HUB_OFFLINE=1 where no connection to the hub can be made.
 
@@ -156,7 +144,7 @@ def _cached_where_unreachable(wanted: _Hub) -> Iterator[None]:
     import datasets
     import huggingface_hub.constants as hub
 
-    if Path(wanted.repository).exists() or (fault := _no_connection(wanted)) is None:
+    if Path(repository).exists() or (fault := _no_connection(repository, revision)) is None:
         yield
         return
     before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
@@ -169,13 +157,13 @@ def _cached_where_unreachable(wanted: _Hub) -> Iterator[None]:
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
 
-def _no_connection(wanted: _Hub) -> str | None:
+def _no_connection(repository: str, revision: str | None) -> str | None:
     """Why no connection to the hub, or the mirror that HF_ENDPOINT names, can be made; None when all is well."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
-        huggingface_hub.HfApi().dataset_info(wanted.repository, revision=wanted.revision, timeout=_PATIENCE)
+        huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
         return None  # an answer; the library says what it means
     except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
