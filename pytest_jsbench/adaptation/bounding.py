@@ -65,12 +65,18 @@ _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
-_VALUE_SCHEMAS = frozenset(
-    {"additionalProperties", "additionalItems", "items", "unevaluatedItems", "unevaluatedProperties"}
-)
-_SCHEMA_MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-_DEPENDENT_MAPS = frozenset({"dependentSchemas", "dependencies"})
-_SCHEMA_LISTS = frozenset({"prefixItems", "items"})
+#: what may be done to the only schema of a keyword, which has a part of the instance for itself or shares the whole
+_ALONE = {
+    **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _Care.FREE),
+    **dict.fromkeys(("then", "else"), _Care.LOOSE),
+    **dict.fromkeys(("not", "if", "propertyNames"), _Care.FROZEN),
+}
+#: and to each of several
+_SEVERAL = {
+    **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
+    **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
+}
 
 
 def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
@@ -133,26 +139,17 @@ class _Walk:
         value = schema[keyword]
         if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
             self._lower(value, inner)
-        if keyword in _VALUE_SCHEMAS and not isinstance(value, list | bool):
-            return self.visit(value, path, _Care.FREE)
-        if keyword in _SCHEMA_MAPS:
-            return self._each(value, path, _Care.FREE)
-        if keyword in _SCHEMA_LISTS:
-            return self._each(value, path, _Care.FREE)
         if keyword in ("allOf", "anyOf"):
             alone = keyword == "anyOf" or (isinstance(value, list) and len(value) == 1)
             return self._each(value, path, inner if alone else _Care.LOOSE)
         if keyword == "oneOf":
             return self._each(value, path, inner if _disjoint(value) else _Care.FROZEN)
-        if keyword in ("then", "else"):
-            return self.visit(value, path, _Care.LOOSE)
         if keyword == "contains":
             return self.visit(value, path, _Care.FROZEN if "maxContains" in schema else _Care.LOOSE)
-        if keyword in ("not", "if", "propertyNames"):
-            return self.visit(value, path, _Care.FROZEN)
-        if keyword in _DEPENDENT_MAPS:
-            return self._each(value, path, _Care.LOOSE)
-        return value
+        care = _ALONE.get(keyword)
+        if care is not None and not (care is _Care.FREE and isinstance(value, list | bool)):
+            return self.visit(value, path, care)
+        return self._each(value, path, _SEVERAL[keyword]) if keyword in _SEVERAL else value
 
     def _each(self, value: Any, path: _Path, care: _Care) -> Any:
         if isinstance(value, Mapping):
@@ -212,7 +209,7 @@ def _narrow(node: dict[str, Any]) -> None:
         longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
         _cap(node, "maxLength", max(longest, _whole(node.get("minLength"))))
     if "array" in kinds or ("items" in node and not kinds):
-        tuples = [len(node[name]) for name in _SCHEMA_LISTS if isinstance(node.get(name), list)]
+        tuples = [len(node[name]) for name in ("prefixItems", "items") if isinstance(node.get(name), list)]
         contained = _whole(node.get("minContains", 1)) if "contains" in node else 0
         _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
 
