@@ -4,28 +4,34 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pytest_jsbench import JudgePolicy, evaluate, open_engine
 from tests.plugin.conftest import Bench
 
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
 
 
-def test_the_same_case_gives_the_same_record_by_either_door(plain: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_same_case_gives_the_same_record_by_either_door(plain: Bench, tmp_path: Path, resumed: bool) -> None:
     for name, text in ANSWERS.items():
         plain.case(name, {"text": text, "usage": {"input_tokens": 3, "output_tokens": 2}})
-    plain.run("--jsbench-output=out", "--jsbench-seed=5", "--jsbench-repeats=2", "--jsbench-extra-fields=allow")
-
+    library = tmp_path / "library"
+    options = ("--jsbench-output=out", "--jsbench-seed=5", "--jsbench-repeats=2", "--jsbench-extra-fields=allow")
+    policy = JudgePolicy(extra_fields="allow")
+    plain.run(*options)
     with open_engine("scripted", answers=str(plain.path / "answers.json"), seed=5) as engine:
-        evaluate(
-            *(engine, str(plain.path / "schemas")),
-            output=tmp_path / "library",
-            repeats=2,
-            policy=JudgePolicy(extra_fields="allow"),
-        )
+        evaluate(engine, str(plain.path / "schemas"), output=library, repeats=2, policy=policy)
+        if resumed:
+            plain.run(*options, "--jsbench-resume=out")
+            again = evaluate(
+                engine, str(plain.path / "schemas"), output=library, repeats=2, policy=policy, resume=library
+            )
+            assert again.resumed == 6
 
     records = [
         [timeless(line) for line in path.read_text().splitlines()]
-        for path in (*plain.path.glob("out/*/records.jsonl"), *tmp_path.glob("library/*/records.jsonl"))
+        for path in (max(plain.path.glob("out/*/records.jsonl")), max(library.glob("*/records.jsonl")))
     ]
     by_plugin, by_library = records
     assert by_plugin[1:] == by_library[1:]
@@ -33,6 +39,7 @@ def test_the_same_case_gives_the_same_record_by_either_door(plain: Bench, tmp_pa
     of_plugin, of_library = by_plugin[0]["run"], by_library[0]["run"]
     assert of_library.pop("entry") == "library"
     del of_plugin["versions"]["pytest"]
+    assert (of_plugin.pop("resumed_from") is None) == (of_library.pop("resumed_from") is None) == (not resumed)
     assert of_plugin == of_library
 
 
