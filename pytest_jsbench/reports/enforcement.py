@@ -11,7 +11,7 @@ from pytest_jsbench.metrics.enforcement import Enforcement, ModeFinding, Replies
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.metrics.enforcement import Probed, Reply
+    from pytest_jsbench.metrics.enforcement import Probed
 
 #: characters of an answer that are shown
 _LONGEST_ANSWER = 160
@@ -68,7 +68,7 @@ def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, A
 
 
 def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
-    found = finding.conforming
+    found, shown = finding.conforming, finding.example
     return {
         "response_format": finding.mode.response_format.value,
         "streaming": finding.mode.streaming,
@@ -87,19 +87,14 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
             for level in finding.levels
         ],
         "keywords": [{"keyword": one.keyword, **_counts_to_dict(one.replies)} for one in finding.keywords],
-        "example": _example_to_dict(finding.example),
+        "example": shown
+        and {"kind": shown.kind.value, "wanted": shown.wanted, "answer": shown.text, "message": shown.message},
     }
 
 
 def _counts_to_dict(replies: Replies) -> dict[str, Any]:
     counts = {kind.value: replies.count(kind) for kind in ReplyKind}
     return {"enforcement": replies.enforcement.value, "planned": replies.planned, **counts, "message": _said(replies)}
-
-
-def _example_to_dict(reply: Reply | None) -> dict[str, str] | None:
-    if reply is None:
-        return None
-    return {"kind": reply.kind.value, "wanted": reply.wanted, "answer": reply.text, "message": reply.message}
 
 
 def _words(finding: ModeFinding) -> str:

@@ -73,18 +73,16 @@ def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
     """
     passed = run.verdict is None or run.verdict.passed
-    said = [] if run.verdict is None else [_said(run.verdict)]
-    level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(said))
+    commands = []
+    if run.verdict is not None:
+        commands.append(f"::{'notice' if passed else 'error'} title=jsbench::{_data(run.verdict.text)}")
+    level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(commands))
     failing = run.failed()
-    return said + [
-        f"::{level} {_place(record, folder)}title={_property(f'jsbench {_name(record)}')}::"
-        f"{_data(': '.join(map(printable, record.failure)))}"
-        for record in Records(failing[:room])
-    ]
-
-
-def _name(record: Record) -> str:
-    return record.attempt.name(several=record.repeat > 0)
+    for record in Records(failing[:room]):
+        name = record.attempt.name(several=record.repeat > 0)
+        message = _data(": ".join(map(printable, record.failure)))
+        commands.append(f"::{level} {_place(record, folder)}title={_property(f'jsbench {name}')}::{message}")
+    return commands
 
 
 def _place(record: Record, folder: str) -> str:
@@ -93,10 +91,6 @@ def _place(record: Record, folder: str) -> str:
     path = posixpath.normpath(posixpath.join(folder, record.asked_by.test.partition("::")[0]))
     line = "" if record.asked_by.line is None else f"line={record.asked_by.line},"
     return f"file={_property(path)},{line}"
-
-
-def _said(verdict: RunVerdict) -> str:
-    return f"::{'notice' if verdict.passed else 'error'} title=jsbench::{_data(verdict.text)}"
 
 
 def _data(text: str) -> str:

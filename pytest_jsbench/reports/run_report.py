@@ -150,16 +150,14 @@ def summary_markdown(
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
     lines += ["", f"- {passed}; rates with their 95 % intervals, times as medians"]
-    lines += markdown.fact_lines([*facts(run, summary), *_against(comparisons or {})])
+    lines += markdown.fact_lines(facts(run, summary))
+    for variant, comparison in (comparisons or {}).items():
+        source = f"variant {printable(variant)}" if variant else ""
+        lines += markdown.fact_lines(facts_of_comparison(comparison, source))
     lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
     for folded in _folded(run, summary):
         lines += ["", *markdown.table_lines(folded)]
     return "\n".join(lines) + "\n"
-
-
-def _against(comparisons: Mapping[str, Comparison]) -> Iterator[Fact]:
-    for variant, comparison in comparisons.items():
-        yield from facts_of_comparison(comparison, f"variant {printable(variant)}" if variant else "")
 
 
 def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:

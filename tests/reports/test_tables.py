@@ -17,7 +17,7 @@ from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.registry import find
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.outcomes import Place, Run
-from pytest_jsbench.runs.records import Attempt, Missing, MissingReason
+from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record
@@ -39,15 +39,6 @@ def a_run() -> Run:
 
 def by_id() -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in tables.rows_of(a_run())}
-
-
-def test_values_that_are_right_expected_and_invented_are_counted_in_each_row() -> None:
-    matched = Match(fields={"total": (1, 1), "vendor": (0, 1)}, invented=2)
-    run = examples.run(replace(record("valued"), match=matched), record("bare"))
-
-    counts = [[row[f"values_{name}"] for name in ("right", "expected", "invented")] for row in tables.rows_of(run)]
-
-    assert counts == [[1, 2, 2], [None, None, None]]
 
 
 def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
@@ -91,20 +82,29 @@ def test_a_planned_attempt_of_which_nothing_is_known_is_a_row_too() -> None:
     assert rows[2:] == [("a", 1, "unknown", False), *(("b", at, "unknown", False) for at in range(3))]
 
 
-def test_decisions_about_labelled_answers_are_counted_in_each_row() -> None:
-    run = examples.run(record("a", generation=examples.decided("v0", "i0", "i1")), record("b"))
-    names = ("valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted")
-
-    assert [[row[name] for name in names] for row in tables.rows_of(run)] == [[2, 1, 2, 2], [None] * 4]
+THOUGHT = replace(examples.completion("{}"), timing=Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5), reasoning="Hm.")
+MATCHED = Match(fields={"total": (1, 1), "vendor": (0, 1)}, invented=2)
 
 
-def test_reasoning_has_columns_of_its_own() -> None:
-    timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
-    thought = replace(examples.completion("{}"), timing=timing, reasoning="Hm.")
-    thinking, plain = tables.rows_of(examples.run(record("a", generation=thought), record("b")))
+@pytest.mark.parametrize(
+    ("made", "columns"),
+    [
+        (
+            replace(record("a"), match=MATCHED),
+            {"values_right": 1, "values_expected": 2, "values_invented": 2},
+        ),
+        (
+            record("a", generation=examples.decided("v0", "i0", "i1")),
+            {"valid_instances": 2, "valid_rejected": 1, "invalid_instances": 2, "invalid_accepted": 2},
+        ),
+        (record("a", generation=THOUGHT), {"reasoning": "Hm.", "reasoning_time": 1.5}),
+    ],
+)
+def test_what_only_some_attempts_have_is_null_in_all_others(made: Record, columns: dict[str, Any]) -> None:
+    known, plain = tables.rows_of(examples.run(made, record("bare")))
 
-    assert (thinking["text"], thinking["reasoning"], thinking["reasoning_time"]) == ("{}", "Hm.", 1.5)
-    assert (plain["reasoning"], plain["reasoning_time"]) == (None, None)
+    assert {name: known[name] for name in columns} == columns
+    assert {plain[name] for name in columns} == {None}
 
 
 def test_the_mean_of_what_passed_is_the_pass_rate() -> None:
