@@ -17,8 +17,6 @@ from tests.engines.provider import DONE, Provider, dripping, event, stream_reply
 from tests.engines.reading import answer, body_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
@@ -26,20 +24,6 @@ pytest.importorskip("urllib3", reason="whatever asks a provider needs the packag
 TEXT = '{"city": "Åre"}'
 ALL = Usage(input_tokens=20, output_tokens=9, cached_tokens=16, reasoning_tokens=4)
 NONE = Usage()
-
-
-@pytest.fixture
-def engine(provider: Provider) -> Iterator[Engine]:
-    engine = find("openai").build(configured(provider))
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def unstreamed(provider: Provider) -> Iterator[Engine]:
-    engine = find("openai").build(configured(provider, options={"stream": False}))
-    yield engine
-    engine.close()
 
 
 def test_what_was_asked_is_sent_and_nothing_else(provider: Provider) -> None:

@@ -79,20 +79,12 @@ class TestBedrockKeepsTheContract(EngineContract):
     def factory(self) -> EngineFactory:
         return find("anthropic-bedrock")
 
-    @pytest.fixture
-    def config(self, provider: Provider) -> EngineConfig:
-        provider.replies.append(bedrock_stream(start(), delta('{"city": "Oslo"}'), stop(), pause=SLOW))
-        return bedrock(provider)
-
-
-@pytest.mark.usefixtures("signing")
-class TestBedrockKeepsTheContractWhereItSigns(EngineContract):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("anthropic-bedrock")
-
-    @pytest.fixture
-    def config(self, provider: Provider) -> EngineConfig:
+    @pytest.fixture(params=["in frames", "signed"])
+    def config(self, request: pytest.FixtureRequest, provider: Provider) -> EngineConfig:
+        if request.param == "in frames":
+            provider.replies.append(bedrock_stream(start(), delta('{"city": "Oslo"}'), stop(), pause=SLOW))
+            return bedrock(provider)
+        request.getfixturevalue("signing")
         provider.json(whole(TEXT), silence=SLOW)
         return bedrock(provider, api_key=None, options={"stream": False})
 

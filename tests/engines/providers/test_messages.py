@@ -27,20 +27,11 @@ from tests.engines.provider import Provider, event
 from tests.engines.reading import answer, body_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 ALL = Usage(input_tokens=23, output_tokens=9, cached_tokens=11, reasoning_tokens=3)
-
-
-@pytest.fixture
-def engine(provider: Provider) -> Iterator[Engine]:
-    engine = find("anthropic").build(configured(provider))
-    yield engine
-    engine.close()
 
 
 def test_what_was_asked_is_sent_and_nothing_else(provider: Provider) -> None:

@@ -19,18 +19,9 @@ from tests.engines.provider import DONE, Provider, event
 from tests.engines.reading import body_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
-
-
-@pytest.fixture
-def engine(provider: Provider) -> Iterator[Engine]:
-    engine = find("azure").build(configured(provider))
-    yield engine
-    engine.close()
 
 
 def test_at_azure_the_limit_has_openais_own_name(provider: Provider) -> None:

@@ -38,27 +38,11 @@ from tests.engines.responses_wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 ALL = Usage(input_tokens=20, output_tokens=9, cached_tokens=16, reasoning_tokens=4)
-
-
-@pytest.fixture
-def engine(provider: Provider) -> Iterator[Engine]:
-    engine = find("openai").build(configured(provider))
-    yield engine
-    engine.close()
-
-
-@pytest.fixture
-def unstreamed(provider: Provider) -> Iterator[Engine]:
-    engine = find("openai").build(configured(provider, options={"stream": False}))
-    yield engine
-    engine.close()
 
 
 def test_what_was_asked_is_sent_and_nothing_else(provider: Provider) -> None:

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.engines.registry import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.engines.base import Engine, EngineConfig
+    from tests.engines.provider import Provider
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engine]:
+    """As the test's module has it `configured`."""
+    config: EngineConfig = request.module.configured(provider)
+    with closing(find(config.name).build(config)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def unstreamed(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engine]:
+    """The same, which asks for answers in one piece."""
+    config: EngineConfig = request.module.configured(provider, options={"stream": False})
+    with closing(find(config.name).build(config)) as engine:
+        yield engine
