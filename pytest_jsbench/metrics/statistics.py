@@ -24,13 +24,6 @@ class Rate:
     ci_low: float | None
     ci_high: float | None
 
-    @property
-    def half_width(self) -> float | None:
-        """Half of the interval's width."""
-        if self.ci_low is None or self.ci_high is None:
-            return None
-        return (self.ci_high - self.ci_low) / 2
-
     def to_dict(self) -> dict[str, float | None]:
         """The rate as JSON values."""
         return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}

@@ -54,7 +54,7 @@ def test_the_interval_is_wilsons_as_published(successes: int, n: int, low: float
 def test_a_rate_over_nothing_is_none_and_not_zero() -> None:
     rate = proportion(0, 0)
 
-    assert (rate.value, rate.ci_low, rate.ci_high, rate.half_width) == (None, None, None, None)
+    assert (rate.value, rate.ci_low, rate.ci_high) == (None, None, None)
 
 
 @given(n=st.integers(1, 10_000), data=st.data())
