@@ -120,7 +120,6 @@ def environment() -> dict[str, str]:
 class ChildReply:
     """A child's reply to one request."""
 
-    #: the first and, where there are more, the last, which repeats those between with more details
     values: tuple[Any, ...]
     #: None where the child goes on
     ending: Ending | None = None
@@ -199,7 +198,7 @@ class ChildProcess:
             if not line.startswith(END):
                 lines.append(line)
                 continue
-            reply = ChildReply(values=_first_and_last(lines), **json.loads(line.removeprefix(END)))
+            reply = ChildReply(values=_values(lines), **json.loads(line.removeprefix(END)))
             if reply.error != "MemoryError":
                 return reply
             self.kill()  # what is left of such work may not all have been given back
@@ -237,7 +236,7 @@ class ChildProcess:
             ending = "timeout"
         elif no_memory or detail.startswith("MemoryError"):
             ending, detail = "memory", no_memory or detail
-        return ChildReply(values=_first_and_last(lines), ending=ending, detail=detail)
+        return ChildReply(values=_values(lines), ending=ending, detail=detail)
 
     def close(self, patience: float = _GOODBYE) -> None:
         """End the process in good order: it goes when its input is closed."""
@@ -294,9 +293,8 @@ class ChildProcess:
 _ENCODER = json.JSONEncoder(default=as_dict)
 
 
-def _first_and_last(lines: list[bytes]) -> tuple[Any, ...]:
-    ends = lines if len(lines) < 2 else (lines[0], lines[-1])
-    return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in ends)
+def _values(lines: list[bytes]) -> tuple[Any, ...]:
+    return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in lines)
 
 
 def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:

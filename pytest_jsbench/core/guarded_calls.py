@@ -78,7 +78,7 @@ class GuardedCalls:
         kept: str | None = None,
     ) -> ChildReply:
         """
-        What `package.module:function` returns, or the first and the last that it yields; ChildNotStarted.
+        Call `package.module:function` for what it returns, or all that it yields; ChildNotStarted without a child.
 
         `kept` is its first argument, a text that the child is sent once; the first value has its time in seconds, and
         each of the others a second.

@@ -104,17 +104,17 @@ def to_json(value: Any) -> Any:
     """A value with each dataclass that it holds as a JSON object, each tuple as an array, each path as a text."""
     if type(value) in _PLAIN:
         return value
+    if isinstance(value, (list, tuple)):
+        return [to_json(part) for part in value]
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, list | tuple):
-        return [to_json(part) for part in value]
     if isinstance(value, Mapping):
         return {name: to_json(part) for name, part in value.items()}
     if not hasattr(value, "__dataclass_fields__"):
         return str(value) if isinstance(value, PurePath) else value
     kind: Any = type(value)
     parts = ((name, getattr(value, name), unsaid) for name, unsaid in _written(kind))
-    return {name: to_json(part) for name, part, unsaid in parts if part != unsaid}
+    return {name: part if type(part) in _PLAIN else to_json(part) for name, part, unsaid in parts if part != unsaid}
 
 
 def from_json(kind: Callable[..., T], data: Mapping[str, Any], **made: Any) -> T:

@@ -250,13 +250,17 @@ def inspected(schema: str, policy: str) -> Any:
     return to_json(_judge(policy).inspect(schema))
 
 
-def judged(schema: str, policy: str, text: str, truncated: bool) -> Iterator[dict[str, Any]]:
-    """Judge an answer for the parent, which reads the instance itself where that is the whole text."""
-    first = True
-    for verdict in _judge(policy).judge(schema, text, truncated=truncated):
-        instance: dict[str, str] = {}
-        if first and not PARTLY.isdisjoint(verdict.notes):
-            # a Decimal leaves as the double that everyone else reads
-            instance = {"instance": json.dumps(verdict.instance, default=float)}
-        first = False
-        yield {"verdict": verdict.to_dict(), **instance}
+def judged(schema: str, policy: str, text: str, truncated: bool) -> Iterator[Any]:
+    """
+    Judge an answer for the parent: the verdict and its instance, then all details each time that more are known.
+
+    The parent reads the instance itself where that is the whole text.
+    """
+    verdicts = _judge(policy).judge(schema, text, truncated=truncated)
+    first = next(verdicts)
+    # a Decimal leaves as the double that everyone else reads
+    instance = "null" if PARTLY.isdisjoint(first.notes) else json.dumps(first.instance, default=float)
+    yield first.to_dict(), instance
+    for verdict in verdicts:
+        details = {"message": verdict.message, "second_opinion": verdict.second_opinion}
+        yield {**details, "violations": to_json(verdict.violations)}

@@ -8,7 +8,7 @@ import re
 import threading
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Self, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.errors import JudgeError, nearest
@@ -110,10 +110,11 @@ class Judge:
         text = text[: LONGEST_TEXT + 1]
         reply = self._ask("judged", written, text, truncated)
         if reply.values:
-            # each value repeats the verdict with more of its details; what came before the child ended stands
-            verdict: dict[str, Any] = reply.values[-1]["verdict"]
-            whole = verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"])
-            return Verdict.from_dict(verdict, json.loads(text if whole else reply.values[0].get("instance", "null")))
+            # what came before the child ended stands, with fewer details
+            (verdict, instance), *details = reply.values
+            if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
+                instance = text
+            return Verdict.from_dict({**verdict, **(details[-1] if details else {})}, json.loads(instance))
         reason, message = self._why_not(reply)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 

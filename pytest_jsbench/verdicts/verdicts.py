@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -144,7 +144,7 @@ class Verdict:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], instance: object = None) -> Verdict:
         """The inverse of `to_dict`, with the instance put back where it is known."""
-        return replace(from_json(cls, data), instance=instance)
+        return from_json(cls, data, instance=instance)
 
 
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))

@@ -117,17 +117,15 @@ def test_a_fault_of_the_judge_is_nobodys_failure(reply: ChildReply, reason: str,
 
 
 def test_a_fault_in_the_details_leaves_the_verdict() -> None:
-    verdict = Verdict(failure_type=None, valid=True).to_dict()
+    first = Verdict(failure_type=None, valid=True).to_dict(), "null"
 
-    assert (
-        Judge(calls=BrokenCalls(ChildReply(values=({"verdict": verdict},), ending="timeout"))).judge(True, "1").passed
-    )
+    assert Judge(calls=BrokenCalls(ChildReply(values=(first,), ending="timeout"))).judge(True, "1").passed
 
 
 def test_an_instance_that_only_a_part_of_the_text_holds_is_sent_once() -> None:
     policy = json.dumps(asdict(JudgePolicy()))
 
-    fenced = in_process.judged('{"type": "string"}', policy, "```\n1.10\n```", False)
-    assert [sorted(value) for value in fenced] == [["instance", "verdict"], ["verdict"], ["verdict"]]
-    whole = in_process.judged('{"type": "string"}', policy, '{"a": 1, "a": 1}', False)
-    assert [sorted(value) for value in whole] == [["verdict"]] * 3
+    for text, instance in (("```\n1.10\n```", "1.1"), ('{"a": 1, "a": 1}', "null")):
+        (verdict, held), *details = in_process.judged('{"type": "string"}', policy, text, False)
+        assert (verdict["valid"], held) == (False, instance)
+        assert [sorted(more) for more in details] == [["message", "second_opinion", "violations"]] * 2
