@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +33,11 @@ _BUILT_IN = {
     "application": "pytest_jsbench.engines.functions:APPLICATION",
     "azure": "pytest_jsbench.engines.providers.openai:AZURE",
     "gemini": "pytest_jsbench.engines.providers.gemini:FACTORY",
-    "llguidance": "pytest_jsbench.lab.decoding.engines:LLGUIDANCE",
     "local": "pytest_jsbench.engines.local:FACTORY",
     "openai": "pytest_jsbench.engines.providers.openai:FACTORY",
-    "outlines": "pytest_jsbench.lab.decoding.engines:OUTLINES",
     "recorded": "pytest_jsbench.engines.recorded.engine:FACTORY",
     "replay": "pytest_jsbench.engines.recorded.replay:FACTORY",
     "scripted": "pytest_jsbench.engines.scripted:FACTORY",
-    "xgrammar": "pytest_jsbench.lab.decoding.engines:XGRAMMAR",
 }
 
 
@@ -90,8 +87,12 @@ def require_passing(factory: EngineFactory, name: str, path: str) -> None:
 def _unable(
     problem: str, name: str, is_able: Callable[[EngineFactory], bool], *, option: str | None = None
 ) -> EngineError:
-    able = tuple(other for other in _BUILT_IN if is_able(find(other)))
-    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=able, option=option)
+    able = []
+    for other in names():
+        with suppress(EngineError):  # one whose package cannot be imported
+            if other not in PRESET_NAMES and is_able(find(other)):
+                able.append(other)
+    return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=tuple(able), option=option)
 
 
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:

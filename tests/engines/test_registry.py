@@ -65,6 +65,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_every_built_in_name_is_found_and_listed() -> None:
     assert {"anthropic", "local", "openai", "scripted"} <= set(names())
+    # of a room that nobody imports
+    assert {"llguidance", "outlines", "xgrammar"} <= set(names())
     for name in names():
         assert find(name).concurrency >= 1
 
