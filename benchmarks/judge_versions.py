@@ -53,8 +53,7 @@ def _in_process() -> Any:
             return importlib.import_module(f"pytest_jsbench.verdicts.{name}").InProcessJudge
         except ModuleNotFoundError:
             continue
-    message = "this version has no judge in process"
-    raise RuntimeError(message)
+    raise RuntimeError("this version has no judge in process")
 
 
 def _quantiles(way: str, answers: Sequence[Any], judge: Callable[[Any, str], object]) -> dict[str, float]:

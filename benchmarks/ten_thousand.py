@@ -58,8 +58,7 @@ def cost(folder: Path, arguments: Sequence[str]) -> Cost:
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in {0, 1, 5}:
-        message = f"pytest {' '.join(arguments)} ended with {process.returncode}"
-        raise RuntimeError(message)
+        raise RuntimeError(f"pytest {' '.join(arguments)} ended with {process.returncode}")
     return Cost(wall=time.perf_counter() - begin, cpu=used.ru_utime + used.ru_stime)
 
 

@@ -132,8 +132,7 @@ if not TYPE_CHECKING:  # a type checker is to know the names above, and no other
         for module, names in _HOMES.items():
             if name in names:
                 return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

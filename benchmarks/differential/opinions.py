@@ -72,8 +72,7 @@ class Panel:
                     ours = self.judge(question)
                     line = process.stdout.readline()
                     if not line:
-                        message = f"Node ended at {question.name}; is `npm ci` done in {HERE}?"
-                        raise RuntimeError(message)
+                        raise RuntimeError(f"Node ended at {question.name}; is `npm ci` done in {HERE}?")
                     yield _answered(question, ours, json.loads(line))
             finally:
                 # nobody wants to know the rest, if there is any

@@ -228,8 +228,7 @@ def _known_names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     def read(text: str) -> tuple[str, ...]:
         named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         if unknown := [name for name in named if name not in known]:
-            message = f"found {unknown[0]!r}; expected one of {', '.join(known)}"
-            raise ValueError(message)
+            raise ValueError(f"found {unknown[0]!r}; expected one of {', '.join(known)}")
         return named
 
     return reading(read)

@@ -43,8 +43,7 @@ def _recordings(options: argparse.Namespace, out: TextIO) -> bool:
             if options.prune:
                 path.unlink()
         except OSError as error:
-            message = f"cannot delete {path}: {error.strerror or error}"
-            raise RecordError(message, where=str(path)) from error
+            raise RecordError(f"cannot delete {path}: {error.strerror or error}", where=str(path)) from error
         out.write(f"{path}\n")
     ending = "" if not paths else ": deleted" if options.prune else ": --prune deletes them"
     out.write(f"{counted(len(paths), 'recording')} that no test asked for{ending}\n")

@@ -114,8 +114,7 @@ def whole(least: int) -> Reader:
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            message = f"a whole number of at least {least}"
-            raise ValueError(message)
+            raise ValueError(f"a whole number of at least {least}")
         return operator.index(value)
 
     return read

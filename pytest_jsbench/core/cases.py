@@ -40,8 +40,7 @@ class CaseKey:
         """Refuse what `safe_name` would not have written."""
         for name in (self.task, self.id):
             if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
-                message = f"'{printable(name, 60)}' is no name: expected letters, digits and any of . _ + = @ -"
-                raise ValueError(message)
+                raise ValueError(f"'{printable(name, 60)}' is no name: expected letters, digits and any of . _ + = @ -")
 
     def __str__(self) -> str:
         return f"{self.task}::{self.id}"
@@ -75,8 +74,7 @@ class CaseKey:
         """Read `task::id`; ValueError when it is not that."""
         task, separator, case_id = text.partition("::")
         if not (task and separator and case_id):
-            message = f"not a case: '{printable(text, 60)}'; expected task::id"
-            raise ValueError(message)
+            raise ValueError(f"not a case: '{printable(text, 60)}'; expected task::id")
         return cls(task=task, id=case_id)
 
 

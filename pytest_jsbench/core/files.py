@@ -203,8 +203,7 @@ class FileReader:
             raise self._error(place, found) from None
         except OSError as error:
             if why := exhausted(error):  # no fault of the file's: a case in it is not a broken one
-                message = f"{place} cannot be read: {why}"
-                raise JSBenchError(message, where=place) from error
+                raise JSBenchError(f"{place} cannot be read: {why}", where=place) from error
             problem = f"cannot be read: {error.strerror or error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
         except (EOFError, zlib.error) as error:
@@ -321,12 +320,10 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
     except json.JSONDecodeError as error:
         line = f"line {error.lineno} " if "\n" in text.strip() else ""
         place = f"{line}column {error.colno}" if text[error.pos :].strip() else "the end of the text"
-        message = f"not JSON: {error.msg.removesuffix(' at')} at {place}"
-        raise Unreadable(message) from None
+        raise Unreadable(f"not JSON: {error.msg.removesuffix(' at')} at {place}") from None
     except ValueError as error:
         reason = "a number of too many digits" if "integer string conversion" in str(error) else error
-        message = f"not JSON: {reason}"
-        raise Unreadable(message) from None
+        raise Unreadable(f"not JSON: {reason}") from None
 
 
 def decode(data: bytes) -> str:
@@ -336,8 +333,7 @@ def decode(data: bytes) -> str:
     except UnicodeDecodeError as error:
         number = data.count(b"\n", 0, error.start) + 1
         line = f"line {number} is " if b"\n" in data.strip() else ""
-        message = f"cannot be read: {line}not UTF-8"
-        raise Unreadable(message) from None
+        raise Unreadable(f"cannot be read: {line}not UTF-8") from None
 
 
 def check_size(size: int, largest: int) -> None:
@@ -351,16 +347,14 @@ def finite(digits: str) -> float:
     """The number; ValueError where it is beyond double precision, so that no JSON could hold what would come of it."""
     number = float(digits)
     if math.isinf(number):
-        message = f"the number {digits[:20]} is beyond double precision"
-        raise ValueError(message)
+        raise ValueError(f"the number {digits[:20]} is beyond double precision")
     return number
 
 
 def _check_structure(data: bytes) -> None:
     """Unreadable where a JSON text nests too deeply or holds too many values, seen without parsing it."""
     if sum(map(data.count, (b"[", b"{", b","))) > MOST_VALUES and len(structure(data, b"[{,")) > MOST_VALUES:
-        message = f"holds more than {MOST_VALUES:,} values"
-        raise Unreadable(message, reason="too_large")
+        raise Unreadable(f"holds more than {MOST_VALUES:,} values", reason="too_large")
     if too_deep(data, DEEPEST):
         raise _too_deep()
 
@@ -370,8 +364,7 @@ def _too_deep() -> Unreadable:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    message = f"{name} is not JSON"
-    raise ValueError(message)
+    raise ValueError(f"{name} is not JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -379,8 +372,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        message = f"an object has the key {printable(twice, 60)!r} twice"
-        raise ValueError(message)
+        raise ValueError(f"an object has the key {printable(twice, 60)!r} twice")
     return members
 
 

@@ -375,7 +375,6 @@ def generation_to_dict(generation: Generation) -> dict[str, Any]:
 def generation_from_dict(data: Mapping[str, Any]) -> Generation:
     """The inverse of `generation_to_dict`."""
     if data["type"] not in _KINDS:
-        message = f"generation.type is {data['type']!r}; expected completion, declined, failed or decided"
-        raise ValueError(message)
+        raise ValueError(f"generation.type is {data['type']!r}; expected completion, declined, failed or decided")
     kind: Callable[..., Generation] = _KINDS[data["type"]]
     return from_json(kind, data)

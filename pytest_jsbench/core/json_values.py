@@ -31,8 +31,7 @@ def as_dict(value: Any) -> dict[str, Any]:
     """A mapping that `json` does not take for one, such as a read-only view; TypeError for anything else."""
     if hasattr(value, "keys") and hasattr(value, "__getitem__"):
         return {name: value[name] for name in value.keys()}  # iterating one need not yield its keys
-    message = f"found {type(value).__name__}, expected only JSON values"
-    raise TypeError(message)
+    raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
 def digest(value: object) -> str:
@@ -92,8 +91,7 @@ def expect(value: Any, name: str, *kinds: type) -> Any:
     """The value, which is of one of these types (a boolean is no number); TypeError, by name, where it is not."""
     if type(value) in kinds or (isinstance(value, kinds) and not isinstance(value, bool)):
         return value
-    message = f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}"
-    raise TypeError(message)
+    raise TypeError(f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}")
 
 
 #: of a dataclass's field: JSON holds it only where it is not the default, or never
@@ -177,5 +175,4 @@ def _reader(hint: Any) -> Callable[[Any], Any] | None:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    message = f"{json_type(value)} where a string was expected"
-    raise TypeError(message)
+    raise TypeError(f"{json_type(value)} where a string was expected")

@@ -35,8 +35,7 @@ class ToolCall:
         call = _fields_of(value)
         kind, function = call.get("type", "function"), _fields_of(call.get("function"))
         if kind != "function":
-            message = f"type is {_shown(kind)}; expected 'function'"
-            raise ValueError(message)
+            raise ValueError(f"type is {_shown(kind)}; expected 'function'")
         made = cls(
             id=_text(call.get("id"), "id"),
             name=_text(function.get("name"), "function.name"),
@@ -46,8 +45,7 @@ class ToolCall:
             if made.arguments and not isinstance(parse_json(made.arguments), dict):
                 raise Unreadable("not a JSON object")
         except Unreadable as error:
-            message = f"function.arguments is {error.problem}; expected the text of a JSON object"
-            raise ValueError(message) from None
+            raise ValueError(f"function.arguments is {error.problem}; expected the text of a JSON object") from None
         return made
 
     @property
@@ -84,8 +82,7 @@ class Message:
         turn = _fields_of(value)
         role = turn.get("role")
         if role not in _ROLES:
-            message = f"role is {_shown(role)}; expected one of {', '.join(_ROLES)}"
-            raise ValueError(message)
+            raise ValueError(f"role is {_shown(role)}; expected one of {', '.join(_ROLES)}")
         if turn.get("function_call"):
             raise ValueError("function_call is an older form; expected tool_calls")
         calls = tuple(_calls(turn.get("tool_calls")))
@@ -101,8 +98,7 @@ class Message:
         if (calls and role != "assistant") or ("tool_call_id" in given and role != "tool") or (exact and others):
             names = ", ".join(printable(str(name), 60) for name in given)
             allowed = {"assistant": "role, content and tool_calls", "tool": "role, content and tool_call_id"}
-            message = f"found {names}; expected {allowed.get(str(role), 'role and content')}"
-            raise ValueError(message)
+            raise ValueError(f"found {names}; expected {allowed.get(str(role), 'role and content')}")
         return made
 
     @property
@@ -138,8 +134,7 @@ def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
             check_encodable(turns[-1].content, "content")
             check_encodable("".join(turns[-1].texts), "tool_calls")
         except ValueError as error:
-            message = f"messages[{number}].{error}"
-            raise ValueError(message) from None
+            raise ValueError(f"messages[{number}].{error}") from None
     check_calls(turns)
     return tuple(turns)
 
@@ -159,8 +154,7 @@ def check_calls(turns: Sequence[Message]) -> None:
             break
         open_calls = {call.id: f"messages[{number}].tool_calls[{at}]" for at, call in enumerate(turn.tool_calls)}
         if len(open_calls) < len(turn.tool_calls):
-            message = f"messages[{number}].tool_calls have one id twice; expected an id for each"
-            raise ValueError(message)
+            raise ValueError(f"messages[{number}].tool_calls have one id twice; expected an id for each")
     for name, place in open_calls.items():
         message = f"{place} has no result; expected a message of role tool after it, with tool_call_id {_shown(name)}"
         raise ValueError(message)
@@ -171,8 +165,7 @@ def check_encodable(text: str, name: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        message = f"{name} holds a lone surrogate, which no call can carry"
-        raise ValueError(message) from None
+        raise ValueError(f"{name} holds a lone surrogate, which no call can carry") from None
 
 
 def _fields_of(value: object) -> Mapping[str, Any]:
@@ -187,14 +180,12 @@ def _calls(value: object) -> Iterator[ToolCall]:
     if value is None:
         return
     if not isinstance(value, list | tuple):
-        message = f"tool_calls is {_kind(value)}; expected a list"
-        raise ValueError(message)
+        raise ValueError(f"tool_calls is {_kind(value)}; expected a list")
     for number, call in enumerate(value):
         try:
             yield ToolCall.of(call)
         except ValueError as error:
-            message = f"tool_calls[{number}].{error}"
-            raise ValueError(message) from None
+            raise ValueError(f"tool_calls[{number}].{error}") from None
 
 
 def _content(value: object, *, may_be_none: bool) -> str:
@@ -207,8 +198,7 @@ def _content(value: object, *, may_be_none: bool) -> str:
     for number, part in enumerate(value):
         fields = _fields_of(part)
         if fields.get("type") != "text":
-            message = f"content[{number}].type is {_shown(fields.get('type'))}; expected 'text'"
-            raise ValueError(message)
+            raise ValueError(f"content[{number}].type is {_shown(fields.get('type'))}; expected 'text'")
         parts.append(_text(fields.get("text"), f"content[{number}].text", may_be_empty=True))
     return "\n".join(parts)
 
@@ -217,11 +207,9 @@ def _text(value: object, name: str, *, may_be_empty: bool | None = None) -> str:
     """The text; ValueError, by its name, for anything else."""
     may_be_empty = name.endswith("arguments") if may_be_empty is None else may_be_empty
     if not isinstance(value, str):
-        message = f"{name} is {_kind(value)}; expected text"
-        raise ValueError(message)
+        raise ValueError(f"{name} is {_kind(value)}; expected text")
     if not value and not may_be_empty:
-        message = f"{name} is empty; expected text"
-        raise ValueError(message)
+        raise ValueError(f"{name} is empty; expected text")
     return value
 
 

@@ -48,8 +48,7 @@ class FunctionFactory(UnsharedFactory):
         fields = [name for name in ("base_url", "api_key_env") if getattr(config, name) is not None]
         names = ", ".join((*fields, *config.options))
         if names:
-            message = f"a function takes a request and nothing else: found {names}; leave it out"
-            raise EngineError(message, found=names)
+            raise EngineError(f"a function takes a request and nothing else: found {names}; leave it out", found=names)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Who the engine will be."""

@@ -285,8 +285,7 @@ class LocalFactory:
 def served(config: EngineConfig) -> tuple[str, str]:
     """Return the address and the key of the server that `prepare` has started; EngineError where it has not."""
     if config.base_url is None or config.api_key is None:
-        message = f"engine '{config.name}' has no server yet: build it with what prepare() gives out"
-        raise EngineError(message)
+        raise EngineError(f"engine '{config.name}' has no server yet: build it with what prepare() gives out")
     return config.base_url, config.api_key
 
 

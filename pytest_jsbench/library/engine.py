@@ -257,8 +257,7 @@ def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     try:
         return adapter(said)
     except ValueError as error:
-        message = f"adapt: {error}"
-        raise EngineError(message, found=said, where="adapt") from None
+        raise EngineError(f"adapt: {error}", found=said, where="adapt") from None
 
 
 def _as_prompt(prompt: Prompt | str) -> Prompt:

@@ -101,8 +101,7 @@ class CaseEvaluation:
         loaded = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
         keys = loaded.keys()
         if not keys:
-            message = f"{loaded!r} holds no cases, so that there is nothing to evaluate"
-            raise DatasetError(message, found=0)
+            raise DatasetError(f"{loaded!r} holds no cases, so that there is nothing to evaluate", found=0)
         self._gates = tuple(gates)
         if self._gates:
             read_gates(self._gates, (key.task for key in keys))
@@ -302,8 +301,7 @@ def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comp
     try:
         return comparer_of(said)
     except ValueError as error:
-        message = f"comparers: {field_name}: {error}"
-        raise JSBenchError(message, found=said, where="comparers") from None
+        raise JSBenchError(f"comparers: {field_name}: {error}", found=said, where="comparers") from None
 
 
 def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:

@@ -225,8 +225,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     """Read an evaluation, or an old file that holds only metrics; RecordError where it is neither."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
-        message = f"{source} holds no metrics; expected an evaluation, such as a run's run.json"
-        raise RecordError(message, where=source)
+        raise RecordError(f"{source} holds no metrics; expected an evaluation, such as a run's run.json", where=source)
     metrics = without_retired(metrics)
     run = data.get("run")
     try:
@@ -236,8 +235,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
         verdict, variants = RunVerdict.from_run_json(data), _variants(data, source)
     except (ValueError, RecordError) as error:
-        message = f"{source}: {error}"
-        raise RecordError(message, where=source) from error
+        raise RecordError(f"{source}: {error}", where=source) from error
     return Evaluation(
         source=source,
         config_path=_text(data.get("config_path")) or UNKNOWN,
@@ -262,8 +260,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     found: dict[str, Evaluation] = {}
     for name, one in variants.items():
         if not isinstance(one, Mapping) or name not in own:
-            message = f"the variant {printable(repr(name), 60)} is not among those that the run lists"
-            raise RecordError(message)
+            raise RecordError(f"the variant {printable(repr(name), 60)} is not among those that the run lists")
         whole = {**data, **one, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
         found[name] = parse(whole, source=source)
     return {name: found[name] for name in own if name in found}
@@ -346,8 +343,7 @@ def read_run(path: Path) -> Run:
 def run_of(path: Path, content: journal.JournalContent) -> Run:
     """The run that these records make, without a verdict; RecordError where they have no header."""
     if content.metadata is None:
-        message = f"{path} has no header line; expected the records.jsonl of a run"
-        raise RecordError(message, where=path)
+        raise RecordError(f"{path} has no header line; expected the records.jsonl of a run", where=path)
     planned = content.metadata.planned()
     if planned is None:  # a run of an old version has no plan: its records stand for it
         planned = tuple(outcome.key for outcome in content.outcomes)

@@ -88,8 +88,7 @@ class CaseBits:
         count, attempts = data["count"], data.get("attempts", 1)
         bits = count * attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
-            message = f"cases.passed and cases.undecided are not of {count} cases with {attempts} attempts"
-            raise RecordError(message)
+            raise RecordError(f"cases.passed and cases.undecided are not of {count} cases with {attempts} attempts")
         return cls(count=count, digest=data["digest"], attempts=attempts, passed=passed, undecided=undecided)
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,11 +200,9 @@ class HistoryEntry:
             if not entry.run["run_id"] or entry.started_at.tzinfo is None:
                 raise ValueError("no time zone in run.started_at")
         except KeyError as error:
-            message = f"not a line of a history: {error.args[0]} is missing"
-            raise RecordError(message) from error
+            raise RecordError(f"not a line of a history: {error.args[0]} is missing") from error
         except (TypeError, ValueError) as error:
-            message = f"not a line of a history: {printable(str(error))}"
-            raise RecordError(message) from error
+            raise RecordError(f"not a line of a history: {printable(str(error))}") from error
         return entry
 
     def to_dict(self) -> dict[str, Any]:
@@ -257,8 +254,7 @@ class History:
                 damaged.append(RecordError(f"{path}:{line.number}: {error.problem}"))
                 continue
             except RecordError as error:
-                message = f"{path}:{line.number}: {error}"
-                raise RecordError(message, where=path) from error
+                raise RecordError(f"{path}:{line.number}: {error}", where=path) from error
             entries.setdefault(entry.identity, entry)
         if len(damaged) > max(1, len(entries)):
             raise damaged[0]
@@ -340,8 +336,7 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
             if added:
                 append_whole(file, torn + text.encode("ascii"), size)
     except OSError as error:
-        message = f"cannot write {path}: {unwritable(path, error)}"
-        raise JournalError(message, where=path) from error
+        raise JournalError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     return added, known
 
 

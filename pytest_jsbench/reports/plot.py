@@ -274,8 +274,7 @@ def _save(figure: Any, output: Path) -> None:
             warnings.filterwarnings("ignore", message="Glyph .* missing from font")
             figure.savefig(output, dpi=150)
     except OSError as error:
-        message = f"cannot write {output}: {unwritable(output, error)}"
-        raise ExportError(message, where=output) from error
+        raise ExportError(f"cannot write {output}: {unwritable(output, error)}", where=output) from error
     except ValueError as error:
         message = f"{output} cannot be drawn: {str(error).splitlines()[0]}; expected a name that ends in .png"
         raise ExportError(message, found=output.suffix, where=output) from error

@@ -210,8 +210,7 @@ def _in_making(path: Path) -> Iterator[Path]:
     except JSBenchError:
         raise
     except Exception as error:  # Arrow's have many types
-        message = f"cannot write {path}: {unwritable(path, error)}"
-        raise ExportError(message, where=path) from error
+        raise ExportError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -263,6 +262,5 @@ def _arrow_table(rows: Iterable[Row], schema: Any) -> Any:
 def _needed(package: str, what: str, *, extra: str = "frames") -> Any:
     """The package, imported now; MissingRequirement where it is not there."""
     if importlib.util.find_spec(package) is None:
-        message = f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'"
-        raise MissingRequirement(message, expected=package)
+        raise MissingRequirement(f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'", expected=package)
     return importlib.import_module(package)

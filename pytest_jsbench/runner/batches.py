@@ -189,8 +189,7 @@ def _part(data: object) -> BatchPart:
     part = expect(data, "a batch", Mapping)
     for name in ("id", "handed_in_at"):  # messages show them
         if isinstance(value := part[name], str) and printable(value) != value:
-            message = f"{name} is '{printable(value, 60)}', which cannot be shown as it is"
-            raise ValueError(message)
+            raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
     return BatchPart(
         id=expect(part["id"], "id", str, NoneType),
         handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),

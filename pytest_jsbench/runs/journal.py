@@ -226,8 +226,7 @@ def read_run(path: Path) -> JournalContent:
 def find_files(path: Path) -> list[Path]:
     """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
     if not path.exists():
-        message = f"no run at {path}: there is no such file or folder"
-        raise JournalError(message)
+        raise JournalError(f"no run at {path}: there is no such file or folder")
     if not path.is_dir():
         return [path]
     if not (runs := find_runs(path)):

@@ -102,8 +102,7 @@ def merge(paths: Sequence[Path]) -> Merged:
 def _read(path: Path) -> _Part:
     content = journal.read_run(path)
     if content.metadata is None:
-        message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
-        raise MergeError(message)
+        raise MergeError(f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in")
     metadata = content.metadata
     number, count = _shard(metadata)
     if number > count:
@@ -130,8 +129,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
 
 def _compare(part: _Part, first: _Part, otherwise: str) -> None:
     if otherwise:
-        message = f"{part.path} is no part of the run {first.path}: its run asked {otherwise}"
-        raise MergeError(message)
+        raise MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
 
 
 def _asked_otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
@@ -155,8 +153,7 @@ def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutco
     # redacted prompts have a salt of their own in each run
     asked_otherwise = not first.redacted and first.prompt_digest != other.prompt_digest
     if first.schema_digest != other.schema_digest or asked_otherwise:
-        message = f"{other.key} was asked in two ways: the runs are not of one dataset"
-        raise MergeError(message)
+        raise MergeError(f"{other.key} was asked in two ways: the runs are not of one dataset")
     return other if first.failed else first
 
 

@@ -251,8 +251,7 @@ class AttemptOutcome:
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values, for another process of the run; RecordError where no disk has its record."""
         if isinstance(self.source, Record):
-            message = f"the record of {self.key} is not on disk"
-            raise RecordError(message)
+            raise RecordError(f"the record of {self.key} is not on disk")
         return {**to_json(self), "source": [str(self.source.path), self.source.start]}
 
     @classmethod

@@ -333,16 +333,14 @@ class Record:
                 variant=_variant(data.get("variant", "")),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = f"not a record of pytest-jsbench: {type(error).__name__}: {error}"
-            raise RecordError(message) from error
+            raise RecordError(f"not a record of pytest-jsbench: {type(error).__name__}: {error}") from error
 
 
 def _variant(name: object) -> str:
     """The name of a variant, or of none; ValueError where it is no name."""
     if name == "" or (isinstance(name, str) and _VARIANT.fullmatch(name)):
         return name
-    message = f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -"
-    raise ValueError(message)
+    raise ValueError(f"'{printable(str(name), 60)}' is no variant: expected letters, digits and any of . _ + -")
 
 
 def _expected(data: Mapping[str, Any]) -> Expected:
@@ -480,11 +478,9 @@ class RunMetadata:
             metadata.planned()  # every name in it is one
             return metadata
         except KeyError as error:
-            message = f"not the header of a run of pytest-jsbench: {error.args[0]} is missing"
-            raise RecordError(message) from error
+            raise RecordError(f"not the header of a run of pytest-jsbench: {error.args[0]} is missing") from error
         except (TypeError, ValueError) as error:
-            message = f"not the header of a run of pytest-jsbench: {error}"
-            raise RecordError(message) from error
+            raise RecordError(f"not the header of a run of pytest-jsbench: {error}") from error
 
 
 def parse_line(data: object) -> Record | RunMetadata:
@@ -508,6 +504,5 @@ def _variants(data: Mapping[str, Any]) -> tuple[RunMetadata, ...]:
     variants = tuple(RunMetadata.from_dict({**shared, **variant}) for variant in data.get("variants", ()))
     names = {variant.variant for variant in variants}
     if "" in names or len(names) < len(variants):
-        message = "a variant has no name, or that of another"
-        raise ValueError(message)
+        raise ValueError("a variant has no name, or that of another")
     return variants

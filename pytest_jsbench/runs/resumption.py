@@ -123,8 +123,7 @@ def resume(
         names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
     if not names:
         other = next(iter(changed.values()))
-        message = f"{path}: its run {other}; nothing of it can be taken over"
-        raise ResumeError(message, found=other, where=path)
+        raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     # what a test hands in, it hands in again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
@@ -165,8 +164,7 @@ def resume(
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
     """True where the answers are redacted; ResumeError where this run could not judge them."""
     if theirs.redacted and not ours.redacted:
-        message = f"{path}: its run was redacted; add --jsbench-redact to go on with it"
-        raise ResumeError(message)
+        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
     if not ours.redacted:
         return False
     for name in ("policy", "classifiers"):

@@ -43,8 +43,7 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
             except Exception as error:  # each store raises errors of its own
-                message = f"{shown} cannot be read: {described(error)}"
-                raise MergeError(message, where=shown) from error
+                raise MergeError(f"{shown} cannot be read: {described(error)}", where=shown) from error
         try:
             yield paths, originals
         except JSBenchError as error:
@@ -90,8 +89,7 @@ def _copy(store: Any, folder: str, into: Path) -> bool:
             while chunk := source.read(_CHUNK):
                 size += len(chunk)
                 if size > LARGEST:
-                    message = f"has more than {LARGEST:,} bytes in {parts[-1]}"
-                    raise MergeError(message, expected=LARGEST)
+                    raise MergeError(f"has more than {LARGEST:,} bytes in {parts[-1]}", expected=LARGEST)
                 copy.write(chunk)
     return bool(names)
 

@@ -81,8 +81,7 @@ def find(name: str) -> Classifier:
         return _classifier(name, *found)
     form = "package.module:function"
     known = f"{nearest(name, points)}, or {form}" if points else f"expected {form}, for no installed package brings any"
-    message = f"unknown classifier '{printable(name)}': {known}"
-    raise ClassifierError(message, found=name, expected=[*points, form])
+    raise ClassifierError(f"unknown classifier '{printable(name)}': {known}", found=name, expected=[*points, form])
 
 
 def _classifier(name: str, source: str, found: object) -> Classifier:

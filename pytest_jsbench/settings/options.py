@@ -20,8 +20,7 @@ def assignment(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not (key and separator):
         # what is without a = may be a value, and so a secret
-        message = f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}"
-        raise ValueError(message)
+        raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
     try:
         return key, json.loads(value)
     except ValueError:
@@ -54,8 +53,7 @@ def export(text: str) -> tuple[str, str]:
     """Reads NAME=PATH."""
     name, separator, path = text.partition("=")
     if not (name and separator and path):
-        message = f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}")
     return name, path
 
 
@@ -70,8 +68,7 @@ def names(text: str) -> tuple[str, ...]:
     """Reads names with commas between them."""
     parts = tuple(name.strip() for name in text.split(",") if name.strip())
     if not parts:
-        message = f"expected names with commas between them, found {text!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected names with commas between them, found {text!r}")
     return parts
 
 
@@ -84,8 +81,7 @@ def sample(text: str) -> tuple[int, int]:
     """Reads the size of a sample, and its seed."""
     size, separator, seed = text.partition(":")
     if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
-        message = f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}"
-        raise ValueError(message)
+        raise ValueError(f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}")
     return int(size), int(seed or 0)
 
 
@@ -169,8 +165,7 @@ class Option:
 
     def _choice(self, value: object) -> Any:
         if value not in self.choices:
-            message = f"one of {', '.join(self.choices)}"
-            raise ValueError(message)
+            raise ValueError(f"one of {', '.join(self.choices)}")
         return self.parse(str(value))
 
 

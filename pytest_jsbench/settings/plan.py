@@ -187,8 +187,7 @@ def refuse_together(values: Values) -> None:
         if values.get(other) is None or given in {None, "off"} or given != (value or given):
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
-        message = f"{flag} {reason}: leave out {BY_NAME[other].flag}"
-        raise JSBenchError(message, option=other)
+        raise JSBenchError(f"{flag} {reason}: leave out {BY_NAME[other].flag}", option=other)
 
 
 def selection_of(values: Values) -> Selection:

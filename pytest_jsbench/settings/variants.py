@@ -74,15 +74,13 @@ def _read_table(path: Path) -> list[Any] | None:
     try:
         table: Any = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        message = f"{path}: cannot be read: {error}"
-        raise JSBenchError(message, where=path) from None
+        raise JSBenchError(f"{path}: cannot be read: {error}", where=path) from None
     keys = _PLACES[path.name]
     for key in keys:
         table = table.get(key, {}) if isinstance(table, dict) else table
     where = f"[{'.'.join(keys)}] of {path}" if keys else str(path)
     if not isinstance(table, dict) or not isinstance(table.get(_KEY, []), list):
-        message = f"{where}: expected [[{'.'.join([*keys, _KEY])}]], a table for each variant"
-        raise JSBenchError(message, where=path)
+        raise JSBenchError(f"{where}: expected [[{'.'.join([*keys, _KEY])}]], a table for each variant", where=path)
     for key in table:
         if key != _KEY:
             message = f"{where}: unknown key '{printable(key, 60)}': {nearest(key, [_KEY])}"
@@ -97,8 +95,7 @@ def _rows(entries: list[Any], path: Path, *, here: Path) -> Iterator[tuple[str, 
         if not isinstance(given, str) or not (name := _clean_name(given)) or name == "all":
             expected = "expected a name with letters or digits, such as name = \"small\", and not 'all'"
             shown = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _kind_of(given)
-            message = f"{path}: variant {number}: name is {shown}; {expected}"
-            raise JSBenchError(message, where=path)
+            raise JSBenchError(f"{path}: variant {number}: name is {shown}; {expected}", where=path)
         if name.casefold() in names:
             message = f"{path}: variant {number}: there is a variant '{name}' already; give each a name of its own"
             raise JSBenchError(message, found=name, where=path)
@@ -117,8 +114,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
         try:
             value = _read_value(BY_NAME[name], given)
         except ValueError as error:
-            message = f"{where}: {key}: {error}"
-            raise JSBenchError(message, where=where) from None
+            raise JSBenchError(f"{where}: {key}: {error}", where=where) from None
         if name == "engine_option":
             yield name, [(option, placed(part, folder, here)) for option, part in value]
         else:
@@ -129,12 +125,10 @@ def _read_value(option: Option, given: object) -> Any:
     """Read a value as the option does; ValueError where it is of another kind."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
-            message = f"expected a table such as {{ stream = false }}, found {_kind_of(given)}"
-            raise ValueError(message)
+            raise ValueError(f"expected a table such as {{ stream = false }}, found {_kind_of(given)}")
         return list(given.items())
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        message = f"expected a text or a number, found {_kind_of(given)}"
-        raise ValueError(message)
+        raise ValueError(f"expected a text or a number, found {_kind_of(given)}")
     return option.read(str(given))
 
 
@@ -237,8 +231,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
             try:
                 value = option.read(text)
             except ValueError as error:
-                message = f"{option.flag}: {error}"
-                raise JSBenchError(message, option=name) from None
+                raise JSBenchError(f"{option.flag}: {error}", option=name) from None
             key = value[0] if option.repeated else ""
             change = {name: [value] if option.repeated else value}
             by_key.setdefault(key, {}).setdefault(repr(value), (_part(option, text), change))

@@ -86,8 +86,7 @@ class Judge:
                 memory=_MEMORY,
             )
         except ChildNotStarted as error:
-            message = f"the judge's process did not start: {error}"
-            raise JudgeError(message) from error
+            raise JudgeError(f"the judge's process did not start: {error}") from error
 
     def inspect(self, schema: Schema) -> SchemaProblem | None:
         """Why nothing can be judged by the schema; None when all is well."""

@@ -59,8 +59,7 @@ class GrammarChecker(jsonschema.FormatChecker):
             self.undecided.add((format, instance))
             conforming = self.assumed
         if not conforming:
-            message = f"{instance!r} is not a {format!r}"
-            raise FormatError(message)
+            raise FormatError(f"{instance!r} is not a {format!r}")
 
 
 def _validator(read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> Validator:

@@ -116,7 +116,7 @@ def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Benc
     )
     assert 'type="invalid_schema"' in (bench.path / "junit.xml").read_text()
     (folder,) = (bench.path / "out").iterdir()
-    assert "| `orders::broken` | invalid_schema |" in (folder / "summary.md").read_text()
+    assert "| `orders::broken` | `invalid_schema` |" in (folder / "summary.md").read_text()
     assert bench.run_json()["metrics"]["missing_reasons"]["schema"] == bench.run_json()["metrics"]["missing"] == 1
 
 
@@ -184,7 +184,7 @@ def test_an_assertion_of_a_test_is_shown_as_failed_in_every_output(
         ]
     )
     (folder,) = (bench.path / "out").iterdir()
-    assert "| `test_one::test_total@2` | assertion | `assert 1 == 99` |" in (folder / "summary.md").read_text()
+    assert "| `test_one::test_total@2` | `assertion` | `assert 1 == 99` |" in (folder / "summary.md").read_text()
     page = unpacked((folder / "report.html").read_text(), "index")
     assert [(one["outcome"], one["message"]) for one in page["cases"]] == [
         ("assertion", "assertion: assert 1 == 99")

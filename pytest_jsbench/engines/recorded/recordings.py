@@ -241,8 +241,7 @@ class Recording:
                 said={name: dict(expect(said[name], name, Mapping)) for name in ("test", "run")},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = f"not a recording of pytest-jsbench: {type(error).__name__}: {error}"
-            raise RecordError(message) from error
+            raise RecordError(f"not a recording of pytest-jsbench: {type(error).__name__}: {error}") from error
 
     def changed(self, request: Request) -> str:
         """Say what of prompt and schema is not as it was recorded; nothing where all is."""
@@ -315,8 +314,7 @@ class Recordings:
         try:
             return Recording.from_dict(expect(data, "it", Mapping))
         except (TypeError, RecordError) as error:
-            message = f"{path}: {error}"
-            raise RecordError(message) from error
+            raise RecordError(f"{path}: {error}") from error
 
     def at(self, path: Path) -> Recording | None:
         """The recording that is there; None where it is none, or not the one of that name."""
@@ -373,8 +371,7 @@ class Recordings:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            message = f"cannot write {path}: {error.strerror or error}"
-            raise RecordError(message) from error
+            raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
         # it is there to be committed
         write_atomically(path, json_text(recording.to_dict(), indent=2) + "\n", shared=True)
 
@@ -454,10 +451,8 @@ def _server(data: Mapping[str, Any]) -> ServerAnswer:
     body, status = _joined(data["body"], "server.body"), expect(data["status"], "server.status", int)
     kind = expect(data["content_type"], "server.content_type", str)
     if not (200 <= status < 300 or 400 <= status < 600):
-        message = f"server.status is {status}; expected 200 to 299, or 400 to 599"
-        raise ValueError(message)
+        raise ValueError(f"server.status is {status}; expected 200 to 299, or 400 to 599")
     if kind and not MEDIA_TYPE.fullmatch(kind):
-        message = f"server.content_type is {printable(kind, _SHOWN)}; expected a media type"
-        raise ValueError(message)
+        raise ValueError(f"server.content_type is {printable(kind, _SHOWN)}; expected a media type")
     check_encodable(body, "server.body")
     return ServerAnswer(path=expect(data["path"], "server.path", str), status=status, content_type=kind, body=body)

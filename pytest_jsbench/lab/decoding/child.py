@@ -44,8 +44,7 @@ class Session:
                 data = text.encode("utf-8", "surrogatepass")
                 accepted, seconds = accepts(self._begin, data, self._tokenizer, end=self._end)
                 return {"accepts": accepted, "masks": [float(f"{each:.3g}") for each in seconds]}
-        message = f"not to be answered now: {request}"
-        raise ValueError(message)
+        raise ValueError(f"not to be answered now: {request}")
 
     def _compile(self, schema: Any) -> dict[str, Any]:
         self._begin = self._walk = None

@@ -197,8 +197,7 @@ class _XGrammarMatcher(Matcher):
 
     def advance(self, token: int) -> None:
         if not self._matcher.accept_token(token):
-            message = f"xgrammar refused token {token}, which its own mask allows"
-            raise RuntimeError(message)
+            raise RuntimeError(f"xgrammar refused token {token}, which its own mask allows")
 
 
 #: its `compile` returns what begins a text in a schema's grammar; Unsupported with the library's own words

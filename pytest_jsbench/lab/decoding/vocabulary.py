@@ -93,12 +93,10 @@ class _Header:
 
     def read(self) -> Mapping[str, Any]:
         if self._file.read(4) != b"GGUF":
-            message = "it does not begin with GGUF"
-            raise ValueError(message)
+            raise ValueError("it does not begin with GGUF")
         version, _tensors, pairs = self._unpack("IQQ")
         if version < 2:
-            message = f"GGUF version {version}"
-            raise ValueError(message)
+            raise ValueError(f"GGUF version {version}")
         values: dict[str, Any] = {}
         for _ in range(pairs):
             name = self._string()
@@ -113,8 +111,7 @@ class _Header:
     def _length(self) -> int:
         (length,) = self._unpack("Q")
         if length > _LONGEST:
-            message = f"a length of {length}"
-            raise ValueError(message)
+            raise ValueError(f"a length of {length}")
         return int(length)
 
     def _string(self) -> str:
@@ -130,8 +127,7 @@ class _Header:
                 return self._unpack(f"{length}{_SCALARS[inner]}")
             return [self._value(inner) for _ in range(length)]
         if kind not in _SCALARS:
-            message = f"a value of type {kind}"
-            raise ValueError(message)
+            raise ValueError(f"a value of type {kind}")
         return self._unpack(_SCALARS[kind])[0]
 
 
