@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_jsbench.fixture.conformance import shared_judge
-from pytest_jsbench.fixture.handed_in import record_of
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
 from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.session.context import key_of, read_terms
@@ -37,9 +36,8 @@ def open_without_run(request: pytest.FixtureRequest) -> JSBench:
     def ask(question: Question) -> Record:
         assert question.given is not None
         given = question.given
-        return record_of(
+        return given.record(
             given.generation,
-            given.by,
             question.case,
             question.prompt,
             repeat=question.repeat,

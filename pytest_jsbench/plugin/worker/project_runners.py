@@ -7,9 +7,9 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.files import append_whole, locked
@@ -18,7 +18,6 @@ from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
-from pytest_jsbench.fixture.handed_in import record_of
 from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
@@ -52,25 +51,10 @@ NO_SCHEMA = SchemaProblem(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedFrom:
-    """The place of a test of the project."""
+class Heard(NamedTuple):
+    """The result of one attempt, as it is written and shown, and as only its test sees it: with the answer's text."""
 
-    #: its node id
-    test: str
-    #: of its file, from 1; None where pytest does not know
-    line: int | None
-    #: by which several tests know the answer, in all processes of the run; empty: it is the answer to one test
-    shared: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """The result of one attempt."""
-
-    #: as it is written and shown
     outcome: AttemptResult
-    #: as only its test sees it, with the answer's text
     result: Record | Missing
 
 
@@ -83,13 +67,16 @@ class StandingAnswers:
     takes each answer once, and of `shared` ones there is one to each question.
     """
 
-    def __init__(self, key: CaseKey, variant: str, *, shared: bool = False) -> None:
+    def __init__(self, key: CaseKey, variant: str, *, test: str, line: int | None = None, shared: bool = False) -> None:
         #: of the first question
         self.key = key
+        #: the node id of the test, or what stands for it, and the line of its file from 1; None where that is not known
+        self.test, self.line = test, line
+        #: whether several tests know the answers, in all processes of the run
+        self.shared = shared
         #: held while a shared answer is asked for, so that no other thread does
         self.asking = threading.Lock()
         self._variant = variant
-        self._shared = shared
         self._heard: dict[Attempt, Heard] = {}
         #: the attempts that the present run of the test has taken or is making, and what is asked where it is shared
         self._taken: dict[Attempt, str] = {}
@@ -103,7 +90,7 @@ class StandingAnswers:
     def begin(self) -> None:
         """The test begins to run, for the first time or again; shared answers are of all tests."""
         with self._lock:
-            if not self._shared:
+            if not self.shared:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
@@ -112,7 +99,7 @@ class StandingAnswers:
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
                 heard = self._heard.get(attempt)
-                if heard is None or attempt.repeat != question.repeat or (attempt in self._taken and not self._shared):
+                if heard is None or attempt.repeat != question.repeat or (attempt in self._taken and not self.shared):
                     continue
                 if isinstance(heard.result, Record) and same(heard.result):
                     self._taken.setdefault(attempt, "")
@@ -125,15 +112,15 @@ class StandingAnswers:
 
         A shared one that was asked before, and has no answer yet, has the key that it had then.
         """
-        asked = _said(question) if self._shared and question.given is None else ""
-        key = self.key if self._shared else question.case.key
+        wording = _wording(question) if self.shared and question.given is None else ""
+        key = self.key if self.shared else question.case.key
         with self._lock:
             numbers = (self.key.numbered(number) for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
                 attempt = Attempt(name, question.repeat, self._variant)
                 before = self._taken.get(attempt)
-                if attempt not in self._heard and (before is None or (asked and before == asked)):
-                    self._taken[attempt] = asked
+                if attempt not in self._heard and (before is None or (wording and before == wording)):
+                    self._taken[attempt] = wording
                     break
         return replace(question, case=replace(question.case, key=name))
 
@@ -165,125 +152,109 @@ class ProjectRunners:
         self._lock = threading.Lock()
         self._resources: ExitStack = contextlib.ExitStack()
 
-    def ask(self, question: Question, *, asked_from: AskedFrom, standing: StandingAnswers) -> Heard:
+    def ask(self, question: Question, standing: StandingAnswers) -> Heard:
         """Make one attempt, or find the answer that an earlier run of the test got to the same question."""
+        asked_by = AskedBy(test=standing.test, line=standing.line, terms=self._terms(question))
         if question.given is not None:
-            return self._take(standing.number(question), question.given, asked_from)
+            return self._take(standing.number(question), question.given, asked_by)
         runner = self._runner(question)
-        if question.exchange is not None:
-            return self._pass_on(standing.number(question), runner, asked_from)
-        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
+        if question.exchange is not None:  # always made, for its answer goes to the application
+            return self._make(standing.number(question), runner, asked_by)
         same = partial(
             _asked_the_same, question=question, runner=runner, asked_by=asked_by, answered_by=self._other(runner)
         )
-        with self._of_others(asked_from, standing, runner) as tell:
-            if (heard := standing.take(question, same)) is not None:
-                return heard
-            heard = self._new(standing.number(question), runner, asked_by, same)
-            standing.keep(heard)
-            tell(heard.outcome)
+        with self._of_others(standing, runner) as tell:
+            heard = standing.take(question, same)
+            if heard is None:
+                question = standing.number(question)
+                heard = self._recorded(question, runner, same) or self._make(question, runner, asked_by)
+                standing.keep(heard)
+                tell(heard.outcome)
         return heard
 
     @contextlib.contextmanager
-    def _of_others(
-        self, asked_from: AskedFrom, standing: StandingAnswers, runner: Runner
-    ) -> Iterator[Callable[[AttemptResult], None]]:
-        """Inside, nobody else asks for the shared answer, and what others have heard is known; tell them of more."""
-        if not asked_from.shared:
+    def _of_others(self, standing: StandingAnswers, runner: Runner) -> Iterator[Callable[[AttemptResult], None]]:
+        """Keep others from asking for the shared answer, and read what they have heard; yields what tells them."""
+        if not standing.shared:
             yield lambda _: None
             return
         with standing.asking:
             if self._run.handover.redaction is not None:  # it leaves other processes no answer
                 yield lambda _: None
                 return
-            name = digest([self._variant.name, asked_from.shared]).rpartition(":")[2]
+            name = digest([self._variant.name, standing.test]).rpartition(":")[2]
             with locked(self._run.handover.shared / f"answers.{name}.jsonl") as file:
                 file.seek(0)
-                heard = file.read()
-                size = heard.rfind(b"\n") + 1
+                text = file.read()
+                size = text.rfind(b"\n") + 1
                 file.truncate(size)  # who wrote the rest has died over it
-                for line in heard[:size].splitlines():
+                for line in text[:size].splitlines():
                     outcome = AttemptOutcome.from_dict(json.loads(line))
                     if outcome.attempt not in standing:
                         record = judge_again(outcome.read(), runner.judge)
-                        standing.keep(Heard(outcome=AttemptResult(result=outcome), result=record))
+                        standing.keep(Heard(AttemptResult(result=outcome), record))
                 yield partial(_tell, file, size)
 
-    def _new(self, question: Question, runner: Runner, asked_by: AskedBy, same: Callable[[Record], bool]) -> Heard:
-        """Take the result from an earlier run or a dead worker, or else make the attempt and write its record."""
+    def _recorded(self, question: Question, runner: Runner, same: Callable[[Record], bool]) -> Heard | None:
+        """Take the result over from an earlier run, or from a process that has died."""
         attempt = Attempt(question.case.key, question.repeat, self._variant.name)
-        first = attempt._replace(key=question.first)
-        equal = [one for one in self._run.recorded.of_test(first) if same(one)]
+        records = self._run.recorded.of_test(attempt._replace(key=question.first))
+        equal = [record for record in records if same(record)]
         if question.equal_before < len(equal):
-            recorded = equal[question.equal_before]
-            outcome, record = self._run.keeper.take_over(recorded, question.case)
-            return Heard(outcome=outcome, result=record)
-        redacted = self._run.handover.redaction is not None
-        # a redacted record has no text for the test
-        left = None if redacted else self._run.keeper.left_behind.outcome(attempt)
-        if left is not None and not left.failed and same(record := left.read()):
-            return Heard(outcome=AttemptResult(result=left), result=judge_again(record, runner.judge))
-        made = self._made(question, runner)
-        return made if isinstance(made, Heard) else self._kept(made, runner, asked_by)
+            return Heard(*self._run.keeper.take_over(equal[question.equal_before], question.case))
+        if self._run.handover.redaction is not None:  # a redacted record has no text for the test
+            return None
+        left = self._run.keeper.left_behind.outcome(attempt)
+        if left is None or left.failed or not same(record := left.read()):
+            return None
+        return Heard(AttemptResult(result=left), judge_again(record, runner.judge))
 
-    def _pass_on(self, question: Question, runner: Runner, asked_from: AskedFrom) -> Heard:
+    def _make(self, question: Question, runner: Runner, asked_by: AskedBy) -> Heard:
         """
-        Make the attempt of an application's own call, which is always made: its answer goes to the application.
+        Make the attempt and write its record; the result is missing where a limit forbids it.
 
-        It is judged by the schema of each tool that the model called, or of the answer. An answer that no schema
-        describes is excluded.
+        The answer to an application's own call is judged by the schema of each tool that the model called, or of the
+        answer. One that no schema describes is excluded.
         """
-        made = self._made(question, runner)
-        if isinstance(made, Heard):
-            return made
-        if isinstance(made.generation, Completion) and (call := question.exchange) is not None:
-            schema = call.schema_for(made.generation)
-            if schema is None:
-                made = replace(made, schema=None, verdict=NO_SCHEMA.verdict)
-            else:
-                made = judge_again(replace(made, schema=schema), runner.judge)
-                made = replace(made, schema=judged_by(made.generation, made.verdict.tool, schema))
-        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=self._terms(question))
-        return self._kept(made, runner, asked_by)
-
-    def _take(self, question: Question, given: HandedIn, asked_from: AskedFrom) -> Heard:
-        """Write the record of an answer that the test hands in; no engine, limit or recording has a part in it."""
-        record = record_of(
-            self._secrecy.out_of_answer(given.generation),
-            given.by,
-            question.case,
-            question.prompt,
-            repeat=question.repeat,
-            judge=self._run.judge(),
-            comparers=self._run.plan.comparers,
-        )
-        asked_by = AskedBy(test=asked_from.test, line=asked_from.line, terms=digest(asdict(given.by)))
-        outcome, record = self._run.keeper.write(replace(record, asked_by=asked_by, variant=self._variant.name))
-        return Heard(outcome=outcome, result=record)
-
-    def _made(self, question: Question, runner: Runner) -> Record | Heard:
-        """The record of the attempt; the result itself where a limit forbids it."""
         try:
             with self._window:
-                return runner.attempt(question.case, repeat=question.repeat)
+                record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
             missing = missed(Attempt(question.case.key, question.repeat, self._variant.name), refused)
-            return Heard(outcome=AttemptResult(result=missing), result=missing)
+            return Heard(AttemptResult(result=missing), missing)
+        if question.exchange is not None and isinstance(record.generation, Completion):
+            schema = question.exchange.schema_for(record.generation)
+            if schema is None:
+                record = replace(record, schema=None, verdict=NO_SCHEMA.verdict)
+            else:
+                record = judge_again(replace(record, schema=schema), runner.judge)
+                record = replace(record, schema=judged_by(record.generation, record.verdict.tool, schema))
+        return self._write(replace(record, answered_by=record.answered_by or self._other(runner)), asked_by)
 
-    def _kept(self, record: Record, runner: Runner, asked_by: AskedBy) -> Heard:
-        """Write the record."""
-        answered_by = record.answered_by or self._other(runner)
-        record = replace(record, asked_by=asked_by, answered_by=answered_by, variant=self._variant.name)
-        outcome, record = self._run.keeper.write(record)
-        return Heard(outcome=outcome, result=record)
+    def _take(self, question: Question, given: HandedIn, asked_by: AskedBy) -> Heard:
+        """Write the record of an answer that the test hands in; no engine, limit or recording has a part in it."""
+        answer = self._secrecy.out_of_answer(given.generation)
+        judge, comparers = self._run.judge(), self._run.plan.comparers
+        record = given.record(
+            answer, question.case, question.prompt, repeat=question.repeat, judge=judge, comparers=comparers
+        )
+        return self._write(record, asked_by)
+
+    def _write(self, record: Record, asked_by: AskedBy) -> Heard:
+        return Heard(*self._run.keeper.write(replace(record, asked_by=asked_by, variant=self._variant.name)))
 
     def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
         """The result of an attempt whose test has ended so, which is written down."""
         return self._run.keeper.conclude(made, ended, called_again=called_again)
 
     def clean(self, text: str) -> str:
-        """The text without the secrets of the engines."""
+        """Take the secrets of the engines out of a text."""
         return self._secrecy.out_of(text)
+
+    @property
+    def variant(self) -> str:
+        """The name of the variant."""
+        return self._variant.name
 
     @property
     def model(self) -> str:
@@ -299,8 +270,7 @@ class ProjectRunners:
         model = runner.origin.model
         if model is None and runner.engine is self._run.runner(self._variant.name).engine:
             return None
-        who = runner.engine.info
-        return AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
+        return _answered_by(runner.engine, model)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
         """The sampling of the test."""
@@ -310,7 +280,9 @@ class ProjectRunners:
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
-        """A digest of what decides an answer besides the question: engine and sampling."""
+        """A digest of what decides an answer besides the question: engine and sampling, or who gave it."""
+        if question.given is not None:
+            return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
         params = self._params(question, config).of_repeat(question.repeat)
         sampling = {name: getattr(params, name) for name in ("max_tokens", "temperature", "seed")}
@@ -344,13 +316,13 @@ class ProjectRunners:
 
     def _passing(self, runner: Runner, asked: EngineConfig, call: ApplicationCall) -> Runner:
         """The runner for an application's own call: nothing of it is changed, and only the application tries again."""
-        factory, who = find(asked.name), runner.engine.info
+        factory = find(asked.name)
         require_passing(factory, asked.name, call.path)
         # a server of ours has one model, whatever name it is asked by, and who answered then is known to the recording
         named = not factory.shared and asked.name not in RECORDED
-        model = call.model if named and call.model not in ("", who.model) else None
+        model = call.model if named and call.model not in ("", runner.engine.info.model) else None
         said = {**runner.origin.test, **call.said}
-        by = AnsweredBy(engine=who.engine, model=model or who.model, provider=who.provider)
+        by = _answered_by(runner.engine, model)
         return replace(
             runner,
             params=call.params(runner.params),
@@ -363,11 +335,8 @@ class ProjectRunners:
     def _at(self, config: EngineConfig, runner: Runner) -> Runner:
         """The runner with another engine: that engine's context and prices, within the run's limits."""
         engine = self._engine(config)
-        who = AnsweredBy(engine=engine.info.engine, model=engine.info.model, provider=engine.info.provider)
-        context = self._variant.context or engine.info.context
-        return replace(
-            runner, engine=engine, context=context, admission=self._run.admission(self._variant.name, who, config)
-        )
+        admission = self._run.admission(self._variant.name, _answered_by(engine), config)
+        return replace(runner, engine=engine, context=self._variant.context or engine.info.context, admission=admission)
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(to_json(config)))  # it may be of a key, and so it is written nowhere
@@ -383,15 +352,18 @@ class ProjectRunners:
             return self._engines[name]
 
 
-def _tell(file: FileIO, size: int, heard: AttemptResult) -> None:
-    made = heard.result
-    if isinstance(made, AttemptOutcome) and isinstance(made.source, Place) and not made.failed:
+def _answered_by(engine: Engine, model: str | None = None) -> AnsweredBy:
+    return AnsweredBy(engine=engine.info.engine, model=model or engine.info.model, provider=engine.info.provider)
+
+
+def _tell(file: FileIO, size: int, result: AttemptResult) -> None:
+    outcome = result.result
+    if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
         with contextlib.suppress(OSError):  # they ask by themselves, then
-            append_whole(file, f"{json.dumps(made.to_dict())}\n".encode(), size)
+            append_whole(file, f"{json.dumps(outcome.to_dict())}\n".encode(), size)
 
 
-def _said(question: Question) -> str:
-    """What is asked, and how."""
+def _wording(question: Question) -> str:
     prompt = None if question.prompt is None else question.prompt.to_messages()
     return digest([question.case.schema, prompt, _json(question.terms.said())])
 
@@ -404,13 +376,11 @@ def _json(value: object) -> str:
 def _asked_the_same(
     record: Record, question: Question, runner: Runner, asked_by: AskedBy, answered_by: AnsweredBy | None
 ) -> bool:
-    """Whether a record answers the same question, asked of the same engine with the same sampling."""
-    if record.asked_by is None or record.prompt is None:
+    """Tell whether a record answers the same question, asked of the same engine with the same sampling."""
+    if record.asked_by is None or record.prompt is None or record.redacted is not None:  # a test needs the text
         return False
     remembered = record.answered_by is not None and record.answered_by.engine == REMEMBERED
     if record.answered_by != answered_by and not remembered:
-        return False
-    if record.redacted is not None:  # its test needs the answer itself
         return False
     return (
         record.asked_by.terms == asked_by.terms

@@ -30,8 +30,9 @@ from pytest_jsbench.plugin.session.context import (
 from pytest_jsbench.plugin.session.secrecy import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
-from pytest_jsbench.plugin.worker.project_runners import AskedFrom, ProjectRunners, StandingAnswers
-from pytest_jsbench.runner.record_keeper import AttemptResult
+from pytest_jsbench.plugin.worker.project_runners import ProjectRunners, StandingAnswers
+from pytest_jsbench.runner.limits import Refused
+from pytest_jsbench.runner.record_keeper import AttemptResult, missed
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
 
@@ -47,15 +48,12 @@ class ProjectTest:
     def __init__(
         self,
         terms: MarkerArguments,
-        asked_from: AskedFrom,
-        variant: str,
         runners: ProjectRunners,
         standing: StandingAnswers,
         serve: Callable[[Endpoint[Answer]], str],
         rerun: str,
     ) -> None:
         self.terms = terms
-        self.variant = variant
         self.attempts = Attempts(
             standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model), hide=runners.clean
         )
@@ -67,7 +65,8 @@ class ProjectTest:
         self._ended: dict[int, OwnOutcome] = {}
         #: how the failed subtests of this repeat did
         self._subtests: list[OwnOutcome] = []
-        self._asked_from = asked_from
+        #: why those of its repeats that failed did
+        self._failures: list[BaseException] = []
         self._runners = runners
         self._standing = standing
         self._rerun = rerun
@@ -83,14 +82,35 @@ class ProjectTest:
 
     @contextmanager
     def repeat(self, number: int) -> Iterator[None]:
-        """Inside, the test runs for this time, from 0; how that ends is the outcome of its attempts."""
+        """Run the test for this time, from 0, for as many failures as it may have; a skip ends it as usual."""
+        __tracebackhide__ = True
+        if number == 0:
+            self._failures.clear()
+        self.attempts.begin(number)
         self._subtests.clear()
         try:
             yield
         except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             self._ended[number] = of_error(error, self._runners.clean)
-            raise
+            if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+                raise
+            self._failures.append(error)
+            return
         self._ended[number] = next(iter(self._subtests), of_error(None, self._runners.clean))
+
+    def failure(self) -> BaseException | None:
+        """Why the repeats failed, an assertion of the project first; None where enough of them passed."""
+        repeats, passed = self.terms.repeats, self.terms.repeats - len(self._failures)
+        needed = repeats if self.terms.min_pass is None else self.terms.min_pass
+        if passed >= needed:
+            return None
+        # a gate may forgive an answer, and no assertion
+        failure = next((error for error in self._failures if not isinstance(error, CaseFailed)), self._failures[0])
+        count = f"{passed} of {repeats} repeats passed, {needed} needed"
+        failure.add_note(count)
+        if isinstance(failure, CaseFailed):
+            failure.headline += f" ({count})"
+        return failure
 
     def check(self) -> None:
         """
@@ -101,18 +121,20 @@ class ProjectTest:
         """
         __tracebackhide__ = True
         self.attempts.settle()
-        heard, self._heard = self._heard, []
+        exchanges, self._heard = self._heard, []
         for endpoint in self.attempts.endpoints:
             if endpoint.refusal is not None:
                 raise endpoint.refusal.with_traceback(None) from None
-        for at, (question, record) in enumerate(heard):
-            if question.terms.check and _fails(record) and not any(_goes_on(one, record) for _, one in heard[at + 1 :]):
+        for position, (question, record) in enumerate(exchanges, 1):
+            if not question.terms.check or not _fails(record):
+                continue
+            if not any(_goes_on(later, record) for _, later in exchanges[position:]):
                 whose = "the application got this answer" if question.exchange else "the test caught this failure"
-                said = f"{record.explanation}\n  note:   {whose}; with check=False in the marker the test decides"
-                raise CaseFailed(record, explanation=said, rerun=self._rerun)
+                text = f"{record.explanation}\n  note:   {whose}; with check=False in the marker the test decides"
+                raise CaseFailed(record, explanation=text, rerun=self._rerun)
 
     def forget(self) -> None:
-        """The test has failed of something else, or was skipped: no more is to be said of what it has heard."""
+        """Drop what the test has heard, since it has failed of something else or was skipped."""
         self._heard.clear()
         for endpoint in self.attempts.endpoints:
             endpoint.refusal = None
@@ -126,50 +148,50 @@ class ProjectTest:
         if report.when != "teardown":
             ended = of_report(report, error, self._runners.clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
-        return [self._concluded(made) for made in self.taken()]
+        results = self.outcomes[self._taken :]
+        self._taken += len(results)
+        return [self._concluded(result) for result in results]
 
-    def taken(self) -> list[AttemptResult]:
-        """The results since the last call of this method."""
-        taken = self.outcomes[self._taken :]
-        self._taken += len(taken)
-        return taken
-
-    def _concluded(self, made: AttemptResult) -> AttemptResult:
-        ended = self._ended.get(made.result.repeat)
+    def _concluded(self, result: AttemptResult) -> AttemptResult:
+        ended = self._ended.get(result.result.repeat)
         if ended is None:
-            return made
-        return self._runners.conclude(made, ended, called_again=self._called_again.get(made.result.attempt, ""))
+            return result
+        return self._runners.conclude(result, ended, called_again=self._called_again.get(result.result.attempt, ""))
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
-        before = [] if question.exchange is None else [one for one in self._calls if one.repeat == question.repeat]
+        before = self._calls[:]
         try:
-            heard = self._runners.ask(question, asked_from=self._asked_from, standing=self._standing)
+            outcome, result = self._runners.ask(question, self._standing)
         except JSBenchError:
             raise
         except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
-            self.outcomes.append(_cut_off(question, self.variant, ended))
+            stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
+            refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
+            attempt = Attempt(question.case.key, question.repeat, self._runners.variant)
+            self.outcomes.append(AttemptResult(result=missed(attempt, refused)))
             if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
                 raise ended.with_traceback(None) from None
             raise
-        self.outcomes.append(heard.outcome)
-        if isinstance(heard.result, Missing):
-            raise pytest.skip.Exception(f"not run: {heard.result.message}", _use_item_location=True)
-        self._heard.append((question, heard.result))
+        self.outcomes.append(outcome)
+        if isinstance(result, Missing):
+            raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
+        self._heard.append((question, result))
         if question.exchange is not None:
-            self._calls.append(heard.result)
-            again = [one.attempt for one in before if _tries_again(heard.result, one)]
-            self._called_again.update(dict.fromkeys(again, heard.result.key.id))
-        return heard.result
+            self._calls.append(result)
+            for call in before:
+                if call.repeat == result.repeat and _tries_again(result, call):
+                    self._called_again[call.attempt] = result.key.id
+        return result
 
 
 def _fails(record: Record) -> bool:
-    """Whether it did not pass; an answer that no schema describes is nobody's to judge."""
+    """Tell whether it did not pass; an answer that no schema describes is nobody's to judge."""
     return record.schema is not None and not record.verdict.passed
 
 
 def _goes_on(later: Record, record: Record) -> bool:
-    """Whether the later call asks by the same schema, or after a broken call, in the conversation of the other."""
+    """Tell whether the later call asks by the same schema, or after a broken call, in the other's conversation."""
     same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
     if record.prompt is None or later.prompt is None or not same:
         return False
@@ -177,7 +199,7 @@ def _goes_on(later: Record, record: Record) -> bool:
 
 
 def _tries_again(later: Record, record: Record) -> bool:
-    """Whether an application calls again for the same: a passed answer that it asks for anew is another sample."""
+    """Tell whether an application calls again for the same: a passed answer that it asks for anew is another sample."""
     return _goes_on(later, record) and (_fails(record) or later.prompt != record.prompt)
 
 
@@ -207,19 +229,22 @@ class ProjectTests:
         self._asking: set[str] = set()
         #: the answers for several tests, by variant and name; and the results that are on no report yet
         self._standing: dict[tuple[str, str], StandingAnswers] = {}
-        self._made: list[AttemptResult] = []
+        self._shared_results: list[AttemptResult] = []
         for runners in self._runners.values():
             config.add_cleanup(runners.close)
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """Make the object through which a test asks."""
         self._asking.add(item.nodeid)
-        line = item.location[1]
-        asked_from = AskedFrom(test=item.nodeid, line=None if line is None else line + 1)
-        variant = self._variant(item)
-        standing = item.stash.setdefault(_STANDING, StandingAnswers(key_of(item.nodeid, variant), variant))
+        if (variant := variant_of(item)) not in self._runners:
+            names = ", ".join(self._runners)
+            message = f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each of {names}: "
+            pytest.fail(message + "name it as an argument", pytrace=False)
+        line = None if item.location[1] is None else item.location[1] + 1
+        standing = StandingAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
+        standing = item.stash.setdefault(_STANDING, standing)
         rerun = self._rerun(item)
-        test = ProjectTest(read_terms(item), asked_from, variant, self._runners[variant], standing, self._serve, rerun)
+        test = ProjectTest(read_terms(item), self._runners[variant], standing, self._serve, rerun)
         item.stash[_TEST] = test
         return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
 
@@ -235,13 +260,11 @@ class ProjectTests:
         return SharedJSBench(lambda name, terms: self._open_shared(name, terms, variant))
 
     def _open_shared(self, name: str, terms: MarkerArguments, variant: str) -> JSBench:
-        asked_from = AskedFrom(test=f"{SHARED}::{name}", line=None, shared=name)
+        standing = StandingAnswers(key_of_shared(name), variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
-            standing = self._standing.setdefault(
-                (variant, name), StandingAnswers(key_of_shared(name), variant, shared=True)
-            )
-        test = ProjectTest(terms, asked_from, variant, self._runners[variant], standing, _serve_nobody, rerun="")
-        test.outcomes = self._made
+            standing = self._standing.setdefault((variant, name), standing)
+        test = ProjectTest(terms, self._runners[variant], standing, _serve_nobody, rerun="")
+        test.outcomes = self._shared_results
         return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
@@ -261,14 +284,6 @@ class ProjectTests:
                 self._server = EndpointServer()
                 self._config.add_cleanup(self._server.close)
             return self._server.open(endpoint)
-
-    def _variant(self, item: pytest.Item) -> str:
-        """The variant that the test asks."""
-        if (variant := variant_of(item)) not in self._runners:
-            names = ", ".join(self._runners)
-            message = f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each of {names}: "
-            pytest.fail(message + "name it as an argument", pytrace=False)
-        return variant
 
     def _rerun(self, item: pytest.Item) -> str:
         return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
@@ -296,20 +311,18 @@ class ProjectTests:
         if test is None or test.repeating or test.terms.repeats == 1:
             with _Running(test):
                 return (yield)
-        tally = Tally(test.terms)
+        last = test.terms.repeats - 1
         test.repeating = True
         try:
-            for repeat in range(test.terms.repeats - 1):
-                test.attempts.begin(repeat)
-                with tally, test.repeat(repeat), _Running(test):
+            for repeat in range(last):
+                with test.repeat(repeat), _Running(test):
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
-            test.attempts.begin(test.terms.repeats - 1)
-            with tally, test.repeat(test.terms.repeats - 1), _Running(test):
+            with test.repeat(last), _Running(test):
                 yield
         finally:
             test.repeating = False
-        if (failure := tally.failure()) is not None:
+        if (failure := test.failure()) is not None:
             raise failure
         return True
 
@@ -330,8 +343,8 @@ class ProjectTests:
         if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
             add_markers(item, AttemptOutcome.of(failed.record))
         report = yield
-        shared = self._made[:]
-        del self._made[: len(shared)]  # a thread may add one meanwhile
+        shared = self._shared_results[:]
+        del self._shared_results[: len(shared)]  # a thread may add one meanwhile
         own = [] if test is None else test.conclude(report, failed)
         transport.attach(report, [*shared, *own])
         if report.failed and len(own) > 1:
@@ -384,42 +397,6 @@ class _Running:
             test.running = False
 
 
-class Tally:
-    """Counts how the runs of a repeated test ended; a skip or Ctrl-C ends the test as usual."""
-
-    def __init__(self, terms: MarkerArguments) -> None:
-        self._terms = terms
-        self._passed = 0
-        self._failures: list[BaseException] = []
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        if error is None:
-            self._passed += 1
-            return False
-        if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
-            return False
-        if not isinstance(error, Exception | pytest.fail.Exception):
-            return False
-        self._failures.append(error)
-        return True
-
-    def failure(self) -> BaseException | None:
-        """Why the test failed, an assertion of the project first; None where enough of its runs passed."""
-        repeats = self._terms.repeats
-        needed = repeats if self._terms.min_pass is None else self._terms.min_pass
-        if self._passed >= needed:
-            return None
-        # a gate may forgive an answer, and no assertion
-        failure = next((each for each in self._failures if not isinstance(each, CaseFailed)), self._failures[0])
-        said = f"{self._passed} of {repeats} repeats passed, {needed} needed"
-        failure.add_note(said)
-        if isinstance(failure, CaseFailed):
-            failure.headline += f" ({said})"
-        return failure
-
-
 def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
     for item in collected:
         if isinstance(item, pytest.Item) and asks(item):
@@ -429,33 +406,27 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
                 yield f"{item.nodeid}: {error}"
 
 
-def _cut_off(question: Question, variant: str, error: BaseException) -> AttemptResult:
-    stopped = isinstance(error, KeyboardInterrupt | pytest.exit.Exception)
-    reason = MissingReason.STOPPED if stopped else MissingReason.ERROR
-    return AttemptResult(
-        result=Missing(
-            key=question.case.key, repeat=question.repeat, variant=variant, reason=reason, message=described(error)
-        )
-    )
-
-
 def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
     """The properties of a test in JUnit's file: of its only attempt, or how many it made and how many passed."""
-    made = [outcome.result for outcome in outcomes if isinstance(outcome.result, AttemptOutcome)]
-    several = [("jsbench.attempts", len(made)), ("jsbench.passed", sum(one.passed for one in made))] if made else []
+    attempts = [outcome.result for outcome in outcomes if isinstance(outcome.result, AttemptOutcome)]
     resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
-    return [*(properties(made[0]) if len(made) == 1 else several), *resumed]
+    if len(attempts) == 1:
+        return [*properties(attempts[0]), *resumed]
+    passed = sum(attempt.passed for attempt in attempts)
+    return [("jsbench.attempts", len(attempts)), ("jsbench.passed", passed), *resumed] if attempts else []
 
 
-def _listed(made: AttemptResult) -> str:
-    """One of a test's attempts, and what came of it, on a line."""
-    if isinstance(made.result, Missing):
-        return f"{made.result.key}: not run ({made.result.reason})"
-    said = made.explanation.partition("\n")[0] or "passed"
-    tokens = made.result.usage and made.result.usage.total_tokens
-    more = [f"{tokens:,} tokens"] if tokens else []
-    more += ["called again"] if made.result.called_again else []
-    return f"{made.result.key}: {', '.join([said, *more])}"
+def _listed(result: AttemptResult) -> str:
+    """Write one of a test's attempts on a line, with its end."""
+    attempt = result.result
+    if isinstance(attempt, Missing):
+        return f"{attempt.key}: not run ({attempt.reason})"
+    facts = [result.explanation.partition("\n")[0] or "passed"]
+    if attempt.usage is not None and attempt.usage.total_tokens:
+        facts.append(f"{attempt.usage.total_tokens:,} tokens")
+    if attempt.called_again:
+        facts.append("called again")
+    return f"{attempt.key}: {', '.join(facts)}"
 
 
 def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
