@@ -16,11 +16,11 @@ from pytest_jsbench.core.generations import (
     GrammarDecision,
     ResponseFormat,
     Sent,
+    Timing,
     Usage,
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
 from pytest_jsbench.runs.variants import together

@@ -23,7 +23,7 @@ ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguid
 #: the extras with which a part of the package is used; the longest path that fits
 USED_WITH = {
     "engines/http": ASKING,
-    "engines/addresses.py": ASKING,
+    "engines/base.py": ASKING,
     "engines/providers": ["openai", "anthropic", "gemini", "bedrock", "vertex"],
     "engines/providers/batches.py": ["openai", "anthropic", "gemini"],
     "engines/local.py": ["local", "llguidance", "outlines", "xgrammar"],

@@ -22,8 +22,8 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Request,
     ResponseFormat,
+    Stopwatch,
 )
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.options import Options
 

@@ -21,8 +21,7 @@ from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Pro
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.base import PASSED_ON
+from pytest_jsbench.engines.base import PASSED_ON, Address
 from pytest_jsbench.engines.http.values import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Options, choose_format

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.engines.addresses import Address, without_credentials
+from pytest_jsbench.engines.base import Address, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -35,10 +35,10 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     ResponseFormat,
     Sent,
+    Stopwatch,
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.values import count
 from pytest_jsbench.engines.options import Options, choose_format

@@ -31,11 +31,11 @@ from pytest_jsbench.core.generations import (
     GrammarDecision,
     Origin,
     Request,
+    Timing,
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
-from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
 from pytest_jsbench.runner.limits import Admission, Estimate, Refused
 from pytest_jsbench.runner.provider_state import CallEnd, Sign

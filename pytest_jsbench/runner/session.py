@@ -36,8 +36,7 @@ from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
-from pytest_jsbench.engines.addresses import without_credentials
-from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig
+from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.metrics.prices import price_of

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, overload
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, LinesByPlace
-from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Usage, type_of
+from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Timing, Usage, type_of
 from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.runs.records import (
     LONGEST_LINE,
     AnsweredBy,

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion, Declined
-from pytest_jsbench.schemas.locations import json_path
-from pytest_jsbench.schemas.references import follow, tokens_of
+from pytest_jsbench.schemas.references import follow, json_path, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import judged_by
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Expected, Schema
     from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.runs.records import Record
-    from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.schemas.references import Path
     from pytest_jsbench.values import Comparer
     from pytest_jsbench.verdicts import Violation
 

@@ -1,15 +1,20 @@
-"""Where a `$ref` leads inside one document, offline, and by which dialect each of its schemas is read."""
+"""Where a `$ref` leads inside one document, offline; and a place in it, as a JSON path or a JSON pointer."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urljoin
 
+from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
 from pytest_jsbench.schemas.keywords import DATA, NAMED, REFERENCES, children
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: the keywords by which something is found in a document, or that are counted
 _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
@@ -18,7 +23,9 @@ _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
 #: where a schema stands: keywords, names and indexes from the root
-Path = tuple[str, ...]
+Tokens = tuple[str, ...]
+#: where something stands: keys and indexes from the root
+Path = tuple[str | int, ...]
 
 
 class References:
@@ -162,9 +169,9 @@ class CertainReferences:
 
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._anchors: dict[str, list[Path]] | None = None
+        self._anchors: dict[str, list[Tokens]] | None = None
 
-    def find(self, origin: Path, reference: object) -> Path | None:
+    def find(self, origin: Tokens, reference: object) -> Tokens | None:
         """The place that a reference at `origin` leads to; None where it is outside of the document, or not certain."""
         if not isinstance(reference, str) or self._is_embedded(origin):
             return None
@@ -175,7 +182,7 @@ class CertainReferences:
         places = [tokens_of(fragment)] if not fragment or fragment.startswith("/") else self._anchored(fragment)
         return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
-    def _is_embedded(self, path: Path) -> bool:
+    def _is_embedded(self, path: Tokens) -> bool:
         """Tell whether a schema on the way there, below the root, has an identifier that references start from."""
         value = self._root
         for token in path:
@@ -186,7 +193,7 @@ class CertainReferences:
                     return True
         return False
 
-    def _anchored(self, name: str) -> list[Path]:
+    def _anchored(self, name: str) -> list[Tokens]:
         if self._anchors is None:
             self._anchors = {}
             for path, schema in _places(self._root, ()):
@@ -199,7 +206,7 @@ class CertainReferences:
         return self._anchors.get(name, [])
 
 
-def _places(value: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _places(value: Any, path: Tokens) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
     """All that may be a schema, with its path."""
     if isinstance(value, list):
         for number, member in enumerate(value):
@@ -222,7 +229,7 @@ def _join(base: str, uri: str) -> str:
         return uri
 
 
-def tokens_of(pointer: str) -> Path:
+def tokens_of(pointer: str) -> Tokens:
     """The steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
@@ -242,3 +249,20 @@ def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
         else:
             return default
     return value
+
+
+def json_path(parts: Sequence[str | int]) -> str:
+    """The place as a JSON path: `$.items[0]["x-y"]`."""
+    return printable("$" + "".join(map(_step, parts)), cut="middle")
+
+
+def _step(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    part = shortened(part)
+    return f".{part}" if part.isascii() and part.isidentifier() else f"[{json.dumps(part, ensure_ascii=False)}]"
+
+
+def json_pointer(parts: Sequence[str | int]) -> str:
+    """The place as a JSON pointer: `/properties/a~1b/items/0`."""
+    return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")

@@ -37,7 +37,7 @@ def shown_assignment(text: str) -> str:
 
 def shown_address(text: str) -> str:
     """The URL as it may be shown: without user, password and query."""
-    from pytest_jsbench.engines.addresses import without_credentials
+    from pytest_jsbench.engines.base import without_credentials
 
     return without_credentials(text)
 

@@ -14,8 +14,7 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
 from pytest_jsbench.core.json_values import digest, expect, from_json, to_json
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.schemas.locations import Path, json_path
-from pytest_jsbench.schemas.references import tokens_of
+from pytest_jsbench.schemas.references import Path, json_path, tokens_of
 from pytest_jsbench.values.comparers import Comparer, ComparerFailed, Place, SchemaPlaces
 
 #: differences that a record names; all are counted

@@ -14,15 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.schemas.keywords import all_of
-from pytest_jsbench.schemas.locations import json_path
-from pytest_jsbench.schemas.references import References
+from pytest_jsbench.schemas.references import References, json_path
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from pytest_jsbench.schemas.dialects import Dialect
-    from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.schemas.references import Path
 
 #: extra fields that a verdict lists
 _MOST_LISTED = 100

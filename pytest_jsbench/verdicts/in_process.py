@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.json_text import NotJson
@@ -28,7 +28,7 @@ from pytest_jsbench.verdicts.verdicts import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.schemas.locations import Path
+    from pytest_jsbench.schemas.references import Path
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120

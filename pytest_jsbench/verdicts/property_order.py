@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
 if TYPE_CHECKING:
-    from pytest_jsbench.schemas.references import Path
+    from pytest_jsbench.schemas.references import Tokens
 
 #: pairs of a schema and a value that are looked at; of an answer with more nothing is said
 _MOST_PLACES = 5_000
@@ -23,8 +23,8 @@ def order_kept(schema: Any, instance: object) -> bool | None:
     """
     references = CertainReferences(schema)
     kept: bool | None = None
-    pending: list[tuple[Path, object]] = [((), instance)]
-    seen: set[tuple[Path, int]] = set()
+    pending: list[tuple[Tokens, object]] = [((), instance)]
+    seen: set[tuple[Tokens, int]] = set()
     while pending:
         path, value = pending.pop()
         place = (path, id(value))
@@ -45,8 +45,8 @@ def order_kept(schema: Any, instance: object) -> bool | None:
 
 
 def _below(
-    references: CertainReferences, path: Path, schema: Mapping[str, Any], value: dict[str, Any] | list[Any]
-) -> Iterator[tuple[Path, object]]:
+    references: CertainReferences, path: Tokens, schema: Mapping[str, Any], value: dict[str, Any] | list[Any]
+) -> Iterator[tuple[Tokens, object]]:
     """The subschemas that certainly apply to the value, or to a part of it."""
     if (target := references.find(path, schema.get("$ref"))) is not None:
         yield target, value

@@ -19,7 +19,7 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keywords import children, last_keyword
-from pytest_jsbench.schemas.locations import json_path, json_pointer
+from pytest_jsbench.schemas.references import json_path, json_pointer
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid

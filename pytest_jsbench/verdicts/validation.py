@@ -14,8 +14,7 @@ from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.keywords import last_keyword
-from pytest_jsbench.schemas.locations import json_path, json_pointer
-from pytest_jsbench.schemas.references import References
+from pytest_jsbench.schemas.references import References, json_path, json_pointer
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core import timing
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core import generations
+from pytest_jsbench.core.generations import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the clock."""
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(generations, "time", SimpleNamespace(perf_counter=lambda: clock.now))
 
     def set_to(seconds: float) -> None:
         clock.now = seconds

@@ -126,7 +126,8 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, AcceptorFactory) else StandInFactory
-        monkeypatch.setattr(registry._BUILT_IN[name].replace(":", "."), kind(factory))
+        home = registry._BUILT_IN[name] if name in registry._BUILT_IN else registry._installed()[name].value
+        monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # to draw takes seconds, and is tested elsewhere
     monkeypatch.setattr(compare, "plot", lambda *given: given[2].touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):

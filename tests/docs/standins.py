@@ -8,8 +8,15 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import Completion, EngineInfo, FinishReason, Request, ResponseFormat, Usage
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core.generations import (
+    Completion,
+    EngineInfo,
+    FinishReason,
+    Request,
+    ResponseFormat,
+    Stopwatch,
+    Usage,
+)
 from pytest_jsbench.engines.base import Acceptance, EngineConfig
 
 #: what is said to a prompt with these words in it; anything else gets an empty object

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import Completion, Declined, ResponseFormat, Sent
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core.generations import Completion, Declined, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.http.event_stream import EventStream
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import request

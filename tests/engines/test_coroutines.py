@@ -15,8 +15,8 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Request,
     ResponseFormat,
+    Stopwatch,
 )
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.coroutines import AsyncEngine
 from pytest_jsbench.engines.registry import PlainFactory

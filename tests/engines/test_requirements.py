@@ -6,8 +6,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines import requirements
-from pytest_jsbench.engines.addresses import Address
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Address, EngineConfig
 from pytest_jsbench.engines.requirements import NO_KEY, find_address, find_key, find_model, require_package
 
 CONFIG = EngineConfig(name="openai")

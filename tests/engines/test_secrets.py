@@ -10,8 +10,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Completion, FinishReason, ServerAnswer
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.addresses import Address, without_credentials
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Address, EngineConfig, without_credentials
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import find

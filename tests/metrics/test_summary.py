@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey, Schema
-from pytest_jsbench.core.generations import FaultKind
-from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize

@@ -334,7 +334,7 @@ import os
 
 from pytest_jsbench import Completion, EngineInfo
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
-from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.generations import Timing
 
 def answer(request):
     if request.key.id > "c05" and os.path.exists("exhausted"):

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_jsbench.core.generations import Completion, FaultKind, Usage
-from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.generations import Completion, FaultKind, Timing, Usage
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics import figures
 from pytest_jsbench.metrics.figures import RATES, RUNS, TASKS

@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.generations import Timing
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.core.cases import Expected, safe_name
-from pytest_jsbench.core.generations import FaultKind
-from pytest_jsbench.core.timing import Timing
+from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize

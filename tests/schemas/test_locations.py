@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.text import LONGEST
-from pytest_jsbench.schemas.locations import json_path, json_pointer
+from pytest_jsbench.schemas.references import json_path, json_pointer
 from tests.core.test_text import is_shown_as_it_is
 
 

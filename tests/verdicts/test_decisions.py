@@ -14,9 +14,9 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Generation,
     GrammarDecision,
+    Timing,
     Usage,
 )
-from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.verdicts import FailureType, Judge, decide
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}

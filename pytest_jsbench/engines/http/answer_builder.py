@@ -29,8 +29,7 @@ from pytest_jsbench.verdicts.json_text import start_of_answer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_jsbench.core.generations import Sent
-    from pytest_jsbench.core.timing import Stopwatch
+    from pytest_jsbench.core.generations import Sent, Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
 
 

@@ -8,9 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, Completion, FaultKind
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Timing
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.timing import Timing
 from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.engines.http.values import parse_json
 

@@ -31,7 +31,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
-from pytest_jsbench.engines.addresses import origin, without_credentials
+from pytest_jsbench.engines.base import origin, without_credentials
 from pytest_jsbench.engines.http.calls import LONGEST_BODY, refusal
 from pytest_jsbench.engines.http.faults import connection_fault
 from pytest_jsbench.engines.http.values import to_json
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from urllib3 import BaseHTTPResponse
 
-    from pytest_jsbench.engines.addresses import Address
+    from pytest_jsbench.engines.base import Address
     from pytest_jsbench.engines.http.calls import Deadline
 
 #: the longest wait for each address of a server, in seconds; a name's look-up has no bound but the system's

@@ -10,10 +10,18 @@ from urllib.parse import quote
 
 from urllib3 import encode_multipart_formdata
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    Failed,
+    FaultKind,
+    ResponseFormat,
+    Sent,
+    Stopwatch,
+)
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, enclosed, reading, settle
 from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after

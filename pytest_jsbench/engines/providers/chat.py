@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.generations import Request, Stopwatch
     from pytest_jsbench.core.messages import Message
-    from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.http.event_stream import EventStream
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
-from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory

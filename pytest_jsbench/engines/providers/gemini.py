@@ -13,7 +13,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
-from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
 from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.engines.http.values import get, items, parts, text_or
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request
+    from pytest_jsbench.core.generations import Request, Stopwatch
     from pytest_jsbench.core.messages import Message, ToolCall
-    from pytest_jsbench.core.timing import Stopwatch
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.http.event_stream import EventStream
     from pytest_jsbench.engines.providers.provider import ProviderSettings

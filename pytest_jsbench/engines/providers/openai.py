@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.faults import EnclosedError
 from pytest_jsbench.engines.http.values import as_object, parse_json

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent
-from pytest_jsbench.core.timing import Stopwatch
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.calls import Deadline, reading, settle
 from pytest_jsbench.engines.http.event_stream import EventStream, is_one_piece, read_object
@@ -27,8 +26,7 @@ from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
-    from pytest_jsbench.engines.addresses import Address
-    from pytest_jsbench.engines.base import Batches, EngineConfig
+    from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.presets import ProviderPreset

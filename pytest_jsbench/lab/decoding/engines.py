@@ -34,9 +34,9 @@ from pytest_jsbench.core.generations import (
     Request,
     ResponseFormat,
     Sent,
+    Stopwatch,
     Usage,
 )
-from pytest_jsbench.core.timing import Stopwatch
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.http.calls import Deadline, reading

@@ -17,16 +17,14 @@ from pytest_jsbench.core.text import described
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.plugin.controller import outputs
 from pytest_jsbench.plugin.controller.benchmark import add_rows, shown_groups
-from pytest_jsbench.plugin.controller.expectations import Expectations, GateDecision
+from pytest_jsbench.plugin.controller.ending import Expectations, GateDecision, SessionEnding
+from pytest_jsbench.plugin.controller.outputs import find_unasked
 from pytest_jsbench.plugin.controller.progress import write_line
-from pytest_jsbench.plugin.controller.session_ending import SessionEnding
-from pytest_jsbench.plugin.controller.unasked_recordings import find_unasked
 from pytest_jsbench.plugin.controller.xdist_scheduling import scheduler
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import hand_over
-from pytest_jsbench.plugin.session.context import RunContext, key_of
-from pytest_jsbench.plugin.session.handover import WorkerInput
+from pytest_jsbench.plugin.session.context import RunContext, WorkerInput, key_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
 from pytest_jsbench.runner.record_keeper import note_death

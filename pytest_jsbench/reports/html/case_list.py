@@ -16,7 +16,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Gramm
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.runs.outcomes import Records
 from pytest_jsbench.runs.records import Attempt, Cause
-from pytest_jsbench.schemas.locations import json_path
+from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 

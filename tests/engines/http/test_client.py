@@ -18,7 +18,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.addresses import Address
+from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http import client as module
 from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.client import Client, Outgoing

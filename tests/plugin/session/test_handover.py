@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import EngineConfig
-from pytest_jsbench.plugin.session.handover import WorkerInput
+from pytest_jsbench.plugin.session.context import WorkerInput
 from pytest_jsbench.runner.handover import Handover
 from pytest_jsbench.runs import journal
 from pytest_jsbench.runs.redaction import Redaction
