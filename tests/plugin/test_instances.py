@@ -82,7 +82,7 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
             else "*",
             "wrong_decision (both): 1 of 2 valid answers rejected (wrong#5), 1 of 1 invalid answers accepted (wrong#7)",
             "  again:  pytest --jsbench-engine=grammars:Factory --jsbench-instances=labels jsbench::easy::wrong",
-            "Task *Decl. cov. *Valid, *Invalid, *Compile *Errors",
+            "Task *Pass rate *Declared *Valid, *Invalid, *Compile *Errors",
             "easy *0.50 (.??-.??) *1/3* *1/2* *2.00 *1",
             "failures   *wrong_decision 1*",
             "excluded   1 case*",
