@@ -26,7 +26,7 @@ from tests import examples
 from tests.docs.blocks import blocks_of
 from tests.docs.reference import ROOT
 from tests.docs.standins import AcceptingFactory, StandInFactory
-from tests.plugin.conftest import not_a_worker, plain  # noqa: F401  fixtures
+from tests.plugin.conftest import bench, not_a_worker  # noqa: F401  fixtures
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 #: earlier runs, by the names of their folders

@@ -59,13 +59,13 @@ def test_every_option_has_a_value_that_it_takes() -> None:
         BY_NAME[name].read(example)
 
 
-def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(plain: Bench) -> None:
-    plain.case("passed")
-    plain.case("violated", '{"n": -1}')
-    plain.case("unsupported", {"decline": "unsupported_schema"})
-    plain.case("broke", {"fault": "bad_request"})
-    plain.run("--jsbench-output=out", "--jsbench-gate=n>=1")
-    (folder,) = (plain.path / "out").iterdir()
+def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(bench: Bench) -> None:
+    bench.case("passed")
+    bench.case("violated", '{"n": -1}')
+    bench.case("unsupported", {"decline": "unsupported_schema"})
+    bench.case("broke", {"fault": "bad_request"})
+    bench.run("--jsbench-output=out", "--jsbench-gate=n>=1")
+    (folder,) = (bench.path / "out").iterdir()
     header, *records = [json.loads(line) for line in (folder / "records.jsonl").read_text("utf-8").splitlines()]
     run = json.loads((folder / "run.json").read_text("utf-8"))
     lines = format_of("records")

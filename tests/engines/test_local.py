@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -168,7 +168,7 @@ class Application:
 
 
 def passed_on(engine: Engine, path: str, body: dict[str, Any], max_tokens: int = 64) -> Completion:
-    call = ApplicationCall(path, {"temperature": 0, **body}, {}, Application(), contract=None)
+    call = ApplicationCall(path, {"temperature": 0, **body}, {}, cast("Any", Application()), contract=None)
     return complete(engine, replace(request(prompt=IN_OSLO, max_tokens=max_tokens), origin=Origin(exchange=call)))
 
 

@@ -84,6 +84,10 @@ class Bench:
     def run(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_inprocess(*self.arguments(*args))
 
+    def run_only(self, *args: str) -> pytest.RunResult:
+        """Run pytest with the engine and the dataset that these options name, or none."""
+        return self.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *self.workers, *args)
+
     def run_subprocess(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments(*args))
 
@@ -118,12 +122,6 @@ def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 def _warm_python() -> Iterator[str]:
     with warm_python(WORKER, CHILD) as program:
         yield program
-
-
-@pytest.fixture
-def plain(pytester: pytest.Pytester) -> Bench:
-    """pytest in one process."""
-    return Bench(pytester=pytester)
 
 
 #: on a test of what workers change: it runs in one process, and again with two workers

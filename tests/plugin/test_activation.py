@@ -136,13 +136,13 @@ def run_own(bench: Bench, *arguments: str) -> pytest.RunResult:
     )
 
 
-def test_answers_taken_over_are_classified_as_this_run_classifies(plain: Bench) -> None:
-    plain.write({"own_classifiers.py": OWN})
-    plain.case("low", '{"n": -1}')
-    plain.run("--jsbench-output=out")
+def test_answers_taken_over_are_classified_as_this_run_classifies(bench: Bench) -> None:
+    bench.write({"own_classifiers.py": OWN})
+    bench.case("low", '{"n": -1}')
+    bench.run("--jsbench-output=out")
 
-    plain.run("--jsbench-output=again", "--jsbench-resume=out", "--jsbench-classify=own_classifiers:negative")
+    bench.run("--jsbench-output=again", "--jsbench-resume=out", "--jsbench-classify=own_classifiers:negative")
 
-    assert plain.records()[0]["codes"] == []
-    assert plain.records("again")[0]["codes"] == ["negative_number"]
-    assert plain.run_json("again")["run"]["resumed"] == 1
+    assert bench.records()[0]["codes"] == []
+    assert bench.records("again")[0]["codes"] == ["negative_number"]
+    assert bench.run_json("again")["run"]["resumed"] == 1

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import Bench
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str
     assert not any(line for path in records for line in path.read_text().splitlines()[1:])
 
 
-def test_a_bad_value_in_the_ini_file_names_the_file(plain: Bench) -> None:
-    plain.write({"pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_limit = many\n"})
+def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench) -> None:
+    bench.write({"pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_limit = many\n"})
 
-    result = plain.pytester.runpytest_inprocess()
+    result = bench.pytester.runpytest_inprocess()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -107,20 +107,20 @@ def test_a_schema_that_is_not_a_schema_is_skipped_and_no_call_is_paid(bench: Ben
     assert bench.records()[0]["generation"] is None
 
 
-def test_a_missing_key_is_one_line(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_one_line(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    plain.case("a")
+    bench.case("a")
 
-    result = plain.pytester.runpytest_inprocess("--jsbench-engine=openai", "--jsbench-dataset=schemas")
+    result = bench.pytester.runpytest_inprocess("--jsbench-engine=openai", "--jsbench-dataset=schemas")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: engine 'openai' needs a key: set OPENAI_API_KEY*"])
 
 
 def test_a_missing_extra_is_one_line_with_the_pip_install_that_brings_it(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import importlib.util
 
@@ -128,9 +128,9 @@ def test_a_missing_extra_is_one_line_with_the_pip_install_that_brings_it(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *rest: None if name == "urllib3" else real(name, *rest)
     )
-    plain.case("a")
+    bench.case("a")
 
-    result = plain.pytester.runpytest_inprocess("--jsbench-engine=anthropic", "--jsbench-dataset=schemas")
+    result = bench.pytester.runpytest_inprocess("--jsbench-engine=anthropic", "--jsbench-dataset=schemas")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *pip install 'pytest-jsbench[[]anthropic]'*"])
@@ -141,14 +141,12 @@ def test_a_server_that_is_not_there_is_each_cases_api_error_and_no_traceback(ben
     bench.case("a")
     bench.case("b")
 
-    result = bench.pytester.runpytest_inprocess(
+    result = bench.run_only(
         "--jsbench-engine=openai",
         "--jsbench-base-url=http://127.0.0.1:9/v1",
         "--jsbench-model=m",
         "--jsbench-dataset=schemas",
         "--jsbench-retries=0",
-        *WITHOUT_SLOW_PLUGINS,
-        *bench.workers,
     )
 
     result.assert_outcomes(failed=2)
@@ -168,13 +166,13 @@ jsbench_timeout = 2.5
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9, 2), reason="before pytest 9.2 its own TOML takes texts only")
-def test_numbers_and_lists_of_pytests_own_toml_are_values(plain: Bench) -> None:
+def test_numbers_and_lists_of_pytests_own_toml_are_values(bench: Bench) -> None:
     for name in "abc":
-        plain.case(name)
-    plain.write({"pyproject.toml": OWN_TOML, "answers.json": "{}"})
+        bench.case(name)
+    bench.write({"pyproject.toml": OWN_TOML, "answers.json": "{}"})
 
-    plain.pytester.runpytest_inprocess("--jsbench-output=out", *WITHOUT_SLOW_PLUGINS)
+    bench.run_only("--jsbench-output=out")
 
-    sampling = plain.run_json()["run"]["asked_params"]
+    sampling = bench.run_json()["run"]["asked_params"]
     assert (sampling["temperature"], sampling["timeout"]) == (0, 2.5)
-    assert [record["id"] for record in plain.records()] == ["a", "b"]
+    assert [record["id"] for record in bench.records()] == ["a", "b"]

@@ -95,9 +95,7 @@ def test_a_run_of_nothing_else_has_the_engine_application(bench: Bench) -> None:
         "--jsbench-output=out",
         "--jsbench-gate=passed>=4",
     )
-    result = bench.pytester.runpytest_inprocess(
-        "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *arguments, "test_one.py"
-    )
+    result = bench.run_only(*arguments, "test_one.py")
 
     result.assert_outcomes(passed=2, failed=3)
     run = bench.run_json()
@@ -123,18 +121,14 @@ def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(
     run_one(bench, code(1), "--jsbench-output=out", "--jsbench-record=answers").assert_outcomes(passed=1)
     assert len(list((bench.path / "answers").rglob("*.json"))) == 1
 
-    replayed = bench.pytester.runpytest_inprocess(
-        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-replay=answers", "test_one.py")
-    )
+    replayed = bench.run_only("--jsbench-replay=answers", "test_one.py")
     replayed.assert_outcomes(passed=1)
     again = run_one(bench, code(2), "--jsbench-output=again", "--jsbench-resume=out", "--jsbench-rpm=1")
     again.assert_outcomes(passed=1)
     again.stdout.fnmatch_lines(["resumed    1 answer of *"])
     assert json.loads(bench.records("again")[0]["generation"]["text"]) == {"n": 2}
     (run,) = (bench.path / "out").iterdir()
-    of_run = bench.pytester.runpytest_inprocess(
-        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, f"--jsbench-replay={run}", "test_one.py")
-    )
+    of_run = bench.run_only(f"--jsbench-replay={run}", "test_one.py")
     of_run.assert_outcomes(passed=1)
 
 
@@ -182,8 +176,8 @@ def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatc
         ("check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_at_the_line_of_the_test(plain: Bench, call: str, message: str) -> None:
-    result = run_one(plain, f"def test_it(jsbench):\n    jsbench.using(schema=None).{call}\n")
+def test_what_cannot_be_used_is_one_line_at_the_line_of_the_test(bench: Bench, call: str, message: str) -> None:
+    result = run_one(bench, f"def test_it(jsbench):\n    jsbench.using(schema=None).{call}\n")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E *{message.replace('[', '[[]')}*", "test_one.py:4: *"])

@@ -183,21 +183,21 @@ def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up
 
 
 @posix
-def test_a_second_sigterm_ends_the_process_at_once(plain: Bench) -> None:
-    plain.write({"twice": ""})
+def test_a_second_sigterm_ends_the_process_at_once(bench: Bench) -> None:
+    bench.write({"twice": ""})
 
-    assert interrupted(plain, signal.SIGTERM, once=False)[0] == -signal.SIGTERM
-    assert (plain.path / "interrupted").exists()
+    assert interrupted(bench, signal.SIGTERM, once=False)[0] == -signal.SIGTERM
+    assert (bench.path / "interrupted").exists()
 
 
 @posix
-def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(plain: Bench) -> None:
-    plain.case("c00")
+def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(bench: Bench) -> None:
+    bench.case("c00")
     arrived: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: arrived.append(number))
     try:
-        plain.write({"conftest.py": "import os, signal\n\ndef pytest_runtest_setup():\n    os.kill(os.getpid(), 15)\n"})
-        plain.run(*ENGINE[1:]).assert_outcomes(passed=1)
+        bench.write({"conftest.py": "import os, signal\n\ndef pytest_runtest_setup():\n    os.kill(os.getpid(), 15)\n"})
+        bench.run(*ENGINE[1:]).assert_outcomes(passed=1)
         handler = signal.getsignal(signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
@@ -208,28 +208,28 @@ def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(plain
 
 
 @posix
-def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(plain: Bench) -> None:
-    plain.write({"answering.py": ANSWERING})
+def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: Bench) -> None:
+    bench.write({"answering.py": ANSWERING})
     for number in range(60):
-        plain.case(f"c{number:02}")
-    arguments = plain.arguments(*ENGINE, "--jsbench-concurrency=1", "-p", "no:cacheprovider")
+        bench.case(f"c{number:02}")
+    arguments = bench.arguments(*ENGINE, "--jsbench-concurrency=1", "-p", "no:cacheprovider")
 
     done = subprocess.run(
-        [sys.executable, "-c", SMALL_DISK, *arguments], cwd=plain.path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", SMALL_DISK, *arguments], cwd=bench.path, capture_output=True, text=True, check=False
     )
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    (run,) = (plain.path / "out").iterdir()
+    (run,) = (bench.path / "out").iterdir()
     written = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()[1:]]
-    called = (plain.path / "calls.txt").read_text().split()
+    called = (bench.path / "calls.txt").read_text().split()
     assert 5 < len(written) <= len(called) <= len(written) + 3
     assert "not run, disk full" in " ".join(done.stdout.split())
     assert not list(run.glob("*.part"))
-    (plain.path / "calls.txt").unlink()
+    (bench.path / "calls.txt").unlink()
 
-    plain.run(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=59, failed=1)
+    bench.run(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=59, failed=1)
 
-    again = (plain.path / "calls.txt").read_text().split()
+    again = (bench.path / "calls.txt").read_text().split()
     assert set(again).isdisjoint(record["id"] for record in written)
 
 
@@ -282,19 +282,19 @@ def pytest_unconfigure():
 """
 
 
-def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_up(plain: Bench) -> None:
-    plain.write({"conftest.py": ENDING, "answering.py": LATE})
-    plain.case("first")
-    plain.case("late")
+def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_up(bench: Bench) -> None:
+    bench.write({"conftest.py": ENDING, "answering.py": LATE})
+    bench.case("first")
+    bench.case("late")
 
-    plain.run(*ENGINE, "--jsbench-concurrency=2")
+    bench.run(*ENGINE, "--jsbench-concurrency=2")
 
-    (run,) = (plain.path / "out").iterdir()
+    (run,) = (bench.path / "out").iterdir()
     deadline = time.monotonic() + 30
     while len(read_run(run).records) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert [record["id"] for record in plain.records()] == ["first"]
-    assert plain.run_json()["metrics"]["completions"] == 1
+    assert [record["id"] for record in bench.records()] == ["first"]
+    assert bench.run_json()["metrics"]["completions"] == 1
     assert [record.key.id for record in read(run / "records.late.jsonl").records] == ["late"]
 
 

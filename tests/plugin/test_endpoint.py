@@ -15,7 +15,7 @@ from pytest_jsbench.runner.limits import Refused
 from pytest_jsbench.runs.records import MissingReason
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, both_ways
 
 pytest.importorskip("openai", reason="needs the package openai")
 
@@ -162,7 +162,7 @@ def provider() -> Iterator[Provider]:
 
 def run(bench: Bench, *args: str) -> pytest.RunResult:
     bench.write({"application.py": APPLICATION})
-    return bench.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *args)
+    return bench.run_only(*args)
 
 
 def asking(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -247,18 +247,18 @@ def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(
 
 
 def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": TESTS})
-    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
-    plain.write({"test_one.py": TESTS.replace('say {"n": 1}', 'say {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
+    bench.write({"test_one.py": TESTS})
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
+    bench.write({"test_one.py": TESTS.replace('say {"n": 1}', 'say {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
 
-    changed = run(plain, "--jsbench-replay=kept", "-k", "test_it_asks")
+    changed = run(bench, "--jsbench-replay=kept", "-k", "test_it_asks")
 
     changed.assert_outcomes(passed=3, failed=1)
     assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
     provider.asked.clear()
-    new = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-record-mode=new")
+    new = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-record-mode=new")
     new.assert_outcomes(passed=6)
     assert sorted(asked.body["messages"][0]["content"] for asked in provider.asked) == [
         'say {"n": 3}',
@@ -268,16 +268,16 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
 
 
 def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure_of_the_model(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": LOOKING + TOO_MANY})
+    bench.write({"test_one.py": LOOKING + TOO_MANY})
 
-    result = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
+    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
-    assert outcomes(plain.records()) == {"test_it_is_refused": "api_error"}
+    assert outcomes(bench.records()) == {"test_it_is_refused": "api_error"}
     assert len(provider.asked) == 1
-    assert not list((plain.path / "kept").iterdir())
+    assert not list((bench.path / "kept").iterdir())
 
 
 @both_ways
@@ -300,13 +300,13 @@ def test_no_key_that_an_application_sends_is_recorded(
 
 
 def test_the_marker_says_how_long_each_call_may_take(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": LOOKING + SLOW})
+    bench.write({"test_one.py": LOOKING + SLOW})
 
-    run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out").assert_outcomes(passed=1)
+    run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out").assert_outcomes(passed=1)
 
-    (record,) = plain.records()
+    (record,) = bench.records()
     assert record["verdict"]["reason"] == "timeout"
 
 
@@ -341,14 +341,14 @@ def test_it_asks(jsbench):
 
 @pytest.mark.parametrize("status", [200, 300, 304, 307, 401])
 def test_a_server_that_leads_elsewhere_leads_no_application_there(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    plain.write({"test_one.py": LOOKING + LED})
+    bench.write({"test_one.py": LOOKING + LED})
     provider.choose = lambda _: json_reply(
         whole("{}"), status=status, headers={"location": "https://stranger.example/v1", "refresh": "0; url=x"}
     )
 
-    run(plain, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -360,18 +360,18 @@ def test_a_server_that_leads_elsewhere_leads_no_application_there(
     ],
 )
 def test_a_recording_that_leads_elsewhere_is_refused_in_one_line(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, hostile: dict[str, Any]
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, hostile: dict[str, Any]
 ) -> None:
-    plain.write({"test_one.py": FOLLOWED})
-    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
-    (kept,) = (plain.path / "kept").rglob("*.json")
+    bench.write({"test_one.py": FOLLOWED})
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    (kept,) = (bench.path / "kept").rglob("*.json")
     recording = json.loads(kept.read_text())
     with Provider() as stranger:
         stranger.choose = echo
         lines = {name: value.format(url=stranger.url) if name != "status" else value for name, value in hostile.items()}
         kept.write_text(json.dumps({**recording, "server": {**recording["server"], **lines}}))
 
-        result = run(plain, "--jsbench-replay=kept", "test_one.py")
+        result = run(bench, "--jsbench-replay=kept", "test_one.py")
 
         assert stranger.asked == []
     (line,) = [line for line in result.errlines if "server." in line]
@@ -470,10 +470,10 @@ def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_
 
 @pytest.mark.parametrize("outcome", ["skipped", "failed"])
 def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, outcome: str
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, outcome: str
 ) -> None:
     twice = "def test_it(jsbench):\n    for _ in range(2):\n        ask(jsbench.endpoint.openai_url, GOOD, NUMBER)\n"
-    plain.write({"test_one.py": UNSEEN.partition("def talk")[0] + twice, "answers.json": "{}"})
+    bench.write({"test_one.py": UNSEEN.partition("def talk")[0] + twice, "answers.json": "{}"})
     if outcome == "skipped":
         refused = Refused(MissingReason.LIMIT, "--jsbench-max-cost=1 would be passed")
         monkeypatch.setattr(Runner, "attempt", Mock(side_effect=refused))
@@ -481,7 +481,7 @@ def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
     else:
         args = ["--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"]
 
-    result = run(plain, "test_one.py", *args)
+    result = run(bench, "test_one.py", *args)
 
     result.assert_outcomes(**{outcome: 1})
     assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
@@ -515,17 +515,17 @@ def test_it_asks(jsbench):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
 def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": CROWDED, "application.py": APPLICATION})
+    bench.write({"test_one.py": CROWDED, "application.py": APPLICATION})
 
-    result = plain.pytester.runpytest_subprocess(
+    result = bench.pytester.runpytest_subprocess(
         *("-p", "no:randomly", *asking(provider, monkeypatch), "--jsbench-output=out", "test_one.py"), timeout=60
     )
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["pass rate  1/1*", "verdict *PASSED*"])
-    assert list((plain.path / "out").rglob("report.html"))
+    assert list((bench.path / "out").rglob("report.html"))
 
 
 DEEP = """
@@ -548,12 +548,12 @@ def test_it_asks_deeply(jsbench, depth, where):
 
 
 def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": DEEP})
+    bench.write({"test_one.py": DEEP})
     provider.choose = lambda _: json_reply(whole("{}"))
 
-    result = run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
+    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
 
     assert "500" not in result.stdout.str()
     assert len(provider.asked) == 5
@@ -569,15 +569,15 @@ def test_it_hears_of_the_key(jsbench):
 
 
 def test_a_key_that_a_stream_cuts_in_two_is_in_no_recording(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": QUOTED})
+    bench.write({"test_one.py": QUOTED})
     first, second = SECRET[:7], SECRET[7:]
     provider.choose = lambda _: stream_reply(chunk(f"my {first}"), chunk(second), chunk(finish="stop"), DONE)
 
-    run(plain, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
 
-    (kept,) = (plain.path / "kept").rglob("*.json")
+    (kept,) = (bench.path / "kept").rglob("*.json")
     assert first not in kept.read_text()
     assert second not in kept.read_text()
     assert f'"content": "my {"*" * len(first)}"' in "\n".join(json.loads(kept.read_text())["server"]["body"])
@@ -605,9 +605,9 @@ def test_it_hears(jsbench, what, stream):
 
 
 def test_a_key_that_a_server_quotes_is_kept_from_the_application(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.write({"test_one.py": HEARD})
+    bench.write({"test_one.py": HEARD})
     echoed = {"x-echo": f"Bearer {SECRET}"}
 
     def quoting(asked: Asked) -> Reply:
@@ -622,8 +622,8 @@ def test_a_key_that_a_server_quotes_is_kept_from_the_application(
     provider.choose = quoting
 
     # a refusal fails its test, whatever that asserts
-    run(plain, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=2, failed=2)
+    run(bench, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=2, failed=2)
 
-    heard = (plain.path / "heard.txt").read_text()
+    heard = (bench.path / "heard.txt").read_text()
     assert (len(provider.asked), heard.count("you sent [key]"), heard.count("Bearer [key]")) == (4, 4, 4)
     assert SECRET not in heard

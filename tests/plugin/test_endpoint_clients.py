@@ -12,7 +12,7 @@ from tests.engines import anthropic_wire, openai_wire
 from tests.engines.anthropic_wire import typed
 from tests.engines.openai_wire import SECRET, chunk, usage_chunk
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_endpoint import LOOKING
 
 pytest.importorskip("openai", reason="needs the package openai")
@@ -168,9 +168,7 @@ def provider() -> Iterator[Provider]:
 
 def run(bench: Bench, *args: str) -> pytest.RunResult:
     bench.write({"calling.py": CALLING})
-    return bench.pytester.runpytest_inprocess(
-        "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "test_one.py", *args
-    )
+    return bench.run_only("test_one.py", *args)
 
 
 @both_ways

@@ -121,20 +121,20 @@ def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
 
 
 def test_a_broken_call_that_its_client_made_again_is_no_error_and_the_case_is_that_of_the_first_call(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("pydantic")
     replies = [json_reply(error_body("broke"), status=500), *[json_reply(whole('{"n": 2}'))] * 2]
     provider.choose = lambda _: replies.pop(0)
     repeated = "import pytest\n@pytest.mark.jsbench(repeats=2)\ndef test_loop(jsbench):\n    loop(jsbench, 'x')\n"
-    plain.write({"test_one.py": LOOP + repeated})
+    bench.write({"test_one.py": LOOP + repeated})
 
-    result = run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
-    figures = plain.run_json()["metrics"]
+    figures = bench.run_json()["metrics"]
     assert [figures[name] for name in ("planned", "errors", "missing", "passed", "called_again")] == [2, 0, 0, 2, 1]
-    ((name, case),) = plain.run_json()["cases"].items()
+    ((name, case),) = bench.run_json()["cases"].items()
     assert (name, case["attempts"]) == ("test_one::test_loop", ["passed", "passed"])
 
 
@@ -215,7 +215,7 @@ def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_li
 
 
 def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_schema(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replies = [lambda _: json_reply(error_body("broke"), status=500), calling]
     provider.choose = lambda asked: replies.pop(0)(asked)
@@ -224,10 +224,10 @@ def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_s
     use(jsbench, '[["find", {"city": 1}]]')
     assert use(jsbench, '[["find", {"city": 1}]]')[1:] == [("find", None, 1)]
 """
-    plain.write({"test_one.py": head + test})
+    bench.write({"test_one.py": head + test})
 
-    result = run(plain, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
-    figures = plain.run_json()["metrics"]
+    figures = bench.run_json()["metrics"]
     assert [figures[name] for name in ("planned", "errors", "passed", "called_again")] == [1, 0, 1, 1]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.worker.test_project_tests import run_one
 from tests.reports.html.pages import unpacked
 
@@ -141,15 +141,18 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_broken_models_tools_documents_and_rows_are_ones_own_too(plain: Bench, name: str) -> None:
+def test_broken_models_tools_documents_and_rows_are_ones_own_too(bench: Bench, name: str) -> None:
     if name == "models.py":
         pytest.importorskip("pydantic")
-    plain.write({name: OWN[name], "answers.json": "{}"})
+    bench.write({name: OWN[name], "answers.json": "{}"})
     source = "models:M" if name == "models.py" else name
 
-    result = plain.pytester.runpytest_inprocess(
-        *("-p", "no:benchmark", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
-        *(f"--jsbench-dataset={source}", *WITHOUT_SLOW_PLUGINS),
+    result = bench.run_only(
+        "-p",
+        "no:benchmark",
+        "--jsbench-engine=scripted",
+        "--jsbench-engine-option=answers=answers.json",
+        f"--jsbench-dataset={source}",
     )
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED

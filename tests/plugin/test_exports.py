@@ -13,18 +13,18 @@ def broken(path, run, summary):
 """
 
 
-def test_a_run_is_written_in_every_format_that_was_asked_for(plain: Bench) -> None:
-    plain.case("a")
-    plain.case("b", '{"n": -1}')
-    plain.write({"own_format.py": OWN})
+def test_a_run_is_written_in_every_format_that_was_asked_for(bench: Bench) -> None:
+    bench.case("a")
+    bench.case("b", '{"n": -1}')
+    bench.write({"own_format.py": OWN})
 
-    result = plain.run(
+    result = bench.run(
         "--jsbench-export=own_format:ids=new/ids.txt",
         "--jsbench-export=own_format:broken=nowhere",
         "--jsbench-export=every_eval_ever=shared",
     )
 
-    assert (plain.path / "new" / "ids.txt").read_text() == "a:True b:False"
-    assert len(list((plain.path / "shared").rglob("*.json"))) == 1
+    assert (bench.path / "new" / "ids.txt").read_text() == "a:True b:False"
+    assert len(list((bench.path / "shared").rglob("*.json"))) == 1
     result.stdout.fnmatch_lines(["warning    exporter 'own_format:broken', a function of your own, could not write"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -32,10 +32,10 @@ def test_several_gates_are_each_said_and_all_have_to_be_met(bench: Bench) -> Non
     assert [gate["met"] for gate in bench.run_json()["gates"]] == [True, True, False]
 
 
-def test_gates_of_the_ini_file_that_are_met_decide_about_failing_cases(plain: Bench) -> None:
-    three_of_four(plain).write({"pytest.ini": "[pytest]\njsbench_gate =\n    pass_rate>=0.75\n    n>=4\n"})
+def test_gates_of_the_ini_file_that_are_met_decide_about_failing_cases(bench: Bench) -> None:
+    three_of_four(bench).write({"pytest.ini": "[pytest]\njsbench_gate =\n    pass_rate>=0.75\n    n>=4\n"})
 
-    result = plain.run()
+    result = bench.run()
 
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["verdict    PASSED: all 2 gates are met"])
@@ -67,21 +67,21 @@ def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
     assert found["sentence"].endswith("not distinguishable from no change (exact test: p = 1)")
 
 
-def test_a_variant_that_the_baseline_does_not_have_is_said_to_be_compared_with_nothing(plain: Bench) -> None:
-    plain.case("a")
-    plain.run("--jsbench-model=one", "--jsbench-model=two", "--jsbench-output=before")
+def test_a_variant_that_the_baseline_does_not_have_is_said_to_be_compared_with_nothing(bench: Bench) -> None:
+    bench.case("a")
+    bench.run("--jsbench-model=one", "--jsbench-model=two", "--jsbench-output=before")
 
-    result = plain.run("--jsbench-model=one", "--jsbench-model=three", "--jsbench-baseline=before")
+    result = bench.run("--jsbench-model=one", "--jsbench-model=three", "--jsbench-baseline=before")
 
     result.stdout.fnmatch_lines(["baseline   *", "warning    variant three is compared with nothing:*"])
     result.stdout.no_fnmatch_line("*variant one is compared with nothing*")
 
 
-def test_a_baseline_alone_is_shown_and_decides_nothing(plain: Bench) -> None:
-    plain.case("a")
-    plain.write({"base.json": json.dumps({"metrics": {"n": 1}, "cases": {"orders::a": {"attempts": ["truncated"]}}})})
+def test_a_baseline_alone_is_shown_and_decides_nothing(bench: Bench) -> None:
+    bench.case("a")
+    bench.write({"base.json": json.dumps({"metrics": {"n": 1}, "cases": {"orders::a": {"attempts": ["truncated"]}}})})
 
-    result = plain.run("--jsbench-baseline=base.json")
+    result = bench.run("--jsbench-baseline=base.json")
 
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["mended     1: orders::a"])

@@ -13,25 +13,25 @@ ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_the_same_case_gives_the_same_record_by_either_door(plain: Bench, tmp_path: Path, resumed: bool) -> None:
+def test_the_same_case_gives_the_same_record_by_either_door(bench: Bench, tmp_path: Path, resumed: bool) -> None:
     for name, text in ANSWERS.items():
-        plain.case(name, {"text": text, "usage": {"input_tokens": 3, "output_tokens": 2}})
+        bench.case(name, {"text": text, "usage": {"input_tokens": 3, "output_tokens": 2}})
     library = tmp_path / "library"
     options = ("--jsbench-output=out", "--jsbench-seed=5", "--jsbench-repeats=2", "--jsbench-extra-fields=allow")
     policy = JudgePolicy(extra_fields="allow")
-    plain.run(*options)
-    with open_engine("scripted", answers=str(plain.path / "answers.json"), seed=5) as engine:
-        evaluate(engine, str(plain.path / "schemas"), output=library, repeats=2, policy=policy)
+    bench.run(*options)
+    with open_engine("scripted", answers=str(bench.path / "answers.json"), seed=5) as engine:
+        evaluate(engine, str(bench.path / "schemas"), output=library, repeats=2, policy=policy)
         if resumed:
-            plain.run(*options, "--jsbench-resume=out")
+            bench.run(*options, "--jsbench-resume=out")
             again = evaluate(
-                engine, str(plain.path / "schemas"), output=library, repeats=2, policy=policy, resume=library
+                engine, str(bench.path / "schemas"), output=library, repeats=2, policy=policy, resume=library
             )
             assert again.resumed == 6
 
     records = [
         [timeless(line) for line in path.read_text().splitlines()]
-        for path in (max(plain.path.glob("out/*/records.jsonl")), max(library.glob("*/records.jsonl")))
+        for path in (max(bench.path.glob("out/*/records.jsonl")), max(library.glob("*/records.jsonl")))
     ]
     by_plugin, by_library = records
     assert by_plugin[1:] == by_library[1:]

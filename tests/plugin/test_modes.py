@@ -62,14 +62,14 @@ def test_all_that_a_run_writes_is_for_its_user_alone(bench: Bench, monkeypatch: 
 
 
 @pytest.mark.usefixtures("_open_umask")
-def test_what_is_to_be_committed_is_as_the_umask_says(plain: Bench) -> None:
-    plain.case("good")
-    plain.run("--jsbench-output=out", "--jsbench-record=answers")
-    (run,) = (plain.path / "out").iterdir()
+def test_what_is_to_be_committed_is_as_the_umask_says(bench: Bench) -> None:
+    bench.case("good")
+    bench.run("--jsbench-output=out", "--jsbench-record=answers")
+    (run,) = (bench.path / "out").iterdir()
 
-    assert main(["baseline", str(run), "-o", str(plain.path / "baseline.json")]) == 0
-    assert main(["report", str(run), "-o", str(plain.path / "page.html")]) == 0
+    assert main(["baseline", str(run), "-o", str(bench.path / "baseline.json")]) == 0
+    assert main(["report", str(run), "-o", str(bench.path / "page.html")]) == 0
 
-    assert modes(plain.path / "answers") == {("folder", 0o777), ("file", 0o666)}
-    assert modes(plain.path / "baseline.json") == {("file", 0o666)}
-    assert modes(plain.path / "page.html") == {("file", 0o600)}
+    assert modes(bench.path / "answers") == {("folder", 0o777), ("file", 0o666)}
+    assert modes(bench.path / "baseline.json") == {("file", 0o666)}
+    assert modes(bench.path / "page.html") == {("file", 0o600)}

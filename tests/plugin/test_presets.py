@@ -53,22 +53,22 @@ def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
 
 
 def test_a_run_is_not_resumed_by_a_preset_that_has_changed(
-    plain: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.case("a")
-    called(plain, provider, "--jsbench-output=out")
-    assert called(plain, provider, "--jsbench-resume=out").ret == pytest.ExitCode.OK
+    bench.case("a")
+    called(bench, provider, "--jsbench-output=out")
+    assert called(bench, provider, "--jsbench-resume=out").ret == pytest.ExitCode.OK
     changed = {preset.name: replace(preset, date="2027-01") for preset in presets.presets()}
     monkeypatch.setattr(presets, "_presets", lambda: changed)
-    result = called(plain, provider, "--jsbench-resume=out")
+    result = called(bench, provider, "--jsbench-resume=out")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(['ERROR: *"preset": "groq@2026-11"*, this one with *"preset": "groq@2027-01"*'])
     assert len(provider.asked) == 1
 
 
-def test_a_mode_that_the_provider_does_not_have_is_one_line_before_any_call(plain: Bench, provider: Provider) -> None:
-    plain.case("a")
-    result = called(plain, provider, "--jsbench-engine-option=stream=true")
+def test_a_mode_that_the_provider_does_not_have_is_one_line_before_any_call(bench: Bench, provider: Provider) -> None:
+    bench.case("a")
+    result = called(bench, provider, "--jsbench-engine-option=stream=true")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true away*"])
     assert provider.asked == []

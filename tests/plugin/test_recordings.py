@@ -35,7 +35,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
         if text.startswith("--jsbench-record="):
             (bench.path / "answers.json").write_text(json.dumps(bench.answers))
             args = (*args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
-    return bench.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *args)
+    return bench.run_only(*args)
 
 
 #: after three files a disk is full, in this process and in each worker
@@ -147,30 +147,30 @@ def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> 
     run(recorded, "--jsbench-replay=kept").assert_outcomes(passed=3)
 
 
-def test_a_remembered_answer_is_taken_over_by_a_run_that_goes_on(plain: Bench) -> None:
-    plain.answers = {"test_a": '{"n": 1}'}
-    write(plain, a=asks("a"))
-    run(plain, "--jsbench-record=kept")
+def test_a_remembered_answer_is_taken_over_by_a_run_that_goes_on(bench: Bench) -> None:
+    bench.answers = {"test_a": '{"n": 1}'}
+    write(bench, a=asks("a"))
+    run(bench, "--jsbench-record=kept")
     fill_up = ["--jsbench-record=kept", "--jsbench-record-mode=new"]
-    run(plain, *fill_up, "--jsbench-output=out").assert_outcomes(passed=1)
+    run(bench, *fill_up, "--jsbench-output=out").assert_outcomes(passed=1)
 
-    result = run(plain, *fill_up, "--jsbench-resume=out")
+    result = run(bench, *fill_up, "--jsbench-resume=out")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["resumed    1 answer of * taken over, not called"])
 
 
-def test_each_variant_has_its_own_answers_and_leftovers(plain: Bench) -> None:
-    plain.answers = {"test_a": '{"n": 1}', "test_b": '{"n": 1}'}
-    write(plain, a=asks("a"), b=asks("b"))
+def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
+    bench.answers = {"test_a": '{"n": 1}', "test_b": '{"n": 1}'}
+    write(bench, a=asks("a"), b=asks("b"))
     ways = ["--jsbench-temperature=0", "--jsbench-temperature=1"]
-    run(plain, *ways, "--jsbench-record=kept").assert_outcomes(passed=4)
-    write(plain, a=asks("a"))
+    run(bench, *ways, "--jsbench-record=kept").assert_outcomes(passed=4)
+    write(bench, a=asks("a"))
 
-    result = run(plain, *ways, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
+    result = run(bench, *ways, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
 
     result.stdout.fnmatch_lines(["recorded   2 of 2 answers recorded before: not asked again, and free"])
-    (folder,) = (plain.path / "out").iterdir()
+    (folder,) = (bench.path / "out").iterdir()
     noted = json.loads((folder / "recordings.json").read_text())["unasked"]
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
@@ -200,17 +200,17 @@ def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
 
 
 @pytest.mark.parametrize(("dataset", "unasked"), [(False, 1), (True, 2)])
-def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(plain: Bench, dataset: bool, unasked: int) -> None:
-    plain.case("one")
-    plain.case("two")
-    plain.answers |= dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
-    write(plain, a=asks("a"), b=asks("b"))
-    run(plain, "--jsbench-dataset=schemas", "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=4)
-    (plain.path / "schemas" / "orders" / "two.json").unlink()
-    write(plain, b=asks("b"))
-    plain.write({"pytest.ini": "[pytest]\njsbench_dataset = schemas\n" if dataset else "[pytest]\n"})
+def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(bench: Bench, dataset: bool, unasked: int) -> None:
+    bench.case("one")
+    bench.case("two")
+    bench.answers |= dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
+    write(bench, a=asks("a"), b=asks("b"))
+    run(bench, "--jsbench-dataset=schemas", "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=4)
+    (bench.path / "schemas" / "orders" / "two.json").unlink()
+    write(bench, b=asks("b"))
+    bench.write({"pytest.ini": "[pytest]\njsbench_dataset = schemas\n" if dataset else "[pytest]\n"})
 
-    result = run(plain, "--jsbench-replay=kept")
+    result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=2 if dataset else 1)
     result.stdout.fnmatch_lines([f"unasked    {unasked} recorded answer*"])
@@ -229,16 +229,16 @@ def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(plain: Bench
     ids=["a file", "an expression", "deselected", "ignored", "stopped", "a module that skips itself"],
 )
 def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(
-    plain: Bench, change: str, arguments: list[str]
+    bench: Bench, change: str, arguments: list[str]
 ) -> None:
-    plain.answers = dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
-    write(plain, a=asks("a"), b=asks("b"))
-    run(plain, "--jsbench-record=kept")
+    bench.answers = dict.fromkeys(("test_a", "test_b"), '{"n": 1}')
+    write(bench, a=asks("a"), b=asks("b"))
+    run(bench, "--jsbench-record=kept")
     fails = "assert not 'stopped'" if "-x" in arguments else "pass"
-    write(plain, b=asks("b"), x=fails)
-    plain.write({"test_two.py": f"import pytest\n{change}\n"})
+    write(bench, b=asks("b"), x=fails)
+    bench.write({"test_two.py": f"import pytest\n{change}\n"})
 
-    result = run(plain, "--jsbench-replay=kept", *arguments)
+    result = run(bench, "--jsbench-replay=kept", *arguments)
 
     result.stdout.no_fnmatch_line("unasked *")
 
@@ -298,13 +298,13 @@ def test_each_set_of_parameters_has_its_own_answer_to_an_equal_question(bench: B
     assert names(bench) == ["test_a-1-1", "test_a-1-2", "test_a-3-3"]
 
 
-def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(plain: Bench) -> None:
-    plain.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_c", "test_d"), '{"n": 1}')
-    write(plain, a=asks("a"), b=asks("b1", "b2"), c=asks("c"), d=asks("d"))
-    run(plain, "--jsbench-record=kept").assert_outcomes(passed=4)
-    write(plain, a="pytest.skip()", b=f"{asks('b1')}; assert not 1; {asks('b2')}", c=asks("c"))
+def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(bench: Bench) -> None:
+    bench.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_c", "test_d"), '{"n": 1}')
+    write(bench, a=asks("a"), b=asks("b1", "b2"), c=asks("c"), d=asks("d"))
+    run(bench, "--jsbench-record=kept").assert_outcomes(passed=4)
+    write(bench, a="pytest.skip()", b=f"{asks('b1')}; assert not 1; {asks('b2')}", c=asks("c"))
 
-    result = run(plain, "--jsbench-replay=kept")
+    result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=1, failed=1, skipped=1)
     result.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for; *"])

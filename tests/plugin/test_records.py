@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench import __version__
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, Ended, both_ways
+from tests.plugin.conftest import Bench, Ended, both_ways
 
 TIMES = {"started_at", "queue_s", "timing"}
 
@@ -169,18 +169,18 @@ def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it
     assert len(bench.records()) == 12
 
 
-def test_an_output_folder_that_cannot_be_written_is_one_line(plain: Bench) -> None:
-    plain.case("a")
-    plain.write({"taken": "a file"})
+def test_an_output_folder_that_cannot_be_written_is_one_line(bench: Bench) -> None:
+    bench.case("a")
+    bench.write({"taken": "a file"})
 
-    result = plain.run("--jsbench-output=taken")
+    result = bench.run("--jsbench-output=taken")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert len(result.errlines) <= 2
     result.stderr.fnmatch_lines(["ERROR: *--jsbench-output=*taken*name a folder that can be written*"])
 
 
-def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_jsbench.core.errors import JournalError
     from pytest_jsbench.runs.journal import Journal
 
@@ -193,9 +193,9 @@ def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypa
 
     monkeypatch.setattr(Journal, "append", full)
     for name in "abc":
-        plain.case(name)
+        bench.case(name)
 
-    result = plain.run("--jsbench-output=out")
+    result = bench.run("--jsbench-output=out")
 
     result.assert_outcomes(passed=3)
     _, warning, after = " ".join(line.strip() for line in result.outlines).partition("warning    ")
@@ -203,12 +203,12 @@ def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(plain: Bench, monkeypa
     assert warning not in after
 
 
-def test_two_runs_at_once_do_not_share_a_folder(plain: Bench, tmp_path: Path) -> None:
-    plain.case("a")
-    plain.run("--jsbench-output=out")
-    plain.run("--jsbench-output=out")
+def test_two_runs_at_once_do_not_share_a_folder(bench: Bench, tmp_path: Path) -> None:
+    bench.case("a")
+    bench.run("--jsbench-output=out")
+    bench.run("--jsbench-output=out")
 
-    assert len(list((plain.path / "out").iterdir())) == 2
+    assert len(list((bench.path / "out").iterdir())) == 2
 
 
 @both_ways
@@ -217,14 +217,11 @@ def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench)
     (folder,) = (mixed.path / "first").iterdir()
     (mixed.path / "answers.json").unlink()
 
-    replayed = mixed.pytester.runpytest_inprocess(
+    replayed = mixed.run_only(
         "--jsbench-engine=replay",
         f"--jsbench-engine-option=records={folder}",
         "--jsbench-dataset=schemas",
         "--jsbench-output=second",
-        *("-p", "no:randomly"),
-        *WITHOUT_SLOW_PLUGINS,
-        *mixed.workers,
     )
 
     assert "jsbench: engine replay, model scripted" in replayed.stdout.str()
@@ -240,9 +237,9 @@ def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench)
     assert outcomes[0] == outcomes[1]
 
 
-def test_a_run_says_which_version_made_it(plain: Bench) -> None:
-    plain.case("a")
+def test_a_run_says_which_version_made_it(bench: Bench) -> None:
+    bench.case("a")
 
-    plain.run("--jsbench-output=out")
+    bench.run("--jsbench-output=out")
 
-    assert plain.run_json()["run"]["versions"]["pytest-jsbench"] == __version__
+    assert bench.run_json()["run"]["versions"]["pytest-jsbench"] == __version__

@@ -35,12 +35,12 @@ def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
     ]
 
 
-def test_a_case_or_one_of_its_attempts_can_be_named(plain: Bench) -> None:
-    plain.case("a")
-    plain.case("ab")
+def test_a_case_or_one_of_its_attempts_can_be_named(bench: Bench) -> None:
+    bench.case("a")
+    bench.case("ab")
 
-    plain.run("--jsbench-repeats=2", "jsbench::orders::a").assert_outcomes(passed=2)
-    result = plain.run("--jsbench-repeats=2", "jsbench::orders::a[2]")
+    bench.run("--jsbench-repeats=2", "jsbench::orders::a").assert_outcomes(passed=2)
+    result = bench.run("--jsbench-repeats=2", "jsbench::orders::a[2]")
 
     result.assert_outcomes(passed=1)
     assert "missing" not in result.stdout.str()

@@ -56,15 +56,15 @@ def test_what_was_recorded_is_replayed_without_an_engine(own: Bench) -> None:
     assert files(own.path / "kept") == recorded
 
 
-def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_same(plain: Bench) -> None:
-    plain.answers["test_it"] = '{"n": 3}'
-    plain.write({"test_one.py": TESTS})
+def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_same(bench: Bench) -> None:
+    bench.answers["test_it"] = '{"n": 3}'
+    bench.write({"test_one.py": TESTS})
     ini = "[pytest]\njsbench_engine = scripted\njsbench_engine_option = answers=answers.json\njsbench_replay = kept\n"
-    plain.write({"pytest.ini": ini, "answers.json": json.dumps(plain.answers), "deep/empty.txt": ""})
+    bench.write({"pytest.ini": ini, "answers.json": json.dumps(bench.answers), "deep/empty.txt": ""})
 
-    run(plain, "--jsbench-record=kept").stdout.fnmatch_lines(["jsbench: engine scripted*"])
-    run(plain).stdout.fnmatch_lines(["jsbench: engine recorded*", "*1 passed*"])
-    run(plain, "test_one.py", "--jsbench-engine=scripted").stdout.fnmatch_lines(["jsbench: engine scripted*"])
+    run(bench, "--jsbench-record=kept").stdout.fnmatch_lines(["jsbench: engine scripted*"])
+    run(bench).stdout.fnmatch_lines(["jsbench: engine recorded*", "*1 passed*"])
+    run(bench, "test_one.py", "--jsbench-engine=scripted").stdout.fnmatch_lines(["jsbench: engine scripted*"])
 
 
 @pytest.mark.parametrize(
@@ -96,35 +96,35 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
         ),
     ],
 )
-def test_what_cannot_be_both_is_one_line(plain: Bench, args: list[str], message: str) -> None:
-    result = run(plain, *args)
+def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message: str) -> None:
+    result = run(bench, *args)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}*"])
 
 
-def test_a_run_s_own_records_can_be_replayed_too(plain: Bench) -> None:
-    plain.case("a")
-    plain.answers["test_it"] = '{"n": 3}'
-    plain.write({"test_one.py": TESTS})
-    plain.run("test_one.py", "--jsbench-output=out").assert_outcomes(passed=2)
-    (folder,) = (plain.path / "out").iterdir()
+def test_a_run_s_own_records_can_be_replayed_too(bench: Bench) -> None:
+    bench.case("a")
+    bench.answers["test_it"] = '{"n": 3}'
+    bench.write({"test_one.py": TESTS})
+    bench.run("test_one.py", "--jsbench-output=out").assert_outcomes(passed=2)
+    (folder,) = (bench.path / "out").iterdir()
 
-    result = run(plain, "test_one.py", f"--jsbench-replay={folder}")
+    result = run(bench, "test_one.py", f"--jsbench-replay={folder}")
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["jsbench: engine replay, model scripted*"])
 
 
-def test_a_key_reaches_no_recording(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_reaches_no_recording(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-very-secret")
-    plain.case("a")
-    plain.answers["test_it"] = '{"n": 3}'
-    plain.write({"test_one.py": TESTS})
+    bench.case("a")
+    bench.answers["test_it"] = '{"n": 3}'
+    bench.write({"test_one.py": TESTS})
 
-    plain.run("test_one.py", "--jsbench-record=kept", "--jsbench-api-key-env=SECRET_KEY")
+    bench.run("test_one.py", "--jsbench-record=kept", "--jsbench-api-key-env=SECRET_KEY")
 
-    written = files(plain.path / "kept")
+    written = files(bench.path / "kept")
     assert written
     assert not any("secret" in text.lower() for text in written.values())
 

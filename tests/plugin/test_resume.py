@@ -96,11 +96,11 @@ def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
     assert (mixed.path / "junit.xml").read_text().count('<property name="jsbench.resumed" value="True"') == 7
 
 
-def test_a_run_of_another_model_is_one_line(plain: Bench) -> None:
-    plain.case("a")
-    plain.run("--jsbench-output=out")
+def test_a_run_of_another_model_is_one_line(bench: Bench) -> None:
+    bench.case("a")
+    bench.run("--jsbench-output=out")
 
-    result = plain.run("--jsbench-resume=out", "--jsbench-model=other")
+    result = bench.run("--jsbench-resume=out", "--jsbench-model=other")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(['ERROR: *its run asked model "scripted", this one "other"*'])

@@ -57,21 +57,21 @@ def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too
     assert bench.run_json()["run"]["dataset"]["shard"] == "2/2"
 
 
-def test_nothing_is_sharded_unless_it_is_asked(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain.case("a")
-    plain.case("b")
+def test_nothing_is_sharded_unless_it_is_asked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.case("a")
+    bench.case("b")
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
 
-    plain.run("--jsbench-output=out")
+    bench.run("--jsbench-output=out")
 
-    assert len(plain.records()) == 2
+    assert len(bench.records()) == 2
 
 
 @pytest.mark.parametrize("spec", ["ssh=user@other", "2*socket=other:8888", "popen//via=other"])
-def test_a_worker_on_another_machine_is_refused_before_any_starts(plain: Bench, spec: str) -> None:
-    plain.case("a")
+def test_a_worker_on_another_machine_is_refused_before_any_starts(bench: Bench, spec: str) -> None:
+    bench.case("a")
 
-    result = plain.run("--dist=load", f"--tx={spec}")
+    result = bench.run("--dist=load", f"--tx={spec}")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
@@ -79,10 +79,10 @@ def test_a_worker_on_another_machine_is_refused_before_any_starts(plain: Bench, 
     )
 
 
-def test_workers_that_are_started_by_name_on_this_machine_are_taken(plain: Bench) -> None:
-    plain.case("a")
+def test_workers_that_are_started_by_name_on_this_machine_are_taken(bench: Bench) -> None:
+    bench.case("a")
 
-    plain.run("--dist=load", "--tx=2*popen").assert_outcomes(passed=1)
+    bench.run("--dist=load", "--tx=2*popen").assert_outcomes(passed=1)
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts six sessions: tox -e machines runs it")

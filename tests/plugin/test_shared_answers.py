@@ -83,33 +83,33 @@ def test_no_two_names_are_one_case(bench: Bench) -> None:
     assert calls(bench) == len({one["id"] for one in bench.records()}) == len(names) + 1
 
 
-def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(plain: Bench) -> None:
-    plain.write({"breaking.py": "def answer(request): raise RuntimeError\n"})
+def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(bench: Bench) -> None:
+    bench.write({"breaking.py": "def answer(request): raise RuntimeError\n"})
     code = (
         "@pytest.mark.parametrize('n', [1, 2, 1, 2, 3])\n"
         "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER, prompt=f'say {n}').generate(check=False)\n"
     )
 
-    run_one(plain, code, "--jsbench-engine-option=answers=breaking:answer", "--jsbench-output=out")
+    run_one(bench, code, "--jsbench-engine-option=answers=breaking:answer", "--jsbench-output=out")
 
-    assert plain.run_json()["metrics"]["planned"] == 3
-    assert {one["id"]: one["prompt"]["messages"][0]["content"] for one in plain.records()} == {
+    assert bench.run_json()["metrics"]["planned"] == 3
+    assert {one["id"]: one["prompt"]["messages"][0]["content"] for one in bench.records()} == {
         "q": "say 1", "q@2": "say 2", "q@3": "say 3"
     }  # fmt: skip
 
 
-def test_each_answer_that_is_handed_in_is_a_case_of_its_own(plain: Bench) -> None:
+def test_each_answer_that_is_handed_in_is_a_case_of_its_own(bench: Bench) -> None:
     code = (
         "@pytest.mark.parametrize('n', [1, 2])\n"
         "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER).check({'n': n})\n"
     )
 
-    run_one(plain, code, "--jsbench-output=out").assert_outcomes(passed=2)
+    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=2)
 
-    assert {one["id"] for one in plain.records()} == {"q", "q@2"}
+    assert {one["id"] for one in bench.records()} == {"q", "q@2"}
 
 
-def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(plain: Bench) -> None:
+def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(bench: Bench) -> None:
     code = (
         "from pytest_jsbench.plugin.session.context import RUN_CONTEXT\n"
         "def test_it(answer, jsbench_shared, pytestconfig):\n"
@@ -120,13 +120,13 @@ def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(plain: Ben
         "    assert all(line.endswith('}') for line in told.read_text().splitlines())\n"
     )
 
-    result = run_one(plain, SHARED + code)
+    result = run_one(bench, SHARED + code)
 
     result.assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("redacted", [(), ("--jsbench-redact",)])
-def test_threads_that_ask_the_same_at_once_have_one_answer(plain: Bench, redacted: tuple[str, ...]) -> None:
+def test_threads_that_ask_the_same_at_once_have_one_answer(bench: Bench, redacted: tuple[str, ...]) -> None:
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def test_it(jsbench_shared):\n"
@@ -134,19 +134,17 @@ def test_threads_that_ask_the_same_at_once_have_one_answer(plain: Bench, redacte
         "    with ThreadPoolExecutor(8) as pool: assert list(pool.map(ask, range(8))) == [{'n': 1}] * 8\n"
     )
 
-    result = run_one(plain, code, "--jsbench-output=out", *redacted)
+    result = run_one(bench, code, "--jsbench-output=out", *redacted)
 
     result.assert_outcomes(passed=1)
-    assert calls(plain) == 1
+    assert calls(bench) == 1
 
 
 @both_ways
 def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-record=answers")
     resumed = run_one(bench, SHARED + MANY, "--jsbench-output=again", "--jsbench-resume=out")
-    replayed = bench.pytester.runpytest_inprocess(
-        "test_one.py", "--jsbench-replay=answers", *WITHOUT_SLOW_PLUGINS, *bench.workers
-    )
+    replayed = bench.run_only("test_one.py", "--jsbench-replay=answers")
 
     resumed.assert_outcomes(passed=6)
     replayed.assert_outcomes(passed=6)
@@ -154,15 +152,15 @@ def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     assert [path.name for path in (bench.path / "answers").rglob("*.json")] == ["number.json"]
 
 
-def test_a_whole_run_says_which_shared_answers_nobody_asked_for(plain: Bench) -> None:
+def test_a_whole_run_says_which_shared_answers_nobody_asked_for(bench: Bench) -> None:
     own = "@pytest.mark.jsbench(schema=NUMBER, prompt='count')\ndef test_own(jsbench): jsbench.generate(check=False)\n"
     skips = "def test_skips(jsbench_shared): pytest.skip('not now')\n"
-    run_one(plain, SHARED + MANY + own, "--jsbench-record=answers")
+    run_one(bench, SHARED + MANY + own, "--jsbench-record=answers")
     replay = (".", "--jsbench-replay=answers", *WITHOUT_SLOW_PLUGINS)
-    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}"})
-    whole = plain.pytester.runpytest_inprocess(*replay)
-    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
-    part = plain.pytester.runpytest_inprocess(*replay)
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}"})
+    whole = bench.pytester.runpytest_inprocess(*replay)
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
+    part = bench.pytester.runpytest_inprocess(*replay)
 
     whole.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for*"])
     part.stdout.no_fnmatch_line("unasked *")
@@ -194,18 +192,18 @@ def test_each_variant_has_its_shared_answer(bench: Bench) -> None:
         ("jsbench_shared('a').generate('?')", "* no schema: say *"),
     ],
 )
-def test_what_cannot_be_shared_is_one_line_at_the_test_s_own(plain: Bench, call: str, line: str) -> None:
-    result = run_one(plain, f"def test_it(jsbench_shared): {call}\n")
+def test_what_cannot_be_shared_is_one_line_at_the_test_s_own(bench: Bench, call: str, line: str) -> None:
+    result = run_one(bench, f"def test_it(jsbench_shared): {call}\n")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"E  {line.replace('?', '[?]')}"])
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
 
 
-def test_without_an_engine_their_tests_are_skipped_with_the_next_step(plain: Bench) -> None:
-    plain.write({"test_one.py": SHARED.replace("@pytest", "import pytest\nNUMBER = {}\n@pytest", 1) + MANY})
+def test_without_an_engine_their_tests_are_skipped_with_the_next_step(bench: Bench) -> None:
+    bench.write({"test_one.py": SHARED.replace("@pytest", "import pytest\nNUMBER = {}\n@pytest", 1) + MANY})
 
-    result = plain.pytester.runpytest_inprocess("-rs", *WITHOUT_SLOW_PLUGINS)
+    result = bench.run_only("-rs")
 
     result.assert_outcomes(skipped=6)
     result.stdout.fnmatch_lines(["SKIPPED*no engine named; run with --jsbench-engine=NAME*"])

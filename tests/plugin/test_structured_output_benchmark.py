@@ -66,7 +66,7 @@ def truth_score(truth: Any, answer: Any) -> float:
     return right / len(expected)
 
 
-def test_ten_rows_of_the_benchmark_have_its_own_figure(plain: Bench) -> None:
+def test_ten_rows_of_the_benchmark_have_its_own_figure(bench: Bench) -> None:
     rows = [
         {
             "record_id": f"r{number}",
@@ -79,18 +79,18 @@ def test_ten_rows_of_the_benchmark_have_its_own_figure(plain: Bench) -> None:
         }
         for number, (truth, _) in enumerate(ROWS)
     ]
-    plain.write({"test.jsonl": "\n".join(map(json.dumps, rows))})
-    plain.answers |= {
+    bench.write({"test.jsonl": "\n".join(map(json.dumps, rows))})
+    bench.answers |= {
         f"r{number}": "none" if answer is None else json.dumps(answer) for number, (_, answer) in enumerate(ROWS)
     }
     scores = [truth_score(*row) for row in ROWS]
 
-    plain.run("--jsbench-dataset=test.jsonl", "--jsbench-comparer=$=sob", "--jsbench-output=out")
+    bench.run("--jsbench-dataset=test.jsonl", "--jsbench-comparer=$=sob", "--jsbench-output=out")
 
-    found = plain.run_json()["metrics"]["value_accuracy_mean"]
+    found = bench.run_json()["metrics"]["value_accuracy_mean"]
     assert found == pytest.approx(sum(scores) / len(scores), abs=1e-12)
     assert scores == [1.0, 0.75, 0.0, 1.0, 0.0, 0.0, 1.0, 29 / 31, 0.0, 0.75]
-    records = {record["id"]: record for record in plain.records()}
+    records = {record["id"]: record for record in bench.records()}
     counts = [list(records[f"r{number}"]["match"]["fields"].values()) for number in range(len(ROWS))]
     assert [sum(right for right, _ in one) / sum(n for _, n in one) for one in counts] == scores
     prompt = records["r0"]["prompt"]["messages"][0]["content"]

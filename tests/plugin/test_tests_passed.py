@@ -41,7 +41,7 @@ def test_how_tests_ended_is_counted_shown_and_gated(bench: Bench) -> None:
     )
 
 
-def test_two_runs_are_compared_by_the_ends_of_their_tests(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_are_compared_by_the_ends_of_their_tests(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     names = "abcdefgh"
     code = (
         f"@pytest.mark.parametrize('name', {list(names)!r})\n"
@@ -50,11 +50,11 @@ def test_two_runs_are_compared_by_the_ends_of_their_tests(plain: Bench, monkeypa
         "    assert jsbench.generate(text='{\"n\": 1}').instance['n'] == int(os.environ['WANTED'])\n"
     )
     monkeypatch.setenv("WANTED", "1")
-    run_one(plain, code, "--jsbench-output=before")
+    run_one(bench, code, "--jsbench-output=before")
     monkeypatch.setenv("WANTED", "2")
 
     result = run_one(
-        plain,
+        bench,
         code,
         "--jsbench-output=out",
         "--jsbench-baseline=before",
@@ -69,15 +69,15 @@ def test_two_runs_are_compared_by_the_ends_of_their_tests(plain: Bench, monkeypa
             "gate       baseline.tests.worse 8, gate <= 0: NOT MET",
         ]
     )
-    compared = plain.run_json()["baseline"]["tests"]
+    compared = bench.run_json()["baseline"]["tests"]
     assert (compared["n"], compared["difference"], len(compared["worse"])) == (8, -1, 8)
 
 
-def test_a_run_without_own_tests_says_nothing_of_them(plain: Bench) -> None:
-    plain.case("a")
+def test_a_run_without_own_tests_says_nothing_of_them(bench: Bench) -> None:
+    bench.case("a")
 
-    result = plain.run("--jsbench-output=out")
+    result = bench.run("--jsbench-output=out")
 
     result.stdout.no_fnmatch_line("tests *")
-    assert plain.run_json()["metrics"]["tests_passed"] is None
-    assert "tests" not in plain.run_json()["cases"]["orders::a"]
+    assert bench.run_json()["metrics"]["tests_passed"] is None
+    assert "tests" not in bench.run_json()["cases"]["orders::a"]

@@ -59,31 +59,31 @@ def test_values_stand_beside_the_verdict_in_every_output(bench: Bench) -> None:
     assert said == ["0/2", "0/2", "1/2", "2/2"]
 
 
-def test_a_run_without_expected_values_says_nothing_of_them(plain: Bench) -> None:
-    plain.case("a")
+def test_a_run_without_expected_values_says_nothing_of_them(bench: Bench) -> None:
+    bench.case("a")
 
-    result = plain.run("--jsbench-output=out")
+    result = bench.run("--jsbench-output=out")
 
     result.stdout.no_re_match_line("values +|.*right$")
-    assert plain.run_json()["metrics"]["value_accuracy"] is None
-    assert plain.run_json()["metrics"]["fields"] == {}
-    assert "values" not in plain.run_json()["cases"]["orders::a"]
-    assert "comparers" not in plain.run_json()["run"]
+    assert bench.run_json()["metrics"]["value_accuracy"] is None
+    assert bench.run_json()["metrics"]["fields"] == {}
+    assert "values" not in bench.run_json()["cases"]["orders::a"]
+    assert "comparers" not in bench.run_json()["run"]
 
 
-def test_rows_expect_values_and_an_option_says_how_they_are_compared(plain: Bench) -> None:
+def test_rows_expect_values_and_an_option_says_how_they_are_compared(bench: Bench) -> None:
     rows = [
         {"id": "a", "schema": NUMBER, "prompt": "?", "expected": {"n": 5}},
         {"id": "bad", "schema": {"x-jsbench-compare": {"near": 1}}, "prompt": "?", "expected": 1},
     ]
-    plain.write({"rows.jsonl": "\n".join(map(json.dumps, rows))})
-    plain.answers["a"] = '{"n": 6}'
+    bench.write({"rows.jsonl": "\n".join(map(json.dumps, rows))})
+    bench.answers["a"] = '{"n": 6}'
 
-    result = plain.run(
+    result = bench.run(
         "--jsbench-dataset=rows.jsonl", "--jsbench-comparer=n=tolerance:1", "-rs", "--jsbench-output=out"
     )
 
-    assert plain.run_json()["run"]["comparers"] == {"n": "tolerance:1"}
+    assert bench.run_json()["run"]["comparers"] == {"n": "tolerance:1"}
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*(bad_comparer): *x-jsbench-compare at /: near: 1; expected tolerance*"])
     result.stdout.fnmatch_lines(["values     1/1 = 1.000 right*"])
@@ -136,25 +136,25 @@ def test_answers_that_are_there_are_compared_with_what_is_expected_now(bench: Be
     result.stdout.fnmatch_lines(["values     0/1 = 0.000 right*"])
 
 
-def test_a_call_that_broke_is_in_no_rate_and_leaves_the_gate_open(plain: Bench) -> None:
-    plain.case("a", '{"n": 1}')
-    plain.case("b", {"fault": "bad_request"})
+def test_a_call_that_broke_is_in_no_rate_and_leaves_the_gate_open(bench: Bench) -> None:
+    bench.case("a", '{"n": 1}')
+    bench.case("b", {"fault": "bad_request"})
     for name in "ab":
-        expect(plain, name, {"n": 1})
+        expect(bench, name, {"n": 1})
 
-    result = plain.run("--jsbench-gate=value_accuracy>=0.9", "--jsbench-output=out")
+    result = bench.run("--jsbench-gate=value_accuracy>=0.9", "--jsbench-output=out")
 
-    assert plain.run_json()["metrics"]["value_accuracy"] == 1.0
+    assert bench.run_json()["metrics"]["value_accuracy"] == 1.0
     result.stdout.fnmatch_lines(["verdict    INCOMPLETE*"])
 
 
-def test_redacted_runs_keep_how_many_values_are_right_and_nothing_else(plain: Bench) -> None:
-    plain.case("a", '{"n": 1}')
-    expect(plain, "a", {"n": 4711})
+def test_redacted_runs_keep_how_many_values_are_right_and_nothing_else(bench: Bench) -> None:
+    bench.case("a", '{"n": 1}')
+    expect(bench, "a", {"n": 4711})
 
-    plain.run("--jsbench-redact=on", "--jsbench-output=out")
+    bench.run("--jsbench-redact=on", "--jsbench-output=out")
 
-    (record,) = plain.records()
+    (record,) = bench.records()
     assert record["match"]["fields"] == {"(redacted)": [0, 1]}
     assert "4711" not in json.dumps(record)
     assert "expected" not in record

@@ -111,11 +111,11 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
     assert 'name="jsbench.variant" value="chatty"' in (asked.path / "j.xml").read_text()
 
 
-def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(plain: Bench) -> None:
-    prepared(plain)
+def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(bench: Bench) -> None:
+    prepared(bench)
     everything = ("--jsbench-variants=good,bad", "--strict-markers")
 
-    result = run(plain, *everything, "-v")
+    result = run(bench, *everything, "-v")
     result.stdout.fnmatch_lines(
         [
             "jsbench: variant good: engine scripted, model scripted (json_schema), 16 in flight",
@@ -125,34 +125,34 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(plain: Bench) ->
             "*_ jsbench::orders::a[[]bad] _*",
         ]
     )
-    run(plain, *everything, "--lf").assert_outcomes(failed=2, deselected=6)
+    run(bench, *everything, "--lf").assert_outcomes(failed=2, deselected=6)
     for chosen, count in (
         (("-k", "bad"), 4),
         (("-m", "jsbench_variant_good"), 4),
         (("jsbench::orders::c[bad]",), 1),
         (("jsbench::orders::c",), 2),
     ):
-        found = run(plain, *everything, "--collect-only", "-q", *chosen)
+        found = run(bench, *everything, "--collect-only", "-q", *chosen)
         found.stdout.fnmatch_lines([f"{count}/8 tests collected (*"])
 
 
-def test_repeats_of_a_variant_are_numbered_behind_its_name(plain: Bench) -> None:
-    prepared(plain)
+def test_repeats_of_a_variant_are_numbered_behind_its_name(bench: Bench) -> None:
+    prepared(bench)
     twice = ("--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1")
 
-    result = run(plain, *twice, "-v")
+    result = run(bench, *twice, "-v")
 
     names = ["good-1", "bad-1", "good-2", "bad-2"]
     result.stdout.fnmatch_lines([f"jsbench::orders::a[[]{name}] *" for name in names])
-    run(plain, *twice, "--lf").assert_outcomes(failed=2, deselected=2)
+    run(bench, *twice, "--lf").assert_outcomes(failed=2, deselected=2)
 
 
-def test_only_variants_whose_tests_run_have_threads(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_variants_whose_tests_run_have_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(side_effect=CallsInFlight)
     monkeypatch.setattr(lookahead, "CallsInFlight", made)
-    prepared(plain)
+    prepared(bench)
 
-    run(plain, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)
+    run(bench, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)
 
     assert [call.args for call in made.call_args_list] == [(2,)]
 
@@ -193,24 +193,24 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
     assert calls(asked) == []
 
 
-def test_a_run_of_variants_is_replayed_variant_by_variant(plain: Bench) -> None:
-    prepared(plain)
-    run(plain, "--jsbench-variants=all", "--jsbench-output=out")
-    calls(plain)
+def test_a_run_of_variants_is_replayed_variant_by_variant(bench: Bench) -> None:
+    prepared(bench)
+    run(bench, "--jsbench-variants=all", "--jsbench-output=out")
+    calls(bench)
 
     for asked in (["--jsbench-variants=all"], []):
-        result = run(plain, *asked, f"--jsbench-replay={newest(plain, 'out')}", "-rf")
+        result = run(bench, *asked, f"--jsbench-replay={newest(bench, 'out')}", "-rf")
 
         result.assert_outcomes(passed=6, failed=6)
         result.stdout.fnmatch_lines(["FAILED jsbench::orders::a[[]bad] - schema_violation: *"])
-    assert calls(plain) == []
+    assert calls(bench) == []
 
 
-def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_one_variant_names_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    prepared(plain).write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})
+    prepared(bench).write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})
 
     for args, said in (
         (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
@@ -221,22 +221,22 @@ def test_an_error_of_one_variant_names_it(plain: Bench, monkeypatch: pytest.Monk
             "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?",
         ),
     ):
-        result = run(plain, *args)
+        result = run(bench, *args)
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: {said}*"])
 
 
-def test_a_secret_in_a_table_is_in_no_error(plain: Bench) -> None:
+def test_a_secret_in_a_table_is_in_no_error(bench: Bench) -> None:
     table = '[[variants]]\nname = "a"\nengine = "telling:Factory"\nbase_url = "http://me:hunter2-in-a-table@host/v1"\n'
-    prepared(plain).write(
+    prepared(bench).write(
         {
             "jsbench.toml": table,
             "telling.py": "def Factory(config): raise ValueError(f'cannot reach {config.base_url}')",
         }
     )
 
-    result = run(plain, "--jsbench-variants=a")
+    result = run(bench, "--jsbench-variants=a")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: variant 'a': engine 'telling:Factory' cannot be built: ValueError: cannot *"])

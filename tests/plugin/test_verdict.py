@@ -71,13 +71,13 @@ def test_without_a_gate_the_tests_that_failed_of_an_answer_are_named(bench: Benc
     )
 
 
-def test_a_run_of_which_calls_broke_and_nothing_else_is_incomplete(plain: Bench) -> None:
-    plain.case("good")
-    plain.case("broke", {"fault": "bad_request", "message": "no"})
+def test_a_run_of_which_calls_broke_and_nothing_else_is_incomplete(bench: Bench) -> None:
+    bench.case("good")
+    bench.case("broke", {"fault": "bad_request", "message": "no"})
 
-    result = plain.run(*KEPT)
+    result = bench.run(*KEPT)
 
-    assert verdict(plain, result) == ("incomplete", ["1 attempt of 2 broken or missing"])
+    assert verdict(bench, result) == ("incomplete", ["1 attempt of 2 broken or missing"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -120,14 +120,14 @@ def test_running_a_test_again_buys_no_pass(bench: Bench, rerunning: str) -> None
         assert len(names) == len(set(names))
 
 
-def test_a_test_that_asks_otherwise_when_it_runs_again_has_made_one_more_attempt(plain: Bench) -> None:
-    plain.write({"conftest.py": RUN_AGAIN})
+def test_a_test_that_asks_otherwise_when_it_runs_again_has_made_one_more_attempt(bench: Bench) -> None:
+    bench.write({"conftest.py": RUN_AGAIN})
     code = f"times = []\n{ASKS}def test_it(jsbench):\n    times.append(1)\n    jsbench.generate(text=str(times))\n"
 
-    result = run_changing(plain, code, "--jsbench-gate=pass_rate>=1")
+    result = run_changing(bench, code, "--jsbench-gate=pass_rate>=1")
 
-    assert verdict(plain, result)[0] == "failed"
-    assert [(one["id"], one["verdict"]["passed"]) for one in plain.records()] == [
+    assert verdict(bench, result)[0] == "failed"
+    assert [(one["id"], one["verdict"]["passed"]) for one in bench.records()] == [
         ("test_it", False),
         ("test_it@2", True),
     ]
@@ -159,14 +159,14 @@ SKIPPED = f"{ASKS}@pytest.mark.skip\ndef test_skipped(jsbench): {GOOD}\n"
     "args",
     [("-k", "unit"), ("--deselect=test_one.py::test_it",), ("-m", "not jsbench"), ("--jsbench-min-pass-rate=0",)],
 )
-def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(plain: Bench, args: tuple[str, ...]) -> None:
+def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(bench: Bench, args: tuple[str, ...]) -> None:
     tests = SKIPPED if args[0].startswith("--jsbench") else f"{ASKS}def test_it(jsbench): {GOOD}\n"
     gate = "" if args[0].startswith("--jsbench") else "jsbench_gate = pass_rate>=0\n"
-    plain.write({"pytest.ini": f"[pytest]\n{gate}"})
+    bench.write({"pytest.ini": f"[pytest]\n{gate}"})
 
-    result = run_one(plain, tests + UNIT, *KEPT, *args)
+    result = run_one(bench, tests + UNIT, *KEPT, *args)
 
-    assert verdict(plain, result) == (
+    assert verdict(bench, result) == (
         "incomplete",
         ["the gate is not met, for too little was measured: pass_rate>=0"],
     )
@@ -184,34 +184,34 @@ def test_a_gate_for_which_workers_had_nothing_left_to_measure_is_not_met(bench: 
 
 
 @pytest.mark.parametrize("place", ["ini", "addopts", "command line"])
-def test_a_gate_asks_for_attempts_where_it_was_given_for_this_very_run(plain: Bench, place: str) -> None:
+def test_a_gate_asks_for_attempts_where_it_was_given_for_this_very_run(bench: Bench, place: str) -> None:
     written = {"ini": "jsbench_gate = n>=0", "addopts": "addopts = --jsbench-gate=n>=0", "command line": ""}
-    plain.write({"pytest.ini": f"[pytest]\n{written[place]}\n"})
+    bench.write({"pytest.ini": f"[pytest]\n{written[place]}\n"})
 
-    result = run_one(plain, UNIT, *(["--jsbench-gate=n>=0"] if place == "command line" else []))
+    result = run_one(bench, UNIT, *(["--jsbench-gate=n>=0"] if place == "command line" else []))
 
     assert result.ret == (pytest.ExitCode.TESTS_FAILED if place == "command line" else pytest.ExitCode.OK)
     assert ("verdict    INCOMPLETE" in result.stdout.str()) is (place == "command line")
 
 
 @pytest.mark.parametrize("option", ["--collect-only", "--setup-only", "--setup-plan"])
-def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(plain: Bench, option: str) -> None:
-    plain.case("a", {"fault": "engine", "message": "must not be asked"})
+def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(bench: Bench, option: str) -> None:
+    bench.case("a", {"fault": "engine", "message": "must not be asked"})
 
-    result = plain.run(option, "--jsbench-gate=n>=1", "--jsbench-output=out")
+    result = bench.run(option, "--jsbench-gate=n>=1", "--jsbench-output=out")
 
     assert result.ret == pytest.ExitCode.OK
     assert "verdict" not in result.stdout.str()
-    assert not any(path.read_text() for path in plain.path.glob("out/*/records.jsonl"))
+    assert not any(path.read_text() for path in bench.path.glob("out/*/records.jsonl"))
 
 
-def test_what_was_deselected_is_said_beside_a_gate_that_is_met(plain: Bench) -> None:
+def test_what_was_deselected_is_said_beside_a_gate_that_is_met(bench: Bench) -> None:
     for name in ("a", "b", "c"):
-        plain.case(name)
+        bench.case(name)
 
-    result = plain.run(*KEPT, *(f"--deselect=jsbench::orders::{name}" for name in "bc"), "--jsbench-min-pass-rate=1")
+    result = bench.run(*KEPT, *(f"--deselect=jsbench::orders::{name}" for name in "bc"), "--jsbench-min-pass-rate=1")
 
-    assert verdict(plain, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
+    assert verdict(bench, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
 
 
 @both_ways
@@ -239,16 +239,16 @@ def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: B
     assert (metrics["passed"], metrics["planned"], metrics["missing_reasons"]["error"]) == (1, 2, 1)
 
 
-def test_a_session_that_a_test_ends_is_incomplete_and_says_why(plain: Bench) -> None:
+def test_a_session_that_a_test_ends_is_incomplete_and_says_why(bench: Bench) -> None:
     code = (
         f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): pytest.exit('enough')\n{ASKS}def test_c(jsbench): {GOOD}\n"
     )
 
-    result = run_one(plain, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
+    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
 
-    assert verdict(plain, result) == ("incomplete", ["the session was stopped: enough"])
+    assert verdict(bench, result) == ("incomplete", ["the session was stopped: enough"])
     assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert plain.run_json()["metrics"]["missing"] == 1
+    assert bench.run_json()["metrics"]["missing"] == 1
 
 
 def test_a_worker_that_a_test_ends_is_named_and_its_attempt_missing(pytester: pytest.Pytester) -> None:
@@ -290,23 +290,23 @@ def pytest_sessionfinish(session):
     ],
 )
 def test_what_other_plugins_make_of_the_exit_status_is_the_verdict(
-    plain: Bench, conftest: str, exit_status: int, reason: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, conftest: str, exit_status: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.case("a")
-    plain.write({"conftest.py": conftest, "step.md": ""})
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(plain.path / "step.md"))
+    bench.case("a")
+    bench.write({"conftest.py": conftest, "step.md": ""})
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(bench.path / "step.md"))
 
-    result = plain.run(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
+    result = bench.run(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
 
-    assert (result.ret, verdict(plain, result)) == (exit_status, ("failed", [reason]))
-    (folder,) = (plain.path / "out").iterdir()
-    assert (plain.path / "step.md").read_text() == (folder / "summary.md").read_text()
+    assert (result.ret, verdict(bench, result)) == (exit_status, ("failed", [reason]))
+    (folder,) = (bench.path / "out").iterdir()
+    assert (bench.path / "step.md").read_text() == (folder / "summary.md").read_text()
 
 
-def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict(plain: Bench) -> None:
-    plain.case("a")
-    plain.write({"conftest.py": RAISING})
+def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict(bench: Bench) -> None:
+    bench.case("a")
+    bench.write({"conftest.py": RAISING})
 
-    result = plain.run_subprocess(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
+    result = bench.run_subprocess(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
 
-    assert verdict(plain, result) == ("failed", ["another plugin: ValueError: too slow"])
+    assert verdict(bench, result) == ("failed", ["another plugin: ValueError: too slow"])

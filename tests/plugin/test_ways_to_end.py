@@ -168,21 +168,21 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_every_output_says_the_same_of_each_way_to_end(plain: Bench, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_output_says_the_same_of_each_way_to_end(bench: Bench, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     for number, answer in enumerate(way.cases):
-        plain.case(f"c{number}", answer, schema=None if number else way.schema)
+        bench.case(f"c{number}", answer, schema=None if number else way.schema)
     args = (*KEPT, "--jsbench-retries=0", *way.args)
     if way.cases:
-        result = plain.run(*args)
+        result = bench.run(*args)
     elif way.own_process:
-        monkeypatch.setattr(plain.pytester, "runpytest_inprocess", plain.pytester.runpytest_subprocess)
-        result = run_one(plain, way.code, *args)
+        monkeypatch.setattr(bench.pytester, "runpytest_inprocess", bench.pytester.runpytest_subprocess)
+        result = run_one(bench, way.code, *args)
     else:
-        result = run_one(plain, way.code, *args)
+        result = run_one(bench, way.code, *args)
 
-    status, because = verdict(plain, result)
+    status, because = verdict(bench, result)
 
     assert (status, result.ret) == (way.status, way.exit_status), because
     assert len(because) == len(way.because), because
@@ -193,7 +193,7 @@ def test_every_output_says_the_same_of_each_way_to_end(plain: Bench, way: Way, m
         == f"::{'notice' if status == 'passed' else 'error'} title=jsbench::{status.upper()}: {'; '.join(because)}"
     )
     assert all(line.startswith("::warning" if status == "passed" else "::error") for line in others)
-    (folder,) = (plain.path / "out").iterdir()
+    (folder,) = (bench.path / "out").iterdir()
     metrics = json.loads((folder / "run.json").read_text())["metrics"]
     if status == "passed":
         assert metrics["passed"] > 0

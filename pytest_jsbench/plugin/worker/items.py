@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -20,7 +19,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
-from pytest_jsbench.plugin.session.cases import MANY, Marks, add_markers, task_mark, variant_mark
+from pytest_jsbench.plugin.session.cases import MANY, add_markers, task_mark, variant_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, shares, variant_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Missing
@@ -32,18 +31,14 @@ if TYPE_CHECKING:
 class JSBenchSuite(pytest.Collector):
     """The root of the suite: `jsbench`."""
 
-    keys: Iterable[CaseKey] = ()
-    marks: Marks = MappingProxyType({})
-
     def collect(self) -> Iterator[pytest.Collector]:
-        """One collector per task, in the dataset's order."""
+        """Make a collector for each task, in the dataset's order."""
         by_task: dict[str, list[CaseKey]] = {}
-        for key in self.keys:
+        for key in self.config.stash[RUN_CONTEXT].plan.keys:
             by_task.setdefault(key.task, []).append(key)
         for task, keys in by_task.items():
             collector = JSBenchTask.from_parent(self, name=task)
             collector.keys = keys
-            collector.marks = self.marks
             for mark in ("jsbench", task_mark(task)):
                 collector.add_marker(mark)
             yield collector
@@ -53,10 +48,9 @@ class JSBenchTask(pytest.Collector):
     """A task: `jsbench::<task>`."""
 
     keys: Iterable[CaseKey] = ()
-    marks: Marks = MappingProxyType({})
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per case, or one per attempt where a case has several: its variants stand side by side."""
+        """Make an item for each case, or for each attempt where a case has several: its variants stand side by side."""
         context = self.config.stash[RUN_CONTEXT]
         repeats = context.plan.repeats
         variants = {name: (variant_mark(name),) if name else () for name in context.plan.variants}
@@ -64,9 +58,9 @@ class JSBenchTask(pytest.Collector):
             attempt = Attempt(key, repeat, variant)
             name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
             # said as a text, since --lf does not know a node again whose name ends in brackets
-            said = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
-            item = JSBenchCase.from_parent(self, name=name, key=key, repeat=repeat, variant=variant, **said)
-            for mark in (*self.marks.get(key, ()), *variants[variant]):
+            nodeid = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
+            item = JSBenchCase.from_parent(self, name=name, key=key, repeat=repeat, variant=variant, **nodeid)
+            for mark in (*context.marks.get(key, ()), *variants[variant]):
                 item.add_marker(mark)
             yield item
 
@@ -125,10 +119,10 @@ class JSBenchCase(pytest.Item):
         if isinstance(attempt, Missing):
             message = f"{self.nodeid}: not run: {attempt.message}"
             raise pytest.skip.Exception(message, _use_item_location=True)
-        found = properties(attempt)
+        values = properties(attempt)
         if self.session.testscollected > MANY:
-            found = [(name, value) for name, value in found if name in _ALWAYS_SAID]
-        say(self, [*found, *([("jsbench.resumed", True)] if resumed else [])])
+            values = [(name, value) for name, value in values if name in _ALWAYS_SAID]
+        say(self, [*values, *([("jsbench.resumed", True)] if resumed else [])])
         if attempt.passed:
             self.has_passed = True
             return
@@ -205,8 +199,6 @@ class Suite:
         report = yield
         if isinstance(collector, pytest.Session) and report.passed and self._context.settings.targets.suite:
             suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
-            suite.keys = self._context.plan.keys
-            suite.marks = self._context.marks
             report.result = [*(report.result or ()), suite]
         return report
 

@@ -171,11 +171,11 @@ def test_no_file_of_a_batch_holds_the_key(bench: Bench, server: OpenAIServer) ->
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-def test_a_projects_tests_still_call(plain: Bench, server: OpenAIServer) -> None:
-    add_cases(plain, server, a='{"n": 1}')
-    plain.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
+def test_a_projects_tests_still_call(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, a='{"n": 1}')
+    bench.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
 
-    run(plain, server, ".", "--jsbench-batch").assert_outcomes(passed=2)
+    run(bench, server, ".", "--jsbench-batch").assert_outcomes(passed=2)
 
     assert (len(server.live), len(server.batches["batch_0"])) == (1, 1)
 
@@ -196,10 +196,10 @@ OWN = "def test_own(jsbench):\n    jsbench.generate('a number')\n"
         ),
     ],
 )
-def test_what_cannot_be_is_one_line(plain: Bench, server: OpenAIServer, args: tuple[str, ...], said: str) -> None:
-    add_cases(plain, server, a='{"n": 1}')
+def test_what_cannot_be_is_one_line(bench: Bench, server: OpenAIServer, args: tuple[str, ...], said: str) -> None:
+    add_cases(bench, server, a='{"n": 1}')
 
-    result = run(plain, server, *args)
+    result = run(bench, server, *args)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}*"])
@@ -214,39 +214,39 @@ def test_what_cannot_be_is_one_line(plain: Bench, server: OpenAIServer, args: tu
     ],
 )
 def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_again(
-    plain: Bench, server: OpenAIServer, path: str, reply: Any, said: str, entries: int
+    bench: Bench, server: OpenAIServer, path: str, reply: Any, said: str, entries: int
 ) -> None:
-    add_cases(plain, server, a='{"n": 1}')
+    add_cases(bench, server, a='{"n": 1}')
     server.broken = {path: [reply]}
 
-    result = run(plain, server, "--jsbench-batch")
+    result = run(bench, server, "--jsbench-batch")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --jsbench-batch: *{said}*"])
-    again = run(plain, server, "--jsbench-batch", f"--jsbench-resume={RUNS}")
+    again = run(bench, server, "--jsbench-batch", f"--jsbench-resume={RUNS}")
     assert again.ret == (pytest.ExitCode.USAGE_ERROR if entries else pytest.ExitCode.OK)
     assert len(server.batches) == 1 - entries
 
 
-def test_listing_the_cases_hands_nothing_in(plain: Bench, server: OpenAIServer) -> None:
-    add_cases(plain, server, a='{"n": 1}')
+def test_listing_the_cases_hands_nothing_in(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, a='{"n": 1}')
 
-    run(plain, server, "--jsbench-batch", "--collect-only").assert_outcomes()
+    run(bench, server, "--jsbench-batch", "--collect-only").assert_outcomes()
 
     assert server.provider.asked == []
 
 
-def test_one_variant_by_itself_is_handed_in_and_gone_on_with(plain: Bench, server: OpenAIServer) -> None:
-    add_cases(plain, server, a='{"n": 1}')
-    plain.write({"jsbench.toml": '[[variants]]\nname = "chatty"\nprompt = "chat"\n[[variants]]\nname = "other"\n'})
+def test_one_variant_by_itself_is_handed_in_and_gone_on_with(bench: Bench, server: OpenAIServer) -> None:
+    add_cases(bench, server, a='{"n": 1}')
+    bench.write({"jsbench.toml": '[[variants]]\nname = "chatty"\nprompt = "chat"\n[[variants]]\nname = "other"\n'})
     chatty = ("--jsbench-variants=chatty", f"--jsbench-resume={RUNS}")
     server.looks = 1
 
-    left = run(plain, server, chatty[0], "--jsbench-batch=leave", "-rs")
-    result = run(plain, server, *chatty, "--jsbench-batch", "-v")
+    left = run(bench, server, chatty[0], "--jsbench-batch=leave", "-rs")
+    result = run(bench, server, *chatty, "--jsbench-batch", "-v")
 
     left.assert_outcomes(skipped=1)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["jsbench::orders::a[[]chatty] PASSED*"])
-    assert [line["variant"] for line in records(runs(plain)[-1]).values()] == ["chatty"]
+    assert [line["variant"] for line in records(runs(bench)[-1]).values()] == ["chatty"]
     assert (len(server.batches), server.live) == (1, [])

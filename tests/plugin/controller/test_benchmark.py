@@ -55,23 +55,23 @@ def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(time
 
 
 @pytest.mark.parametrize("option", ["--benchmark-sort=min", "--benchmark-verbose", "--jsbench-benchmark-rows=task"])
-def test_its_table_is_shown_where_an_option_of_the_table_is_typed(plain: Bench, option: str) -> None:
-    plain.timed = True
-    plain.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
+def test_its_table_is_shown_where_an_option_of_the_table_is_typed(bench: Bench, option: str) -> None:
+    bench.timed = True
+    bench.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
 
-    assert "benchmark 'jsbench orders': 3 tests" in plain.run(option).stdout.str()
+    assert "benchmark 'jsbench orders': 3 tests" in bench.run(option).stdout.str()
 
 
 def test_its_table_is_asked_for_by_the_environment_too_and_otherwise_has_the_projects_own_rows_alone(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain.timed = True
-    plain.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
-    plain.write({"test_own.py": "def test_own(benchmark): benchmark.pedantic(int)"})
+    bench.timed = True
+    bench.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
+    bench.write({"test_own.py": "def test_own(benchmark): benchmark.pedantic(int)"})
 
-    own = plain.run(".").stdout.str()
+    own = bench.run(".").stdout.str()
     monkeypatch.setenv("PYTEST_ADDOPTS", "--benchmark-columns=min,max")
-    both = plain.run(".").stdout.str()
+    both = bench.run(".").stdout.str()
 
     assert ("benchmark: 1 tests" in own, "benchmark 'jsbench orders'" in own) == (True, False)
     assert ("benchmark: 1 tests" in both, "benchmark 'jsbench orders': 3 tests" in both) == (True, True)
@@ -89,19 +89,19 @@ def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
     assert (told["b"]["input_tokens"], told["b"]["output_tokens"]) == (30, 5)
 
 
-def test_each_case_is_called_once_and_never_in_a_calibrated_loop(plain: Bench) -> None:
-    plain.timed = True
-    plain.case("a")
-    plain.write(
+def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -> None:
+    bench.timed = True
+    bench.case("a")
+    bench.write(
         {
             "answering.py": "def answer(request):\n    with open('calls.log', 'a') as log:\n        log.write('x')\n"
             "    return '{\"n\": 1}'\n"
         }
     )
 
-    plain.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
+    bench.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
 
-    assert (plain.path / "calls.log").read_text() == "x"
+    assert (bench.path / "calls.log").read_text() == "x"
 
 
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
@@ -134,12 +134,12 @@ def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
     assert "benchmark 'jsbench" not in result.stdout.str()
 
 
-def test_only_benchmarks_includes_the_suite(plain: Bench) -> None:
-    plain.timed = True
-    plain.case("a")
-    plain.write({"test_own.py": "def test_own(): pass"})
+def test_only_benchmarks_includes_the_suite(bench: Bench) -> None:
+    bench.timed = True
+    bench.case("a")
+    bench.write({"test_own.py": "def test_own(): pass"})
 
-    plain.run(".", "--benchmark-only").assert_outcomes(passed=1, skipped=1)
+    bench.run(".", "--benchmark-only").assert_outcomes(passed=1, skipped=1)
 
 
 def test_variants_stand_side_by_side_in_a_group_of_each_task_and_metric() -> None:

@@ -41,20 +41,20 @@ def test_everything_is_written_and_says_the_same(mixed: Bench, monkeypatch: pyte
 
 
 def test_a_test_of_many_says_only_what_its_junit_file_needs_and_that_says_where_the_rest_is(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (items, outputs):
         monkeypatch.setattr(module, "MANY", 1)
-    plain.write({"conftest.py": "def pytest_runtest_logreport(report): print('said', dict(report.user_properties))"})
-    plain.case("a")
-    plain.case("b", "no JSON")
+    bench.write({"conftest.py": "def pytest_runtest_logreport(report): print('said', dict(report.user_properties))"})
+    bench.case("a")
+    bench.case("b", "no JSON")
 
-    result = plain.run("--jsbench-output=out", "--junitxml=junit.xml", "-s")
+    result = bench.run("--jsbench-output=out", "--junitxml=junit.xml", "-s")
 
     said = "said {'jsbench.task': 'orders', 'jsbench.failure_type': 'syntax_error'}"
     assert said in result.stdout.str()
-    (run,) = (plain.path / "out").iterdir()
-    suite = ET.parse(plain.path / "junit.xml").getroot()[0]
+    (run,) = (bench.path / "out").iterdir()
+    suite = ET.parse(bench.path / "junit.xml").getroot()[0]
     properties = {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
     assert properties["jsbench.details"] == (
         f"2 attempts are too many for all of their details to be here; they are in {run}: records.jsonl, report.html"
@@ -63,20 +63,20 @@ def test_a_test_of_many_says_only_what_its_junit_file_needs_and_that_says_where_
     assert [one.get("type") for one in suite.iter("failure")] == ["syntax_error"]
 
 
-def test_a_run_that_is_not_kept_has_its_records_and_figures_only(plain: Bench) -> None:
-    plain.case("a")
+def test_a_run_that_is_not_kept_has_its_records_and_figures_only(bench: Bench) -> None:
+    bench.case("a")
 
-    plain.run("--jsbench-gate=n>=1")
+    bench.run("--jsbench-gate=n>=1")
 
-    (folder,) = Path(plain.path / ".pytest_cache/d/jsbench").iterdir()
+    (folder,) = Path(bench.path / ".pytest_cache/d/jsbench").iterdir()
     assert {path.name for path in folder.iterdir()} == {"records.jsonl", "run.json"}
 
 
-def test_what_cannot_be_written_is_a_warning_and_no_failure(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain.case("a")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(plain.path))
+def test_what_cannot_be_written_is_a_warning_and_no_failure(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.case("a")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(bench.path))
 
-    result = plain.run()
+    result = bench.run()
 
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["warning    cannot write GITHUB_STEP_SUMMARY: *"])

@@ -34,12 +34,12 @@ def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
     result.assert_outcomes(passed=1, failed=1)
 
 
-def test_who_does_not_watch_is_not_told(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_watch_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_SOONEST", 0.0)
     monkeypatch.setattr(progress, "_LATEST", 0.0)
-    plain.case("a")
+    bench.case("a")
 
-    plain.run().stdout.no_re_match_line(r".* of 1 done")
+    bench.run().stdout.no_re_match_line(r".* of 1 done")
 
 
 class Reporter:

@@ -108,10 +108,10 @@ def test_the_page_of_a_run_that_is_kept_is_named_as_a_link(bench: Bench) -> None
 
 @pytest.mark.parametrize(("folder", "installed"), [("", True), ("", False), ("out", False)])
 def test_where_there_is_no_page_the_command_that_makes_it_is_named(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch, folder: str, installed: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, folder: str, installed: bool
 ) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")
-    plain.case("a")
+    bench.case("a")
     found = importlib.util.find_spec
     if not installed:
         for place in ("importlib.util", "pytest_jsbench.plugin.controller.terminal"):
@@ -119,7 +119,7 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
                 f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
             )
 
-    lines = summary(plain.run(*([f"--jsbench-output={folder}"] if folder else [])))
+    lines = summary(bench.run(*([f"--jsbench-output={folder}"] if folder else [])))
 
     text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
     install = "" if installed else "pip install 'pytest-jsbench[report]', and "
@@ -127,13 +127,13 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     command = text.partition("jsbench report ")[2].split(" verdict ")[0].split(" warning ")[0]
     option, page, run = command.split()
     assert (option, page) == ("-o", "report.html")
-    assert (plain.path / run / "records.jsonl").exists()
+    assert (bench.path / run / "records.jsonl").exists()
 
 
-def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(plain: Bench) -> None:
-    plain.case("a")
+def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(bench: Bench) -> None:
+    bench.case("a")
 
-    lines = plain.run("-p", "no:benchmark").stdout.lines
+    lines = bench.run("-p", "no:benchmark").stdout.lines
 
     (title,) = (number for number, line in enumerate(lines) if line.startswith("=") and " jsbench: " in line)
     assert lines[title - 1] == ""

@@ -53,48 +53,48 @@ def test_a_link_where_pytests_cache_should_be_is_refused_and_nothing_behind_it_c
     assert sorted(kept.rglob("*")) == before
 
 
-def test_only_what_is_a_run_is_ever_removed_from_pytests_cache(plain: Bench, tmp_path: Path) -> None:
+def test_only_what_is_a_run_is_ever_removed_from_pytests_cache(bench: Bench, tmp_path: Path) -> None:
     for number in range(6):
-        ended(plain, RUN.format(number))
+        ended(bench, RUN.format(number))
     for name in ("0-notes", "thesis", "20200101-old", "20200101T000000Z-"):
-        ended(plain, name)
-    plain.write({f"{CACHED}/{RUN.format(0)}-without-records/photo.png": ""})
-    link(plain.path / CACHED / f"{RUN.format(0)}-link", tmp_path / "precious")
+        ended(bench, name)
+    bench.write({f"{CACHED}/{RUN.format(0)}-without-records/photo.png": ""})
+    link(bench.path / CACHED / f"{RUN.format(0)}-link", tmp_path / "precious")
     (tmp_path / "precious" / "records.jsonl").touch()
-    (plain.path / CACHED / f"{RUN.format(0)}-linked-records").mkdir()
-    (plain.path / CACHED / f"{RUN.format(0)}-linked-records" / "records.jsonl").symlink_to(tmp_path / "precious")
-    others = [name for name in cached(plain) if name not in map(RUN.format, range(6))]
-    plain.case("a")
+    (bench.path / CACHED / f"{RUN.format(0)}-linked-records").mkdir()
+    (bench.path / CACHED / f"{RUN.format(0)}-linked-records" / "records.jsonl").symlink_to(tmp_path / "precious")
+    others = [name for name in cached(bench) if name not in map(RUN.format, range(6))]
+    bench.case("a")
 
-    plain.run()
+    bench.run()
 
-    left = [name for name in cached(plain) if name not in others]
+    left = [name for name in cached(bench) if name not in others]
     assert [*left[:-1], len(left)] == [RUN.format(2), RUN.format(3), RUN.format(4), RUN.format(5), 5]
-    assert set(others) < set(cached(plain))
+    assert set(others) < set(cached(bench))
     assert (tmp_path / "precious" / "records.jsonl").exists()
 
 
-def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_ago_is(plain: Bench) -> None:
+def test_a_run_that_may_still_go_on_is_not_removed_and_one_that_was_killed_long_ago_is(bench: Bench) -> None:
     for number in range(7):
-        plain.write({f"{CACHED}/{RUN.format(number)}/records.gw0.jsonl": ""})
-        plain.write({f"{CACHED}/{RUN.format(number)}/records.jsonl": ""})
-    for path in (plain.path / CACHED / RUN.format(0)).iterdir():
+        bench.write({f"{CACHED}/{RUN.format(number)}/records.gw0.jsonl": ""})
+        bench.write({f"{CACHED}/{RUN.format(number)}/records.jsonl": ""})
+    for path in (bench.path / CACHED / RUN.format(0)).iterdir():
         os.utime(path, (0, 0))
-    plain.case("a")
+    bench.case("a")
 
-    plain.run()
+    bench.run()
 
-    assert cached(plain)[:-1] == [RUN.format(number) for number in range(1, 7)]
+    assert cached(bench)[:-1] == [RUN.format(number) for number in range(1, 7)]
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_disk_that_is_full_is_refused_before_anything_is_paid_for_where_the_run_is_to_be_kept(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, kept: bool
 ) -> None:
     monkeypatch.setattr(journal, "try_writing", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-    plain.case("c01")
+    bench.case("c01")
 
-    result = plain.run(*(["--jsbench-output=out"] if kept else []))
+    result = bench.run(*(["--jsbench-output=out"] if kept else []))
 
     if kept:
         assert result.ret == pytest.ExitCode.USAGE_ERROR

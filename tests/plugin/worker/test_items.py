@@ -10,7 +10,7 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.worker.items import attempt_of
 from pytest_jsbench.runs.outcomes import AttemptOutcome
 from pytest_jsbench.runs.records import Attempt, Record
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import Bench, both_ways
 
 CALLS = """
 import pathlib
@@ -123,7 +123,7 @@ def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted:
         }
     )
 
-    result = counted.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *counted.workers)
+    result = counted.run_only()
 
     result.assert_outcomes(passed=4, failed=2)
     result.stdout.no_fnmatch_line("*only the schemas*")
@@ -255,7 +255,7 @@ def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Be
     assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's
 
 
-def test_a_large_record_of_a_failed_case_is_read_from_disk_once(plain: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_record_of_a_failed_case_is_read_from_disk_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
     read = AttemptOutcome.read
 
@@ -264,18 +264,18 @@ def test_a_large_record_of_a_failed_case_is_read_from_disk_once(plain: Bench, mo
         return read(self, *args)
 
     monkeypatch.setattr(AttemptOutcome, "read", noted)
-    plain.case("large", json.dumps({"n": "x" * 40_000}))
-    plain.write({"conftest.py": "def pytest_jsbench_record(record): assert record.verdict.valid is False"})
+    bench.case("large", json.dumps({"n": "x" * 40_000}))
+    bench.write({"conftest.py": "def pytest_jsbench_record(record): assert record.verdict.valid is False"})
 
-    plain.run().assert_outcomes(failed=1)
+    bench.run().assert_outcomes(failed=1)
     assert reads == ["large"]
 
 
 @pytest.mark.parametrize(("own_test", "frozen"), [("", True), ("def test_own(): pass\n", False)])
 def test_only_where_all_tests_are_cases_the_collector_passes_over_what_stays(
-    plain: Bench, *, own_test: str, frozen: bool
+    bench: Bench, *, own_test: str, frozen: bool
 ) -> None:
-    plain.case("alpha")
+    bench.case("alpha")
     look = """
 import gc
 def pytest_runtest_teardown(item):
@@ -285,21 +285,21 @@ def pytest_jsbench_summary(run):
     with open("frozen.log", "a") as log:
         log.write(f"{not any(one is run.outcomes[0].timing for one in gc.get_objects())} ")
 """
-    plain.write({"conftest.py": look, "test_own.py": own_test})
+    bench.write({"conftest.py": look, "test_own.py": own_test})
 
-    result = plain.run("jsbench", "test_own.py")
+    result = bench.run("jsbench", "test_own.py")
 
     result.assert_outcomes(passed=1 if frozen else 2)
-    assert {word == "True" for word in (plain.path / "frozen.log").read_text().split()} == {frozen}
+    assert {word == "True" for word in (bench.path / "frozen.log").read_text().split()} == {frozen}
     assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
 def test_only_where_all_tests_are_cases_the_end_of_the_interpreter_collects_nothing(
-    plain: Bench, monkeypatch: pytest.MonkeyPatch, *, own_test: str, collected: bool
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, own_test: str, collected: bool
 ) -> None:
     monkeypatch.setenv("JSBENCH_COLD_START", "1")
-    plain.case("alpha")
+    bench.case("alpha")
     circle = """
 import functools, os
 class Circle:
@@ -309,9 +309,9 @@ class Circle:
         self.write()
 circle = Circle()
 """
-    plain.write({"conftest.py": circle, "test_own.py": own_test})
+    bench.write({"conftest.py": circle, "test_own.py": own_test})
 
-    result = plain.run_subprocess("jsbench", "test_own.py")
+    result = bench.run_subprocess("jsbench", "test_own.py")
 
     result.assert_outcomes(passed=2 if collected else 1)
-    assert (plain.path / "collected").exists() is collected
+    assert (bench.path / "collected").exists() is collected

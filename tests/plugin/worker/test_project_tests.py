@@ -180,7 +180,7 @@ def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Be
     result.stdout.no_fnmatch_line("*pytest_jsbench.fixture.jsbench*")
 
 
-def test_gates_decide_about_answers_and_not_about_assertions(plain: Bench) -> None:
+def test_gates_decide_about_answers_and_not_about_assertions(bench: Bench) -> None:
     code = (
         "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
         "@mark\ndef test_good(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
@@ -188,17 +188,17 @@ def test_gates_decide_about_answers_and_not_about_assertions(plain: Bench) -> No
         "@mark\ndef test_own(jsbench): assert jsbench.generate(text='{\"n\": 1}').instance['n'] == 2\n"
     )
 
-    met = run_one(plain, code, "--jsbench-min-pass-rate=0.5", "-k", "not own")
+    met = run_one(bench, code, "--jsbench-min-pass-rate=0.5", "-k", "not own")
     assert (met.ret, met.parseoutcomes()) == (0, {"passed": 1, "failed": 1, "deselected": 1})
-    assert run_one(plain, code, "--jsbench-min-pass-rate=0.6", "-k", "not own").ret == 1
-    assert run_one(plain, code, "--jsbench-min-pass-rate=0.5").ret == 1
+    assert run_one(bench, code, "--jsbench-min-pass-rate=0.6", "-k", "not own").ret == 1
+    assert run_one(bench, code, "--jsbench-min-pass-rate=0.5").ret == 1
 
 
-def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_record(plain: Bench) -> None:
-    plain.write({"other.json": json.dumps({"test_other": '{"n": 7}', "test_either-b": '{"n": 7}'})})
+def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_record(bench: Bench) -> None:
+    bench.write({"other.json": json.dumps({"test_other": '{"n": 7}', "test_either-b": '{"n": 7}'})})
 
     result = run_one(
-        plain,
+        bench,
         "other = pytest.mark.jsbench(engine='scripted', model='other', engine_options={'answers': 'other.json'})\n"
         "pytestmark = pytest.mark.jsbench(schema=NUMBER, messages=[{'role': 'user', 'content': 'say {text}'}])\n"
         "@pytest.mark.jsbench(temperature=0.25)\n"
@@ -211,9 +211,9 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
     )
 
     result.assert_outcomes(passed=5)
-    calls = [json.loads(line) for line in (plain.path / "calls.log").read_text().splitlines()]
+    calls = [json.loads(line) for line in (bench.path / "calls.log").read_text().splitlines()]
     assert [call[3] for call in calls] == [0.25, None, None]
-    answered_by = {record["id"]: record["answered_by"] for record in plain.records()}
+    answered_by = {record["id"]: record["answered_by"] for record in bench.records()}
     other = {"engine": "scripted", "model": "other", "provider": None}
     assert answered_by == {
         "test_warm": None,
@@ -257,8 +257,8 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
         ),
     ],
 )
-def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(plain: Bench, code: str, line: str) -> None:
-    result = run_one(plain, code, "--jsbench-min-pass-rate=0")
+def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(bench: Bench, code: str, line: str) -> None:
+    result = run_one(bench, code, "--jsbench-min-pass-rate=0")
 
     assert (result.ret, result.parseoutcomes()) == (1, {"failed": 1})
     result.stdout.fnmatch_lines([line.replace("[", "[[]").replace("?", "[?]")])
@@ -286,10 +286,10 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
     assert not (bench.path / "calls.log").exists()
 
 
-def test_without_an_engine_they_are_skipped_with_the_next_step(plain: Bench) -> None:
-    plain.write({"test_one.py": "def test_it(jsbench): jsbench.generate('a number'), jsbench.no_such_thing\n"})
+def test_without_an_engine_they_are_skipped_with_the_next_step(bench: Bench) -> None:
+    bench.write({"test_one.py": "def test_it(jsbench): jsbench.generate('a number'), jsbench.no_such_thing\n"})
 
-    result = plain.pytester.runpytest_inprocess("-rs", *WITHOUT_SLOW_PLUGINS)
+    result = bench.run_only("-rs")
 
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
@@ -297,11 +297,11 @@ def test_without_an_engine_they_are_skipped_with_the_next_step(plain: Bench) -> 
     )
 
 
-def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(plain: Bench) -> None:
+def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(bench: Bench) -> None:
     mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=3)\n"
 
     result = run_one(
-        plain,
+        bench,
         f"{mark}def test_skipped(jsbench): pytest.skip('not now')\n"
         f"{mark}def test_expected(jsbench): pytest.xfail('known')\n"
         f"{mark}@pytest.mark.xfail(strict=True)\ndef test_marked(jsbench): jsbench.generate()\n"
@@ -313,7 +313,7 @@ def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(plain: Benc
 
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
-def test_coroutines_ask_at_once_and_repeat(plain: Bench) -> None:
+def test_coroutines_ask_at_once_and_repeat(bench: Bench) -> None:
     code = (
         "import asyncio\n"
         "pytestmark = pytest.mark.anyio\n"
@@ -327,10 +327,10 @@ def test_coroutines_ask_at_once_and_repeat(plain: Bench) -> None:
         "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=4, min_pass=2)\n"
         "async def test_repeated(jsbench):\n    await jsbench.agenerate()\n"
     )
-    plain.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
     slow = WITHOUT_SLOW_PLUGINS[:-2]
 
-    result = plain.pytester.runpytest_inprocess(
+    result = bench.pytester.runpytest_inprocess(
         *slow,
         *("-p", "no:randomly"),
         "--jsbench-engine=scripted",
@@ -343,7 +343,7 @@ def test_coroutines_ask_at_once_and_repeat(plain: Bench) -> None:
     result.stdout.fnmatch_lines(
         [">       await jsbench.agenerate(text='{')", "E       syntax_error *", "*: CaseFailed"]
     )
-    many = sorted(record["id"] for record in plain.records() if record["id"].startswith("test_many"))
+    many = sorted(record["id"] for record in bench.records() if record["id"].startswith("test_many"))
     assert many == ["test_many", "test_many@2", "test_many@3", "test_many@4", "test_many@5"]
 
 
@@ -362,22 +362,22 @@ def test_coroutines_ask_at_once_and_repeat(plain: Bench) -> None:
     ],
 )
 def test_the_schemas_of_a_dataset_run_only_where_they_are_asked_for(
-    plain: Bench, ini: str, args: list[str], expected: set[str]
+    bench: Bench, ini: str, args: list[str], expected: set[str]
 ) -> None:
-    plain.case("a")
-    plain.write({"test_one.py": "def test_own(): pass", "pytest.ini": f"[pytest]\n{ini}\n"})
+    bench.case("a")
+    bench.write({"test_one.py": "def test_own(): pass", "pytest.ini": f"[pytest]\n{ini}\n"})
     engine = ["--jsbench-engine-option=answers=answers.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS]
 
-    result = plain.pytester.runpytest_inprocess("--collect-only", "-q", *engine, *args)
+    result = bench.pytester.runpytest_inprocess("--collect-only", "-q", *engine, *args)
 
     found = {"suite" if line.startswith("jsbench::") else "own" for line in result.outlines if "::" in line}
     assert found == expected
 
 
-def test_a_schema_s_folder_is_the_test_s_own(plain: Bench) -> None:
-    (plain.path / "deep").mkdir()
-    Path(plain.path / "deep" / "number.json").write_text(json.dumps(NUMBER))
-    plain.write(
+def test_a_schema_s_folder_is_the_test_s_own(bench: Bench) -> None:
+    (bench.path / "deep").mkdir()
+    Path(bench.path / "deep" / "number.json").write_text(json.dumps(NUMBER))
+    bench.write(
         {
             "deep/test_one.py": "import pytest\n@pytest.mark.jsbench(schema='number.json', prompt='say {t}')\n"
             "def test_it(jsbench): jsbench.generate(t='{\"n\": 1}')",
@@ -385,7 +385,7 @@ def test_a_schema_s_folder_is_the_test_s_own(plain: Bench) -> None:
         }
     )
 
-    run(plain, "deep").assert_outcomes(passed=1)
+    run(bench, "deep").assert_outcomes(passed=1)
 
 
 def test_what_a_test_has_made_itself_is_sent_word_for_word_unless_data_is_given(bench: Bench) -> None:
@@ -440,9 +440,9 @@ def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(ben
     result.stdout.no_fnmatch_line("*/pydantic/*.py:*")
 
 
-def test_an_answer_is_shown_in_a_line(plain: Bench) -> None:
+def test_an_answer_is_shown_in_a_line(bench: Bench) -> None:
     result = run_one(
-        plain,
+        bench,
         "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
         "def test_it(jsbench):\n    assert jsbench.generate(text='{\"n\": -1}', check=False) == 1\n",
     )
@@ -462,8 +462,7 @@ def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> N
         }
     )
 
-    result = bench.pytester.runpytest_inprocess(
-        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
+    result = bench.run_only(
         "--jsbench-engine=scripted",
         "--jsbench-engine-option=answers=ending:answer",
         "--jsbench-dataset=schemas",
