@@ -154,7 +154,8 @@ LOOKING = "import pytest\npytestmark = pytest.mark.jsbench(check=False)\n"
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with Provider() as provider:
         provider.choose = echo
         yield provider
@@ -165,8 +166,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only(*args)
 
 
-def asking(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+def asking(provider: Provider) -> list[str]:
     return ["--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={provider.url}/v1"]
 
 
@@ -176,11 +176,11 @@ def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
 
 @both_ways
 def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_without_a_server(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     bench.write({"test_one.py": TESTS})
 
-    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
+    result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
 
     result.assert_outcomes(passed=6)
     made = {
@@ -219,7 +219,7 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
 
 
 def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_each(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     def named(asked: Asked) -> Reply:
         text = f"I am {asked.body['model']}"
@@ -228,29 +228,27 @@ def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_ea
     provider.choose = named
     bench.write({"test_one.py": LOOKING + ENSEMBLE})
 
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
     again = run(bench, "--jsbench-replay=kept", "test_one.py")
 
     again.assert_outcomes(passed=1)
     assert "other settings" not in again.stdout.str()
 
 
-def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": REPEATED})
 
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
     run(bench, "--jsbench-replay=kept", "--jsbench-output=out", "test_one.py").assert_outcomes(passed=1)
 
     assert [one["repeat"] for one in bench.records()] == [0, 1, 2]
 
 
 def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     bench.write({"test_one.py": TESTS})
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
+    run(bench, *asking(provider), "--jsbench-record=kept", "-k", "test_it_asks").assert_outcomes(passed=4)
     bench.write({"test_one.py": TESTS.replace('say {"n": 1}', 'say {"n": 9}').replace('{"n": 1}', '{"n": 9}')})
 
     changed = run(bench, "--jsbench-replay=kept", "-k", "test_it_asks")
@@ -258,7 +256,7 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
     changed.assert_outcomes(passed=3, failed=1)
     assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
     provider.asked.clear()
-    new = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-record-mode=new")
+    new = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-record-mode=new")
     new.assert_outcomes(passed=6)
     assert sorted(asked.body["messages"][0]["content"] for asked in provider.asked) == [
         'say {"n": 3}',
@@ -268,11 +266,11 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
 
 
 def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure_of_the_model(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     bench.write({"test_one.py": LOOKING + TOO_MANY})
 
-    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out")
+    result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
     assert outcomes(bench.records()) == {"test_it_is_refused": "api_error"}
@@ -281,14 +279,10 @@ def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure
 
 
 @both_ways
-def test_no_key_that_an_application_sends_is_recorded(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_key_that_an_application_sends_is_recorded(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": KEYS})
 
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out").assert_outcomes(
-        passed=1
-    )
+    run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out").assert_outcomes(passed=1)
     run(bench, "--jsbench-replay=kept", "--jsbench-replay-strict").assert_outcomes(passed=1)
 
     (asked,) = provider.asked
@@ -299,12 +293,10 @@ def test_no_key_that_an_application_sends_is_recorded(
     assert not any(f"of-{one}" in path.read_text() for path in written for one in ("the-one", "the-other", "a-third"))
 
 
-def test_the_marker_says_how_long_each_call_may_take(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_marker_says_how_long_each_call_may_take(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": LOOKING + SLOW})
 
-    run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out").assert_outcomes(passed=1)
+    run(bench, "test_one.py", *asking(provider), "--jsbench-output=out").assert_outcomes(passed=1)
 
     (record,) = bench.records()
     assert record["verdict"]["reason"] == "timeout"
@@ -341,14 +333,14 @@ def test_it_asks(jsbench):
 
 @pytest.mark.parametrize("status", [200, 300, 304, 307, 401])
 def test_a_server_that_leads_elsewhere_leads_no_application_there(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, status: int
+    bench: Bench, provider: Provider, status: int
 ) -> None:
     bench.write({"test_one.py": LOOKING + LED})
     provider.choose = lambda _: json_reply(
         whole("{}"), status=status, headers={"location": "https://stranger.example/v1", "refresh": "0; url=x"}
     )
 
-    run(bench, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -360,10 +352,10 @@ def test_a_server_that_leads_elsewhere_leads_no_application_there(
     ],
 )
 def test_a_recording_that_leads_elsewhere_is_refused_in_one_line(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, hostile: dict[str, Any]
+    bench: Bench, provider: Provider, hostile: dict[str, Any]
 ) -> None:
     bench.write({"test_one.py": FOLLOWED})
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
     (kept,) = (bench.path / "kept").rglob("*.json")
     recording = json.loads(kept.read_text())
     with Provider() as stranger:
@@ -441,7 +433,7 @@ def test_passes_where_it_asks_again(jsbench):
 
 
 def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_is_to_decide(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     bench.write({"test_one.py": UNSEEN})
     turns: list[Asked] = []
@@ -455,7 +447,7 @@ def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_
     provider.choose = choose
     args = ("-p", "no:benchmark", "-rA", "test_one.py", "--junitxml=junit.xml")
 
-    result = run(bench, *asking(provider, monkeypatch), *args)
+    result = run(bench, *asking(provider), *args)
 
     result.assert_outcomes(passed=4, failed=6, xfailed=1)
     said = result.stdout.str()
@@ -477,7 +469,7 @@ def test_a_call_that_was_not_made_is_the_end_of_a_test_that_does_not_look(
     if outcome == "skipped":
         refused = Refused(MissingReason.LIMIT, "--jsbench-max-cost=1 would be passed")
         monkeypatch.setattr(Runner, "attempt", Mock(side_effect=refused))
-        args = asking(provider, monkeypatch)
+        args = asking(provider)
     else:
         args = ["--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"]
 
@@ -514,13 +506,11 @@ def test_it_asks(jsbench):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
-def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": CROWDED, "application.py": APPLICATION})
 
     result = bench.pytester.runpytest_subprocess(
-        *("-p", "no:randomly", *asking(provider, monkeypatch), "--jsbench-output=out", "test_one.py"), timeout=60
+        *("-p", "no:randomly", *asking(provider), "--jsbench-output=out", "test_one.py"), timeout=60
     )
 
     result.assert_outcomes(passed=1)
@@ -547,13 +537,11 @@ def test_it_asks_deeply(jsbench, depth, where):
 """
 
 
-def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_is_too_deep_is_refused_before_it_is_asked(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": DEEP})
     provider.choose = lambda _: json_reply(whole("{}"))
 
-    result = run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
+    result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out", "test_one.py")
 
     assert "500" not in result.stdout.str()
     assert len(provider.asked) == 5
@@ -568,14 +556,12 @@ def test_it_hears_of_the_key(jsbench):
 """
 
 
-def test_a_key_that_a_stream_cuts_in_two_is_in_no_recording(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_a_stream_cuts_in_two_is_in_no_recording(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": QUOTED})
     first, second = SECRET[:7], SECRET[7:]
     provider.choose = lambda _: stream_reply(chunk(f"my {first}"), chunk(second), chunk(finish="stop"), DONE)
 
-    run(bench, *asking(provider, monkeypatch), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
 
     (kept,) = (bench.path / "kept").rglob("*.json")
     assert first not in kept.read_text()
@@ -604,9 +590,7 @@ def test_it_hears(jsbench, what, stream):
 """
 
 
-def test_a_key_that_a_server_quotes_is_kept_from_the_application(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_that_a_server_quotes_is_kept_from_the_application(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": HEARD})
     echoed = {"x-echo": f"Bearer {SECRET}"}
 
@@ -622,7 +606,7 @@ def test_a_key_that_a_server_quotes_is_kept_from_the_application(
     provider.choose = quoting
 
     # a refusal fails its test, whatever that asserts
-    run(bench, *asking(provider, monkeypatch), "test_one.py").assert_outcomes(passed=2, failed=2)
+    run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=2, failed=2)
 
     heard = (bench.path / "heard.txt").read_text()
     assert (len(provider.asked), heard.count("you sent [key]"), heard.count("Bearer [key]")) == (4, 4, 4)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.openai_wire import error_body, whole
+from tests.engines.openai_wire import SECRET, error_body, whole
 from tests.engines.provider import Asked, Provider, Reply, json_reply
 from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_endpoint import asking, outcomes, run
@@ -51,7 +51,8 @@ def loop(jsbench, text, tries=3):
 
 
 @pytest.fixture
-def provider() -> Iterator[Provider]:
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with Provider() as provider:
         provider.choose = counting
         yield provider
@@ -68,12 +69,12 @@ def counting(asked: Asked) -> Reply:
 
 
 def test_a_loop_that_is_never_content_counts_once_by_its_last_answer_and_its_test_failed_of_the_type(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     pytest.importorskip("pydantic")
     bench.write({"test_one.py": LOOP + "def test_loop(jsbench):\n    loop(jsbench, 'odd')\n"})
 
-    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out")
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -106,12 +107,12 @@ def test_a_loop_that_is_never_content_counts_once_by_its_last_answer_and_its_tes
     ],
 )
 def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, calls: str, planned: int, passed: int
+    bench: Bench, provider: Provider, calls: str, planned: int, passed: int
 ) -> None:
     pytest.importorskip("pydantic")
     bench.write({"test_one.py": LOOP + f"def test_loop(jsbench):\n    {calls}\n"})
 
-    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
     figures = bench.run_json()["metrics"]
@@ -121,7 +122,7 @@ def test_what_came_right_is_one_and_two_samples_of_the_same_are_two(
 
 
 def test_a_broken_call_that_its_client_made_again_is_no_error_and_the_case_is_that_of_the_first_call(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     pytest.importorskip("pydantic")
     replies = [json_reply(error_body("broke"), status=500), *[json_reply(whole('{"n": 2}'))] * 2]
@@ -129,7 +130,7 @@ def test_a_broken_call_that_its_client_made_again_is_no_error_and_the_case_is_th
     repeated = "import pytest\n@pytest.mark.jsbench(repeats=2)\ndef test_loop(jsbench):\n    loop(jsbench, 'x')\n"
     bench.write({"test_one.py": LOOP + repeated})
 
-    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
     figures = bench.run_json()["metrics"]
@@ -186,7 +187,7 @@ def calling(asked: Asked) -> Reply:
 
 
 def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_live_and_replayed(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     provider.choose = calling
     bench.write({"test_one.py": TOOLS})
@@ -200,7 +201,7 @@ def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_li
         "test_forced": None,
     }
 
-    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out", "--jsbench-record=kept")
+    result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out", "--jsbench-record=kept")
 
     result.assert_outcomes(passed=7)
     assert outcomes(bench.records()) == expected
@@ -215,7 +216,7 @@ def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_li
 
 
 def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_schema(
-    bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, provider: Provider
 ) -> None:
     replies = [lambda _: json_reply(error_body("broke"), status=500), calling]
     provider.choose = lambda asked: replies.pop(0)(asked)
@@ -226,7 +227,7 @@ def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_s
 """
     bench.write({"test_one.py": head + test})
 
-    result = run(bench, "test_one.py", *asking(provider, monkeypatch), "--jsbench-output=out")
+    result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
     figures = bench.run_json()["metrics"]
