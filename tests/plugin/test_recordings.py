@@ -31,10 +31,9 @@ def asks(*texts: str) -> str:
 
 
 def run(bench: Bench, *args: str) -> pytest.RunResult:
-    for text in args:
-        if text.startswith("--jsbench-record="):
-            (bench.path / "answers.json").write_text(json.dumps(bench.answers))
-            args = (*args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+    if any(arg.startswith("--jsbench-record=") for arg in args):
+        (bench.path / "answers.json").write_text(json.dumps(bench.answers))
+        args = (*args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
     return bench.run_only(*args)
 
 
@@ -251,6 +250,7 @@ import pytest
 def test_a(jsbench, text, expected):
     assert jsbench.generate(text=text).instance["n"] == expected
 """
+ENGINE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
 ANSWERED = """
 def answer(request):
     with open("calls.txt", "a") as calls:
@@ -263,18 +263,14 @@ def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
     bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER), "answering.py": ANSWERED})
 
 
-def test_an_answer_is_found_by_what_was_asked_where_only_another_parameter_of_its_test_has_changed(
-    bench: Bench,
-) -> None:
-    engine = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-engine=scripted")
-    engine = (*engine, "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
+def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_test_has_changed(bench: Bench) -> None:
     parameters(bench, ("1", 7), ("2", 7))
-    bench.pytester.runpytest_inprocess(*engine, "--jsbench-output=out").assert_outcomes(failed=2)
+    bench.run_only(*ENGINE, "--jsbench-output=out").assert_outcomes(failed=2)
     parameters(bench, ("2", 2), ("1", 1))
 
     replayed = run(bench, "--jsbench-replay=kept")
     of_run = run(bench, "test_one.py", "--jsbench-engine=replay", "--jsbench-engine-option=records=out")
-    new = bench.pytester.runpytest_inprocess(*engine, "--jsbench-record-mode=new")
+    new = bench.run_only(*ENGINE, "--jsbench-record-mode=new")
 
     for result in (replayed, of_run, new):
         result.assert_outcomes(passed=2)
@@ -282,18 +278,16 @@ def test_an_answer_is_found_by_what_was_asked_where_only_another_parameter_of_it
     assert len((bench.path / "calls.txt").read_text().split()) == 2
     assert names(bench) == ["test_a-1-7", "test_a-2-7"]
 
-    again = bench.pytester.runpytest_inprocess(*engine)
+    again = bench.run_only(*ENGINE)
 
     assert names(bench) == ["test_a-1-1", "test_a-1-7", "test_a-2-2", "test_a-2-7"]
     again.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; *"])
 
 
 def test_each_set_of_parameters_has_its_own_answer_to_an_equal_question(bench: Bench) -> None:
-    engine = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, "--jsbench-engine=scripted")
-    engine = (*engine, "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
     parameters(bench, ("1", 1), ("1", 2), ("3", 3))
 
-    bench.pytester.runpytest_inprocess(*engine, "--jsbench-record-mode=new").assert_outcomes(passed=2, failed=1)
+    bench.run_only(*ENGINE, "--jsbench-record-mode=new").assert_outcomes(passed=2, failed=1)
 
     assert names(bench) == ["test_a-1-1", "test_a-1-2", "test_a-3-3"]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, both_ways
 from tests.plugin.worker.test_project_tests import run_one
 
 SHARED = (
@@ -156,11 +156,10 @@ def test_a_whole_run_says_which_shared_answers_nobody_asked_for(bench: Bench) ->
     own = "@pytest.mark.jsbench(schema=NUMBER, prompt='count')\ndef test_own(jsbench): jsbench.generate(check=False)\n"
     skips = "def test_skips(jsbench_shared): pytest.skip('not now')\n"
     run_one(bench, SHARED + MANY + own, "--jsbench-record=answers")
-    replay = (".", "--jsbench-replay=answers", *WITHOUT_SLOW_PLUGINS)
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}"})
-    whole = bench.pytester.runpytest_inprocess(*replay)
+    whole = bench.run_only(".", "--jsbench-replay=answers")
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
-    part = bench.pytester.runpytest_inprocess(*replay)
+    part = bench.run_only(".", "--jsbench-replay=answers")
 
     whole.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for*"])
     part.stdout.no_fnmatch_line("unasked *")

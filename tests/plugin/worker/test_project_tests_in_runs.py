@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_jsbench.plugin.worker.project_tests import _Running
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, both_ways
 from tests.plugin.test_limits import PRICED
 from tests.plugin.worker.test_project_tests import run_one
 
@@ -132,9 +132,8 @@ def test_a_gate_and_a_baseline_may_be_of_project_tests(bench: Bench) -> None:
 def test_a_replay_costs_nothing_and_so_passes_no_limit(bench: Bench) -> None:
     code = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {\"n\": 1}')\ndef test_it(jsbench): jsbench.generate()\n"
     run_one(bench, code, "--jsbench-record=kept").assert_outcomes(passed=1)
-    arguments = ["-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, "--jsbench-max-cost=1", "--jsbench-rpm=1"]
 
-    result = bench.pytester.runpytest_inprocess(*arguments, "test_one.py", "--jsbench-replay=kept")
+    result = bench.run_only("--jsbench-max-cost=1", "--jsbench-rpm=1", "test_one.py", "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=1)
 
