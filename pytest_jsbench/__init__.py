@@ -6,9 +6,9 @@ The rooms, from what imports nothing to what may import everything (docs/archite
     core                                the nouns that every stage exchanges
     schemas, prompts                    JSON Schema as such; a case as messages
     datasets, adaptation, verdicts      where cases come from; a schema as a provider takes it; the judge
-    runs                                records on disk
+    records                             what is on disk
     engines, metrics                    what turns a request into text; numbers of records
-    runner, reports, fixture            a case becomes a record; what is read of a run; what a test asks through
+    run, reports, fixture               a case becomes a record; what is read of a run; what a test asks through
     plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
     lab                                 what nobody imports, as it is found by name: decoding libraries
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
-    from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import Record
-    from pytest_jsbench.runs.records import RunMetadata as RunMetadata
+    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.records import Record
+    from pytest_jsbench.records.records import RunMetadata as RunMetadata
     from pytest_jsbench.settings.plan import RateLimits
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
@@ -70,8 +70,8 @@ _HOMES = {
         *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Stopwatch", "Timing", "Usage"),
     ),
     "core.prompts": ("Prompt",),
-    "runs.outcomes": ("Run",),
-    "runs.records": ("Record", "RunMetadata"),
+    "records.outcomes": ("Run",),
+    "records.records": ("Record", "RunMetadata"),
     "metrics.summary": ("Summary", "summarize"),
     "lab.interchange.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "core.version": ("__version__",),

@@ -21,9 +21,9 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Attempt, Record, RunMetadata
-from pytest_jsbench.runs.variants import together
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.records import Attempt, Record, RunMetadata
+from pytest_jsbench.records.variants import together
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)

@@ -27,13 +27,13 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.resumption import resume
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.history import History
-from pytest_jsbench.runner.batches import BatchFile, BatchPart, is_unfinished, read_parts
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.rejudging import matched
-from pytest_jsbench.runs.resumption import resume
+from pytest_jsbench.run.batches import BatchFile, BatchPart, is_unfinished, read_parts
 from tests import examples
 from tests.examples import record
 from tests.mutations import mutated_json, mutated_lines, survive

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.formats import EVALUATION, HEADER, METRICS, RECORD
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.records import Record
 from tests import examples
 
 LINE = json.loads(json.dumps(examples.record("a").to_dict()))

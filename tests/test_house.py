@@ -49,7 +49,7 @@ def test_a_run_is_built_in_one_place(name: str) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     ]
 
-    assert places == ["runner/session.py"]
+    assert places == ["run/session.py"]
 
 
 def test_the_top_of_the_package_is_seen_at_a_glance() -> None:

@@ -80,7 +80,7 @@ def test_the_package_goes_through_public_doors_alone() -> None:
     ("source", "trick"),
     [
         ("from _pytest.config import Config", "import _pytest"),
-        ("from pytest_jsbench.runs.journal import _line", "import _line"),
+        ("from pytest_jsbench.records.journal import _line", "import _line"),
         ("import _thread", "import _thread"),
         ("client._pool.close()", "._pool"),
         ("getattr(config, '_benchmarksession', None)", "._benchmarksession"),

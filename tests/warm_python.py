@@ -27,7 +27,7 @@ _IMPORTS = {
     WORKER: (
         "pytest_jsbench.plugin.controller.controller",
         "pytest_jsbench.plugin.worker.worker",
-        "pytest_jsbench.runner.limits",
+        "pytest_jsbench.run.limits",
         "openai",
         "anthropic",
     ),

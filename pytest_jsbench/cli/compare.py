@@ -9,13 +9,13 @@ from typing import Any, TextIO
 from pytest_jsbench.cli.convert import warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import json_text
+from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_lines, comparison_markdown
 from pytest_jsbench.reports.plot import plot
 from pytest_jsbench.reports.published import beside_published
 from pytest_jsbench.reports.terminal import fact_lines, width_of
-from pytest_jsbench.runs.settings import differences
 
 
 def add_compare(commands: Any) -> None:

@@ -16,7 +16,7 @@ from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.records.outcomes import Run
 
 
 def add_baseline(commands: Any) -> None:

@@ -19,13 +19,13 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, make_private_folder
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import LONGEST_LINE
+from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines
 from pytest_jsbench.reports.terminal import detail, width_of
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import LONGEST_LINE
-from pytest_jsbench.runs.rejudging import judge_again
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.plan import policy_changes
 from pytest_jsbench.values.comparers import comparers_again
@@ -33,8 +33,8 @@ from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.outcomes import Place, Run
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.records.outcomes import Place, Run
+    from pytest_jsbench.records.records import Record, RunMetadata
     from pytest_jsbench.values import Comparer
 
 

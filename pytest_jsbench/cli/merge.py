@@ -14,16 +14,16 @@ from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.merging import merge
+from pytest_jsbench.records.records import Attempt
+from pytest_jsbench.records.stores import at_hand, originally
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.run_report import detail_lines, summary_lines
 from pytest_jsbench.reports.terminal import detail, width_of
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.merging import merge
-from pytest_jsbench.runs.records import Attempt
-from pytest_jsbench.runs.stores import at_hand, originally
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.merging import Merged
+    from pytest_jsbench.records.merging import Merged
 
 
 def add_merge(commands: Any) -> None:

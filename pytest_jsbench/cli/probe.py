@@ -16,13 +16,13 @@ from pytest_jsbench.cli.arguments import add_option, flag_of, reading
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
-from pytest_jsbench.runner.probe_questions import KEYWORDS
+from pytest_jsbench.run.probe_questions import KEYWORDS
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.runner.probe import ProbePlan
-    from pytest_jsbench.runner.session import RunSession
+    from pytest_jsbench.run.probe import ProbePlan
+    from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.settings.variant import Variant
 
 #: the options that say whom to ask, and how an answer is sampled
@@ -111,7 +111,7 @@ def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
     from pytest_jsbench.engines.secrets import check, describe
     from pytest_jsbench.metrics.enforcement import Probed
     from pytest_jsbench.reports import enforcement
-    from pytest_jsbench.runner.probe import Probe
+    from pytest_jsbench.run.probe import Probe
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
@@ -148,7 +148,7 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.runner.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
+    from pytest_jsbench.run.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
 
     factory = base.factory
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
@@ -176,11 +176,11 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.datasets.sources.objects import open_in_memory
     from pytest_jsbench.metrics.prices import price_of
-    from pytest_jsbench.runner.description import describe_run
-    from pytest_jsbench.runner.handover import Handover
-    from pytest_jsbench.runner.probe import POLICY
-    from pytest_jsbench.runner.session import RunSession
-    from pytest_jsbench.runs.records import Entry
+    from pytest_jsbench.records.records import Entry
+    from pytest_jsbench.run.description import describe_run
+    from pytest_jsbench.run.handover import Handover
+    from pytest_jsbench.run.probe import POLICY
+    from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
 
     run = Plan(

@@ -35,7 +35,7 @@ from pytest_jsbench.engines.registry import as_factory, find
 from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.prompts import template_of
-from pytest_jsbench.runner.attempts import inexpressible
+from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.settings.options import readers
 from pytest_jsbench.settings.variant import Variant
 

@@ -28,15 +28,15 @@ from pytest_jsbench.library.options import EvaluationOptions, checked, named, sa
 from pytest_jsbench.library.run import EvaluatedRun, read_gates
 from pytest_jsbench.metrics.gates import Ending, GateResult, decide
 from pytest_jsbench.prompts import template_of
-from pytest_jsbench.runner.description import describe_run
-from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runner.record_keeper import AttemptResult
-from pytest_jsbench.runner.session import RunSession
-from pytest_jsbench.runner.state import RunState
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.journal import new_folder
-from pytest_jsbench.runs.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
-from pytest_jsbench.runs.variants import difference
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.journal import new_folder
+from pytest_jsbench.records.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
+from pytest_jsbench.records.variants import difference
+from pytest_jsbench.run.description import describe_run
+from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.run.record_keeper import AttemptResult
+from pytest_jsbench.run.session import RunSession
+from pytest_jsbench.run.state import RunState
 from pytest_jsbench.settings.classifiers import Classifier
 from pytest_jsbench.settings.classifiers import find as find_classifier
 from pytest_jsbench.settings.plan import Cases, Plan, RateLimits, refuse_together

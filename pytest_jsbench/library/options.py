@@ -18,7 +18,7 @@ from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
     from pytest_jsbench.core.prompts import Template
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.records.records import Record
 
 
 #: the arguments that are not called as their options

@@ -19,9 +19,9 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports import run_report, tables
 from pytest_jsbench.reports.html.report import html_table
-from pytest_jsbench.runs.outcomes import Run
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -206,8 +206,8 @@ def _runs_by_name(value: object) -> object:
 @arguments(path=path)
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
     """A run from its folder, its records.jsonl, or the newest in a folder of runs; its records stay on disk."""
+    from pytest_jsbench.records.journal import find_files
     from pytest_jsbench.reports.evaluations import read_run
-    from pytest_jsbench.runs.journal import find_files
 
     with said_to_programs():
         run = read_run(Path(path))

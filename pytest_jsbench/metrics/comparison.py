@@ -12,14 +12,14 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
-from pytest_jsbench.runs.settings import differences
+from pytest_jsbench.records.settings import differences
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
-    from pytest_jsbench.runs.records import Attempt
-    from pytest_jsbench.runs.settings import Setting, SettingDifference
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import Attempt
+    from pytest_jsbench.records.settings import Setting, SettingDifference
 
 PASSED = "passed"
 MISSING = "missing"

@@ -8,7 +8,7 @@ from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_jsbench.core.text import dollars
-from pytest_jsbench.runs.records import Cause
+from pytest_jsbench.records.records import Cause
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison

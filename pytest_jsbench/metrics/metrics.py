@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.core.generations import FaultKind, Usage
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
-from pytest_jsbench.runs.records import Cause, MissingReason
+from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
 

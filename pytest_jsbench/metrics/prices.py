@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import AnsweredBy, Attempt, RunMetadata
+    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.records import AnsweredBy, Attempt, RunMetadata
 
 #: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]

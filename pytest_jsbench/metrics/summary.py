@@ -16,10 +16,10 @@ from pytest_jsbench.metrics.figures import COUNTED_FAILURES
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-from pytest_jsbench.runs.records import Cause, MissingReason
-from pytest_jsbench.runs.settings import settings_of
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.records import Cause, MissingReason
+from pytest_jsbench.records.settings import settings_of
+from pytest_jsbench.records.variants import each
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
 

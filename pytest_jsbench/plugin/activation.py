@@ -13,16 +13,16 @@ from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, Worke
 from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runner.description import describe_run
-from pytest_jsbench.runner.handover import Handover
-from pytest_jsbench.runner.session import RunSession
-from pytest_jsbench.runs.records import Entry
+from pytest_jsbench.records.records import Entry
+from pytest_jsbench.run.description import describe_run
+from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.worker.worker import Worker
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.records.records import Record
 
 
 def activate(config: pytest.Config) -> None:
@@ -100,7 +100,7 @@ def _register_controller(config: pytest.Config, context: RunContext, worker: Wor
     from pytest_jsbench.plugin.controller.controller import Controller
     from pytest_jsbench.plugin.controller.progress import Progress, ProviderWatch
     from pytest_jsbench.plugin.controller.terminal import Terminal
-    from pytest_jsbench.runner.state import RunState
+    from pytest_jsbench.run.state import RunState
 
     state = RunState(context.plan.keys, variants=context.plan.variants)
     progress = Progress(config, context, state)

@@ -11,7 +11,7 @@ from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
 from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.session.context import key_of, read_terms
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.plan import policy_of
 
 

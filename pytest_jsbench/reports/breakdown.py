@@ -14,9 +14,9 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
 from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered
+from pytest_jsbench.records import journal
 from pytest_jsbench.reports.blocks import Column, Marked, Row, TableBlock
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey

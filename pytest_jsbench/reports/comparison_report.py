@@ -13,10 +13,10 @@ from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
+from pytest_jsbench.records.settings import Bearing, SettingDifference, differences, distinguishing
 from pytest_jsbench.reports import markdown, terminal
 from pytest_jsbench.reports.blocks import Column, Fact, TableBlock, table_of_figures
 from pytest_jsbench.reports.evaluations import firsts
-from pytest_jsbench.runs.settings import Bearing, SettingDifference, differences, distinguishing
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey

@@ -22,11 +22,11 @@ from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import Run, RunVerdict
-from pytest_jsbench.runs.records import RunMetadata
-from pytest_jsbench.runs.settings import Setting, differences, settings_of
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import Run, RunVerdict
+from pytest_jsbench.records.records import RunMetadata
+from pytest_jsbench.records.settings import Setting, differences, settings_of
+from pytest_jsbench.records.variants import each
 
 #: the version of `run.json`; raised when a field is added
 RUN_VERSION = "1.0"

@@ -18,12 +18,12 @@ from pytest_jsbench.formats import HISTORY, METRICS
 from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED, told
 from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.reports import markdown, terminal
 from pytest_jsbench.reports.blocks import Column, Fact, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.settings import Setting, SettingDifference, differences, settings_of
 
 #: the version of a line; raised when a field is added
 HISTORY_VERSION = "1.0"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
-from pytest_jsbench.runs.variants import engine_settings
+from pytest_jsbench.records.variants import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.records.outcomes import Run
 
 _TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
 #: attributes of a case that are pytest's own

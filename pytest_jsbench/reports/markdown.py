@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
-from pytest_jsbench.runs.outcomes import Records
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.outcomes import Run, RunVerdict
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.records.outcomes import Run, RunVerdict
+    from pytest_jsbench.records.records import Record
 
 #: characters of the text of a fact
 _LONGEST_FACT = 2000

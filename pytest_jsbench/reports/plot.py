@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Kind, named
-from pytest_jsbench.runs.settings import differences
+from pytest_jsbench.records.settings import differences
 
 if TYPE_CHECKING:
     from datetime import datetime

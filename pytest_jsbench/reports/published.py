@@ -13,8 +13,8 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
+from pytest_jsbench.records.settings import SettingDifference, differences, settings_of
 from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
-from pytest_jsbench.runs.settings import SettingDifference, differences, settings_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation

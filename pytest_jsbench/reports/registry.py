@@ -12,8 +12,8 @@ from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports import tables
-from pytest_jsbench.runs.outcomes import Run
 
 ENTRY_POINTS = "pytest_jsbench.exporters"
 EVERY_EVAL_EVER = "every_eval_ever"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.records.outcomes import Run
 
 
 def write_files(

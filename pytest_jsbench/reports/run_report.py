@@ -13,20 +13,20 @@ from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, 
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion
 from pytest_jsbench.metrics.summary import Summary
+from pytest_jsbench.records.outcomes import Records, Run
+from pytest_jsbench.records.records import Cause, MissingReason
+from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
 from pytest_jsbench.reports import markdown, terminal
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.reports.comparison_report import facts_of_comparison, facts_of_pairs
-from pytest_jsbench.runs.outcomes import Records, Run
-from pytest_jsbench.runs.records import Cause, MissingReason
-from pytest_jsbench.runs.settings import RECORDED, distinguishing, settings_of
 from pytest_jsbench.verdicts import UNDESCRIBED
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison
     from pytest_jsbench.metrics.gates import GateResult
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
-    from pytest_jsbench.runs.records import RunMetadata
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import RunMetadata
 
 _MOST_NAMED = 5
 _MOST_CASES = 10

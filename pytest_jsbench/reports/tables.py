@@ -16,14 +16,14 @@ from pytest_jsbench.core.errors import ExportError, JSBenchError, MissingRequire
 from pytest_jsbench.core.files import private, unwritable
 from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.records import AnsweredBy, Attempt, Record
+    from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
 
 Row = Mapping[str, Any]
 

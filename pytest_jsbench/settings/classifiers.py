@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pytest_jsbench.core.errors import ClassifierError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
 ENTRY_POINTS = "pytest_jsbench.classifiers"

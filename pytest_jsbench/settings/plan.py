@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.selection import Shard
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.metrics.gates import Gate
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.classifiers import Classifier
     from pytest_jsbench.settings.variants import Values
     from pytest_jsbench.values import Comparer

@@ -171,7 +171,7 @@ def ways_to_ask(
 
 def ways_of_run(path: Path, values: Values) -> dict[str, Values]:
     """The values of each variant of a run that is replayed: it asks as it asked then; empty where there is none."""
-    from pytest_jsbench.runs import journal
+    from pytest_jsbench.records import journal
 
     try:
         variants = journal.read_header(path).variants if holds_run(path) else ()

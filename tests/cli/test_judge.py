@@ -9,11 +9,11 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey, Expected
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.records import Attempt
+from pytest_jsbench.records.rejudging import matched
+from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import evaluations
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Attempt
-from pytest_jsbench.runs.rejudging import matched
-from pytest_jsbench.runs.settings import differences
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer

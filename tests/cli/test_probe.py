@@ -14,7 +14,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.formats import published
 from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
-from tests.runner.enforcing import Enforcing, Question, conforming, refusal, said
+from tests.run.enforcing import Enforcing, Question, conforming, refusal, said
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
@@ -207,7 +207,7 @@ def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_u
 
 
 def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_jsbench.runner.in_flight import CallsInFlight
+    from pytest_jsbench.run.in_flight import CallsInFlight
 
     take, taken = CallsInFlight.take, iter(range(1000))
 

@@ -18,9 +18,9 @@ from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import AcceptorFactory
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Record
 from pytest_jsbench.verdicts import Verdict, judge
 from tests import examples
 from tests.docs.blocks import blocks_of

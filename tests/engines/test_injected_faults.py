@@ -20,7 +20,7 @@ from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.engines.requirements import is_installed
-from pytest_jsbench.runner.attempts import RETRIED, Runner
+from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
@@ -28,7 +28,7 @@ from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runs.records import Record
+    from pytest_jsbench.records.records import Record
 
 #: seconds for one call: of a slow fault, which takes all of them, and of any other, which takes none on a quiet machine
 SHORT, LONG = 5.0, 60.0

@@ -32,9 +32,9 @@ from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.library.options import EvaluationOptions
-from pytest_jsbench.runner.in_flight import CallsInFlight
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Entry, MissingReason
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.records import Entry, MissingReason
+from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER
 
 #: the texts by which the engine answers, by case

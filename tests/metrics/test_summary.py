@@ -11,8 +11,8 @@ from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples

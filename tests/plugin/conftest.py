@@ -23,7 +23,7 @@ import pytest_jsbench.plugin.fixtures
 import pytest_jsbench.plugin.worker.worker
 import pytest_jsbench.reports.evaluations
 import pytest_jsbench.reports.run_report
-import pytest_jsbench.runner.limits  # noqa: F401
+import pytest_jsbench.run.limits  # noqa: F401
 from tests.warm_python import CHILD, WORKER, warm_python
 
 with contextlib.suppress(ImportError):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.runs.journal import read, read_run
+from pytest_jsbench.records.journal import read, read_run
 from tests.plugin.conftest import Bench, both_ways
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")

@@ -10,9 +10,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.limits import Refused
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
 from tests.plugin.conftest import NUMBER, Bench, both_ways

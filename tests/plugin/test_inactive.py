@@ -29,7 +29,7 @@ LATE = (
     "pytest_jsbench.datasets.labelled",
     *(f"pytest_jsbench.metrics.{name}" for name in ("comparison", "gates", "metrics", "statistics", "summary")),
 )
-LATE_ROOMS = ("pytest_jsbench.reports.", "pytest_jsbench.engines.recorded.", "pytest_jsbench.runner.batches")
+LATE_ROOMS = ("pytest_jsbench.reports.", "pytest_jsbench.engines.recorded.", "pytest_jsbench.run.batches")
 
 
 def normalized(result: pytest.RunResult) -> list[str]:
@@ -96,7 +96,7 @@ def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the
     result.assert_outcomes(passed=1)
     (noted,) = pytester.path.glob("loaded-*.txt")
     loaded = noted.read_text().split()
-    assert "pytest_jsbench.runner.attempts" in loaded
+    assert "pytest_jsbench.run.attempts" in loaded
     assert not [name for name in loaded if name in LATE or name.startswith(LATE_ROOMS)]
 
 

@@ -182,7 +182,7 @@ def test_an_output_folder_that_cannot_be_written_is_one_line(bench: Bench) -> No
 
 def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from pytest_jsbench.core.errors import JournalError
-    from pytest_jsbench.runs.journal import Journal
+    from pytest_jsbench.records.journal import Journal
 
     all_answered = threading.Barrier(3)
 

@@ -11,10 +11,10 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
 from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import table_lines
-from pytest_jsbench.runs import journal
 from tests import examples
 
 

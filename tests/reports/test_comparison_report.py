@@ -11,6 +11,8 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.settings import Setting, differences, settings_of
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_report import (
     apart,
@@ -21,8 +23,6 @@ from pytest_jsbench.reports.comparison_report import (
 )
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines
-from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
-from pytest_jsbench.runs.settings import Setting, differences, settings_of
 from tests import examples
 
 

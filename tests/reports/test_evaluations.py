@@ -13,6 +13,8 @@ from pytest_jsbench.lab.interchange.evaluation_files import migrate
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.evaluations import (
     against,
     baseline_to_dict,
@@ -25,8 +27,6 @@ from pytest_jsbench.reports.evaluations import (
     with_cases,
     write_run,
 )
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Record
 from tests import examples
 from tests.examples import record
 from tests.verdicts.data import DATA

@@ -21,13 +21,13 @@ from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run, RunStatus
+from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.reports import comparison_report, evaluations, junit
 from pytest_jsbench.reports.evaluations import run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_report import detail_lines, facts, keyword_lines, summary_lines, summary_markdown
 from pytest_jsbench.reports.terminal import fact_lines
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Run, RunStatus
-from pytest_jsbench.runs.records import Missing, MissingReason, Record
 from pytest_jsbench.verdicts import Note
 from tests import examples
 

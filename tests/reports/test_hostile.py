@@ -21,13 +21,13 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.fixture.jsbench import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines, summary_markdown
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.outcomes import Run
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.reports.junit import complete, suite_properties
-from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
 from tests import examples
 from tests.examples import record
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.records import AskedBy
 from pytest_jsbench.reports.markdown import workflow_commands
-from pytest_jsbench.runs.outcomes import RunStatus, RunVerdict
-from pytest_jsbench.runs.records import AskedBy
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
 from tests.examples import record

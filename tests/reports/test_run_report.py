@@ -10,6 +10,8 @@ from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.run_report import (
     detail_lines,
     facts,
@@ -18,8 +20,6 @@ from pytest_jsbench.reports.run_report import (
     summary_lines,
     summary_markdown,
 )
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import ClassifierError
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.classifiers import Classifier, classify, find
 from tests import examples
 from tests.examples import record

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.variants import together
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.variants import together
 from pytest_jsbench.settings.plan import policy_of
 from pytest_jsbench.settings.variant import Variant, make_variants
 from tests import examples

@@ -27,7 +27,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to
-from pytest_jsbench.runs import journal
+from pytest_jsbench.records import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,7 +31,7 @@ from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.formats import GENERATION
-from pytest_jsbench.runs.settings import RECORDED
+from pytest_jsbench.records.settings import RECORDED
 
 _SHOWN = 40
 _CHANGES = 2

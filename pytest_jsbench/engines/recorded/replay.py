@@ -27,7 +27,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.recorded.recordings import of_repeat, settings_change
-from pytest_jsbench.runs import journal
+from pytest_jsbench.records import journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
-    from pytest_jsbench.runs.records import RunMetadata
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import RunMetadata
 
 OPTIONS = frozenset({"records", "strict", "variant"})
 #: a run's records do not hold what was said of each attempt's settings

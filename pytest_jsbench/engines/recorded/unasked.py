@@ -12,7 +12,7 @@ from pytest_jsbench.core.files import FileReader, inside, write_atomically
 from pytest_jsbench.core.json_values import expect
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.engines.recorded.recordings import Recordings
-from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.records.outcomes import AttemptOutcome
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey

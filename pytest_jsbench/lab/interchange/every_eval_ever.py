@@ -23,15 +23,15 @@ from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIM
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary
-from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.variants import engine_settings
+from pytest_jsbench.records.outcomes import Records
+from pytest_jsbench.records.variants import engine_settings
 from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
     from pytest_jsbench.metrics.statistics import MeanRate
-    from pytest_jsbench.runs.outcomes import Run
-    from pytest_jsbench.runs.records import Record, RunMetadata
+    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.records.records import Record, RunMetadata
 
 VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]

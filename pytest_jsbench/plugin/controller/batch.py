@@ -14,8 +14,9 @@ from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.controller.progress import clock, is_watched, write_line
 from pytest_jsbench.plugin.session.secrecy import usage_errors
-from pytest_jsbench.runner.attempts import Runner
-from pytest_jsbench.runner.batches import (
+from pytest_jsbench.records import journal
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.batches import (
     BatchAnswers,
     BatchFile,
     BatchPart,
@@ -24,7 +25,6 @@ from pytest_jsbench.runner.batches import (
     doubt,
     gather,
 )
-from pytest_jsbench.runs import journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

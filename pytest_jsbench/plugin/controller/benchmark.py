@@ -13,7 +13,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.options import value_of
-from pytest_jsbench.runs.outcomes import Run
+from pytest_jsbench.records.outcomes import Run
 
 #: the metrics that are times; pytest-benchmark knows seconds only
 _METRICS = ("ttft", "tgt", "gct")

@@ -27,9 +27,9 @@ from pytest_jsbench.plugin.session.cases import hand_over
 from pytest_jsbench.plugin.session.context import RunContext, WorkerInput, key_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, attempt_of
-from pytest_jsbench.runner.record_keeper import note_death
-from pytest_jsbench.runner.session import prepare
-from pytest_jsbench.runs.records import Missing, MissingReason
+from pytest_jsbench.records.records import Missing, MissingReason
+from pytest_jsbench.run.record_keeper import note_death
+from pytest_jsbench.run.session import prepare
 from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.variant import errors_of
 
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.controller.progress import Progress
     from pytest_jsbench.plugin.worker.worker import Worker
+    from pytest_jsbench.records.outcomes import Run, RunVerdict
     from pytest_jsbench.reports.registry import Exporter
-    from pytest_jsbench.runner.record_keeper import AttemptResult
-    from pytest_jsbench.runner.state import RunState
-    from pytest_jsbench.runs.outcomes import Run, RunVerdict
+    from pytest_jsbench.run.record_keeper import AttemptResult
+    from pytest_jsbench.run.state import RunState
 
 #: cases of the user's own that are looked at before the first test
 _MOST_READ = 2000

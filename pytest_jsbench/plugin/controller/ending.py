@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.worker.items import Collected
+    from pytest_jsbench.records.records import RunMetadata
     from pytest_jsbench.reports.evaluations import Evaluation
-    from pytest_jsbench.runs.records import RunMetadata
 
 _PHASES = {
     "setup": "failed in its setup",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.worker.items import Collected
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.records.outcomes import Run
 
 
 def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:

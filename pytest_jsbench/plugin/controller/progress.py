@@ -15,16 +15,16 @@ import pytest
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.prices import price_of
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.plugin.session.context import RunContext
-    from pytest_jsbench.runner.limits import LimitsFile
-    from pytest_jsbench.runner.provider_state import ProviderState
-    from pytest_jsbench.runner.state import RunState
-    from pytest_jsbench.runs.outcomes import AttemptOutcome
-    from pytest_jsbench.runs.records import AnsweredBy
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import AnsweredBy
+    from pytest_jsbench.run.limits import LimitsFile
+    from pytest_jsbench.run.provider_state import ProviderState
+    from pytest_jsbench.run.state import RunState
 
 #: seconds to the first line, and between two of them at least and at most
 _SOONEST = 10.0

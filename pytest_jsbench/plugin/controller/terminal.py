@@ -16,14 +16,14 @@ from pytest_jsbench.plugin.controller.controller import Controller
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.context import RunContext
 from pytest_jsbench.plugin.worker.items import forget
-from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.settings import RECORDED
-from pytest_jsbench.runs.variants import each
+from pytest_jsbench.records.outcomes import Records
+from pytest_jsbench.records.settings import RECORDED
+from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.records import RunMetadata
-    from pytest_jsbench.runs.resumption import Resumption
+    from pytest_jsbench.records.records import RunMetadata
+    from pytest_jsbench.records.resumption import Resumption
 
 _LETTERS = {
     "api_error": "A",

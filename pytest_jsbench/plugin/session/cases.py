@@ -14,7 +14,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import CaseSource, Listing
 from pytest_jsbench.datasets.conditions import Subject
-from pytest_jsbench.runs.outcomes import AttemptOutcome
+from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES
 from pytest_jsbench.settings.plan import Cases
 

@@ -22,9 +22,9 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin.session.cases import Marks
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.runner.handover import Handover
-from pytest_jsbench.runner.session import RunSession
-from pytest_jsbench.runs.journal import BATCHES, new_folder
+from pytest_jsbench.records.journal import BATCHES, new_folder
+from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 
 
@@ -172,7 +172,7 @@ def _prune(parent: Path, *, keep: int) -> None:
     runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.runner.batches import is_unfinished
+            from pytest_jsbench.run.batches import is_unfinished
 
             if is_unfinished(folder):
                 continue

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Completion
     from pytest_jsbench.core.secrets import Secrets
-    from pytest_jsbench.runs.redaction import Redaction
+    from pytest_jsbench.records.redaction import Redaction
 
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 import pytest
 
 from pytest_jsbench.core.json_values import from_json, to_json
-from pytest_jsbench.runner.record_keeper import AttemptResult
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Missing, Record
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Missing, Record
+from pytest_jsbench.run.record_keeper import AttemptResult
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts import FailureType

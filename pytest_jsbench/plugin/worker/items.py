@@ -21,11 +21,11 @@ from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.session import transport
 from pytest_jsbench.plugin.session.cases import MANY, add_markers, task_mark, variant_mark
 from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, asks, shares, variant_of
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, Missing
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Missing
 
 if TYPE_CHECKING:
-    from pytest_jsbench.runner.record_keeper import AttemptResult
+    from pytest_jsbench.run.record_keeper import AttemptResult
 
 
 class JSBenchSuite(pytest.Collector):

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from pytest_jsbench.plugin.worker.items import JSBenchCase
-from pytest_jsbench.runner.in_flight import CallsInFlight
+from pytest_jsbench.run.in_flight import CallsInFlight
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described
 from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
 from pytest_jsbench.fixture.jsbench import CaseFailed
-from pytest_jsbench.runs.records import Cause, End, OwnOutcome
+from pytest_jsbench.records.records import Cause, End, OwnOutcome
 
 #: what pytest-timeout says when it fails a test
 _TIMED_OUT = re.compile(r"Timeout \(?>\d")

@@ -18,12 +18,12 @@ from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
-from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runner.record_keeper import AttemptResult, missed
-from pytest_jsbench.runs.outcomes import AttemptOutcome, Place
-from pytest_jsbench.runs.records import AnsweredBy, AskedBy, Attempt, Record
-from pytest_jsbench.runs.rejudging import judge_again
-from pytest_jsbench.runs.settings import RECORDED, REMEMBERED
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place
+from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
+from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.records.settings import RECORDED, REMEMBERED
+from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.record_keeper import AttemptResult, missed
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
 from pytest_jsbench.verdicts.judge import judged_by
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.session.context import RunContext
     from pytest_jsbench.plugin.session.secrecy import Secrecy
-    from pytest_jsbench.runner.attempts import Runner
-    from pytest_jsbench.runs.records import Missing, OwnOutcome
+    from pytest_jsbench.records.records import Missing, OwnOutcome
+    from pytest_jsbench.run.attempts import Runner
     from pytest_jsbench.settings.variant import Variant
 
 

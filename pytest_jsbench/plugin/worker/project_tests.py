@@ -31,15 +31,15 @@ from pytest_jsbench.plugin.session.secrecy import withhold
 from pytest_jsbench.plugin.worker.items import properties, say
 from pytest_jsbench.plugin.worker.own_outcomes import of_error, of_report
 from pytest_jsbench.plugin.worker.project_runners import ProjectRunners, StandingAnswers
-from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runner.record_keeper import AttemptResult, missed
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.record_keeper import AttemptResult, missed
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
     from pytest_jsbench.plugin.session.secrecy import Secrecy
-    from pytest_jsbench.runs.records import OwnOutcome
+    from pytest_jsbench.records.records import OwnOutcome
 
 
 class ProjectTest:

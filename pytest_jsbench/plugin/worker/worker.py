@@ -14,10 +14,10 @@ from pytest_jsbench.plugin.session.context import RunContext, variant_of
 from pytest_jsbench.plugin.session.secrecy import usage_errors
 from pytest_jsbench.plugin.worker.items import Collected, JSBenchCase, would_ask
 from pytest_jsbench.plugin.worker.lookahead import LookAhead
-from pytest_jsbench.runner.limits import Refused
-from pytest_jsbench.runner.record_keeper import AttemptResult, missed
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import MissingReason
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.record_keeper import AttemptResult, missed
 
 
 class Worker:

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
-from pytest_jsbench.runs.outcomes import Records
-from pytest_jsbench.runs.records import Attempt, Cause
+from pytest_jsbench.records.outcomes import Records
+from pytest_jsbench.records.records import Attempt, Cause
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
-    from pytest_jsbench.runs.outcomes import AttemptOutcome, Run
-    from pytest_jsbench.runs.records import OwnOutcome, Record
+    from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+    from pytest_jsbench.records.records import OwnOutcome, Record
 
 #: attempts in one compressed chunk, and in one step of the list
 CHUNK = 100

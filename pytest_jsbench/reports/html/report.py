@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.metrics import Metrics
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.runs.outcomes import Run
+    from pytest_jsbench.records.outcomes import Run
 
 
 def write(

@@ -18,9 +18,9 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.prompts import PRESETS
-from pytest_jsbench.runner.attempts import RETRIED, Runner
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests import examples
 from tests.engines.asking import request

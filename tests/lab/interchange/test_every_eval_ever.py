@@ -16,8 +16,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.lab.interchange.every_eval_ever import Version, write
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.records import Record
 from tests import examples
 from tests.examples import record
 from tests.verdicts.data import DATA

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pytest_jsbench.plugin.controller.batch
-from pytest_jsbench.runner.batches import Polling
+from pytest_jsbench.run.batches import Polling
 from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply

@@ -10,7 +10,7 @@ from _pytest._io import TerminalWriter
 import pytest_jsbench.plugin.controller.progress
 from pytest_jsbench.plugin.controller import progress
 from pytest_jsbench.plugin.controller.progress import ProviderWatch
-from pytest_jsbench.runner.provider_state import CallEnd, ProviderState, Sign
+from pytest_jsbench.run.provider_state import CallEnd, ProviderState, Sign
 from tests.plugin.conftest import Bench
 
 

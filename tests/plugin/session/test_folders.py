@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_jsbench.runs import journal
+from pytest_jsbench.records import journal
 from tests.plugin.conftest import Bench
 
 CACHED = ".pytest_cache/d/jsbench"

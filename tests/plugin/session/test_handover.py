@@ -8,9 +8,9 @@ import pytest
 
 from pytest_jsbench import EngineConfig
 from pytest_jsbench.plugin.session.context import WorkerInput
-from pytest_jsbench.runner.handover import Handover
-from pytest_jsbench.runs import journal
-from pytest_jsbench.runs.redaction import Redaction
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.redaction import Redaction
+from pytest_jsbench.run.handover import Handover
 from tests import examples
 
 PREPARED = {"": EngineConfig(name="scripted", api_key="the local server's own"), "b": EngineConfig(name="openai")}

@@ -8,8 +8,8 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.worker.items import attempt_of
-from pytest_jsbench.runs.outcomes import AttemptOutcome
-from pytest_jsbench.runs.records import Attempt, Record
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Record
 from tests.plugin.conftest import Bench, both_ways
 
 CALLS = """
@@ -174,7 +174,7 @@ def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) ->
         {
             "conftest.py": """
 import gc, os, pytest
-from pytest_jsbench.runs.records import Record
+from pytest_jsbench.records.records import Record
 
 def records():
     return [one for one in gc.get_objects() if isinstance(one, Record)]

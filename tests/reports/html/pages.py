@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html.report import render
-from pytest_jsbench.runs.outcomes import Run
-from pytest_jsbench.runs.records import Record
 from tests import examples
 
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")

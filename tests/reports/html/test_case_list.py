@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.records.records import Cause, End, OwnOutcome
 from pytest_jsbench.reports.html import case_list
-from pytest_jsbench.runs.records import Cause, End, OwnOutcome
 from pytest_jsbench.values import match
 from tests import examples
 from tests.examples import record

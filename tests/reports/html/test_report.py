@@ -18,8 +18,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html.report import render
-from pytest_jsbench.runs.records import Record
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples

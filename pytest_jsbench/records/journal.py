@@ -1,0 +1,320 @@
+"""The journal: records on disk the moment they exist, and read back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.files import (
+    FileReader,
+    Line,
+    Unreadable,
+    append_whole,
+    check_size,
+    inside,
+    make_private_folder,
+    parse_json,
+    private,
+    try_writing,
+    write_atomically,
+)
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
+from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata, parse_line
+
+#: the file of a run's folder that holds what was taken over from an earlier run
+RESUMED = "records.resumed.jsonl"
+#: the file of a run's folder that holds what was answered after the run had ended, by a call that was then in flight
+LATE = "records.late.jsonl"
+#: the file of a run's folder that names the batches it handed in
+BATCHES = "batch.json"
+#: bytes of a records file
+LARGEST = 4_000_000_000
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """A folder of that name, or with a number after it where there is one; JournalError where none can be made."""
+    number = 1
+    while True:
+        folder = parent / (name if number == 1 else f"{name}.{number}")
+        try:
+            make_private_folder(folder, exist_ok=False)
+            try_writing(folder)
+            private(folder / "records.jsonl")
+        except FileExistsError:
+            if parent.is_dir() and number < 1000:
+                number += 1
+                continue
+            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
+            raise JournalError(message, found=parent, option="output") from None
+        except OSError as error:
+            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
+            raise JournalError(message, found=parent, option="output") from None
+        else:
+            return folder
+
+
+class Journal:
+    """
+    Appends records to one file, one line each, flushed; safe to call from several threads.
+
+    Each worker makes one for its own file, and opens it before any call. The attempts' threads append each record as
+    soon as it exists; the first one writes the header line before it. At the end the worker sends records that still
+    arrive to another file (`go_on_in`), and closes it: a record that comes even later is written all the same, and
+    leaves no file open.
+    """
+
+    def __init__(self, path: Path, metadata: RunMetadata) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._lock = threading.Lock()
+        self._file: FileIO | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        """Open the file before calls in flight hold all that may be open; where that fails the first record says so."""
+        with contextlib.suppress(OSError):
+            self._file = private(self.path).open("ab", buffering=0)
+
+    def append(self, record: Record, digests: Digests | None = None) -> Place:
+        """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
+        try:
+            line = _line(record.to_dict(digests))
+            with self._lock:
+                if self._file is None:
+                    self._file = private(self.path).open("ab", buffering=0)
+                size = self._file.seek(0, os.SEEK_END)
+                text = line if size else _line(_header(self._metadata)) + line
+                append_whole(self._file, text.encode("ascii"), size)
+                if self._closed:
+                    self._close()
+                return Place(path=self.path, start=size + len(text) - len(line))
+        except (OSError, ValueError, MemoryError) as error:
+            problem = f"cannot write {self.path}: {str(error) or 'there is no more memory'}"
+            message = f"{problem}; the record of {record.key} is not on disk"
+            raise JournalError(message, found=problem, where=self.path) from error
+
+    def go_on_in(self, path: Path) -> None:
+        """Leave the file to whoever writes it anew; what comes from now on goes into another."""
+        with self._lock:
+            self._close()
+            self.path = path
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._closed = True
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalContent:
+    """The content of a records file."""
+
+    metadata: RunMetadata | None
+    outcomes: tuple[AttemptOutcome, ...]
+    #: one line for each line that could not be read
+    warnings: tuple[str, ...]
+
+    @property
+    def records(self) -> Records:
+        """The records, read again from the file."""
+        return Records(self.outcomes)
+
+
+def read(path: Path) -> JournalContent:
+    """
+    Read a records file; lines that are no JSON are damaged and skipped, with one warning that counts them.
+
+    The record of a project's own test stands there once more when that has ended, and then the later one counts.
+
+    RecordError where a line of JSON is not as it was published, which no damage makes of it, or where several lines are
+    damaged, and more than are whole: then it is no records file.
+    """
+    metadata: RunMetadata | None = None
+    outcomes: dict[object, AttemptOutcome] = {}
+    damaged: list[RecordError] = []
+    for line in _lines(path):
+        if line.data is not None and not line.data.strip():
+            continue
+        try:
+            content = _parse(line)
+        except RecordError as error:
+            placed = RecordError(f"{path}:{line.number}: {error}")
+            if not isinstance(error.__cause__, Unreadable):
+                raise (damaged or [placed])[0] from error
+            damaged.append(placed)
+            continue
+        if isinstance(content, Record):
+            outcome = AttemptOutcome.of(content, Place(path=path, start=line.start))
+            _keep(outcomes, line.start if outcome.asked_by is None else outcome.identity, outcome)
+        else:
+            metadata = content
+    if len(damaged) > max(1, len(outcomes)):
+        raise damaged[0]
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=skipped(damaged))
+
+
+def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
+    """Let the later of two records of one attempt count; but a broken call never hides an answer."""
+    before = outcomes.get(name)
+    if before is None or before.failed or not outcome.failed:
+        outcomes[name] = outcome
+
+
+def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
+    """A warning that counts the damaged lines of a file, where there are any."""
+    if not damaged:
+        return ()
+    if len(damaged) == 1:
+        return (f"{damaged[0]}; the line was torn and is skipped",)
+    return (f"{damaged[0]}; {len(damaged):,} damaged lines, of which this is the first, are skipped",)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """The lines of a file that is not too large to be gone through."""
+    with contextlib.suppress(OSError):  # the reader says it
+        if (size := path.stat().st_size) > LARGEST:
+            message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
+            raise JournalError(message, found=size, expected=LARGEST, where=path)
+    yield from FileReader(root=path.parent, longest_line=LONGEST_LINE, error=JournalError).read_lines(path)
+
+
+def _parse(line: Line) -> Record | RunMetadata:
+    """Read a line; RecordError names the place in it that is not as it was published."""
+    try:
+        if line.data is None:
+            check_size(line.size, LONGEST_LINE)
+        data = parse_json(line.data or b"", largest=LONGEST_LINE)
+    except Unreadable as error:
+        raise RecordError(error.problem) from error
+    return parse_line(data)
+
+
+def read_run(path: Path) -> JournalContent:
+    """
+    Read all that a run has left: a records file, a run's folder, or the newest run in a folder of runs.
+
+    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a broken
+    call never hides an answer.
+    """
+    metadata: RunMetadata | None = None
+    outcomes: dict[tuple[object, ...], AttemptOutcome] = {}
+    warnings: list[str] = []
+    for file in find_files(path):
+        content = read(file)
+        metadata = content.metadata or metadata
+        warnings += content.warnings
+        for outcome in content.outcomes:
+            _keep(outcomes, outcome.identity, outcome)
+    return JournalContent(metadata=metadata, outcomes=tuple(outcomes.values()), warnings=tuple(warnings))
+
+
+def find_files(path: Path) -> list[Path]:
+    """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
+    if not path.exists():
+        raise JournalError(f"no run at {path}: there is no such file or folder")
+    if not path.is_dir():
+        return [path]
+    if not (runs := find_runs(path)):
+        message = f"no run in {path}, which is {what_is_in(path)}; expected records.jsonl, or folders with one"
+        raise JournalError(message, expected="records.jsonl, or folders with one", where=path)
+    return _files(runs[-1])
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
+    if _files(folder):
+        return [folder]
+    runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
+    if stranger := next((run for run in runs if not inside(folder, run)), None):
+        raise JournalError(printable(f"{stranger}: leads out of {folder}"), found=stranger, where=folder)
+
+    def rank(run: Path) -> tuple[bool, str]:
+        has_any = (run / BATCHES).exists() or any(file.stat().st_size for file in _files(run))
+        return has_any, run.name
+
+    return sorted(runs, key=rank)
+
+
+def what_is_in(folder: Path) -> str:
+    """A folder in words, for somebody who expected something else in it."""
+    runs = find_runs(folder)
+    if runs == [folder]:
+        return "the folder of a run"
+    if runs:
+        return f"a folder of {len(runs)} run{'' if len(runs) == 1 else 's'}, the newest {runs[-1]}"
+    return "a folder without a run" if any(folder.iterdir()) else "an empty folder"
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("records*.jsonl"), key=lambda file: (file.name != RESUMED, file.name))
+
+
+def read_header(path: Path) -> RunMetadata:
+    """Read the metadata of a run, of the last of its files that was begun, as `read_run` has it."""
+    files = find_files(path)
+    return read_metadata(next((file for file in reversed(files) if file.stat().st_size), files[-1]))
+
+
+def read_metadata(path: Path) -> RunMetadata:
+    """The header line of a records file, without the records."""
+    first = next(_lines(path), None)
+    problem = "the file is empty" if first is None else "its first line is a record"
+    try:
+        if first is not None and isinstance(metadata := _parse(first), RunMetadata):
+            return metadata
+    except RecordError as error:
+        problem = str(error)
+    message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"
+    raise RecordError(message, found=problem, where=path)
+
+
+def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) -> Iterator[Place]:
+    """
+    Write a whole records file at once: the old one stands until the new one is complete.
+
+    What is on disk is copied, line by line. It gives the place of each record in the new file, once that is there.
+    """
+    starts: list[int] = []
+    write_atomically(path, _all_lines(_line(_header(metadata)), sources, starts))
+    return (Place(path=path, start=start) for start in starts)
+
+
+def gather(path: Path, run: Run) -> Run:
+    """Write the records of all its processes as one file, and give the run with its records there; or JSBenchError."""
+    places = write(path, run.metadata, (outcome.source for outcome in run.outcomes))
+    moved = (replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
+    return replace(run, outcomes=tuple(moved))
+
+
+def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]) -> Iterator[str]:
+    yield header
+    written = len(header)
+    with open_lines() as lines:
+        for source in sources:
+            text = _line(source.to_dict()) if isinstance(source, Record) else line_at(source, lines)
+            starts.append(written)
+            written += len(text) if text.isascii() else len(text.encode())
+            yield text
+
+
+def _header(metadata: RunMetadata) -> dict[str, Any]:
+    return {"type": "run", "records_version": RECORDS_VERSION, "run": metadata.to_dict()}
+
+
+def _line(data: dict[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False) + "\n"

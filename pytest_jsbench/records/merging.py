@@ -1,0 +1,205 @@
+"""`jsbench merge`: the shards of a run, put together into one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import NAMESPACE_OID, uuid5
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import MergeError
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.records import Attempt, RunMetadata
+from pytest_jsbench.records.variants import difference, each, together
+
+#: attempts of all parts
+MOST_ATTEMPTS = 1_000_000
+#: shards that are absent one after the other, and named each
+_MOST_LISTED = 20
+
+#: what else the parts of one run have in common, besides what they ask of whom
+_ALIKE: dict[str, Callable[[RunMetadata], object]] = {
+    "dataset": lambda metadata: metadata.dataset.get("source"),
+    "cases": lambda metadata: metadata.dataset.get("cases_digest"),
+    "repeats": lambda metadata: metadata.repeats,
+    "classifiers": lambda metadata: list(metadata.classifiers),
+    "policy": lambda metadata: dict(metadata.policy),
+    "redacted": lambda metadata: metadata.redacted,
+    "judge": lambda metadata: metadata.judge,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A run put together of several, and the notes on it."""
+
+    run: Run
+    #: one line each
+    notes: tuple[str, ...]
+    #: shards that are not there: 2/5
+    absent: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """True where every shard is there."""
+        return not self.absent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    path: Path
+    metadata: RunMetadata
+    outcomes: tuple[AttemptOutcome, ...]
+    warnings: tuple[str, ...] = ()
+
+    def of_variant(self, metadata: RunMetadata) -> _Part:
+        """Return the part that is of one variant."""
+        outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == metadata.variant)
+        return _Part(path=self.path, metadata=metadata, outcomes=outcomes)
+
+
+def merge(paths: Sequence[Path]) -> Merged:
+    """The runs as one; MergeError where they are not parts of the same one."""
+    parts = [_read(path) for path in paths]
+    of_variants = _by_variant(parts)
+    attempts = sum(len(_plan(of_one)) * of_one[0].metadata.repeats for of_one in of_variants.values())
+    if attempts > MOST_ATTEMPTS:
+        message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
+        raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
+    made: dict[Attempt, AttemptOutcome] = {}
+    twice = 0
+    for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
+        twice += outcome.attempt in made
+        made[outcome.attempt] = _choose(made.get(outcome.attempt), outcome)
+    metadatas = [of_one[0].metadata for of_one in of_variants.values()]
+    metadata = together(metadatas) if parts[0].metadata.variants else metadatas[0]
+    absent = [
+        f"{shard} of variant {name}" if name else shard
+        for name, of_one in of_variants.items()
+        for shard in _absent_shards(of_one)
+    ]
+    notes = [warning for part in parts for warning in part.warnings]
+    notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
+    notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
+    # the same for the same parts, in whatever order they are given, and another one than each of theirs
+    names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
+    uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
+    whole_dataset = {**metadata.dataset, "shard": None}
+    planned = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
+    run = Run(
+        metadata=replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned),
+        planned=tuple(attempt.key for attempt in planned),
+        outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
+    )
+    return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
+
+
+def _read(path: Path) -> _Part:
+    content = journal.read_run(path)
+    if content.metadata is None:
+        raise MergeError(f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in")
+    metadata = content.metadata
+    number, count = _shard(metadata)
+    if number > count:
+        message = f"{path} is shard {number}/{count}; expected at most {count}/{count}"
+        raise MergeError(message, found=number, expected=count, where=path)
+    return _Part(path=path, metadata=metadata, outcomes=content.outcomes, warnings=content.warnings)
+
+
+def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
+    """The parts of each variant, or of the one of no name; MergeError where two of one variant did not ask the same."""
+    by_variant: dict[str, list[_Part]] = {}
+    for part in parts:
+        _compare(part, parts[0], _otherwise(part.metadata, parts[0].metadata))
+        for metadata in each(part.metadata):
+            of_one = by_variant.setdefault(metadata.variant, [])
+            of_one.append(part.of_variant(metadata))
+            _compare(part, of_one[0], _asked_otherwise(metadata, of_one[0].metadata))
+    if "" in by_variant and len(by_variant) > 1:
+        names = ", ".join(filter(None, by_variant))
+        message = f"not parts of one run: some have variants ({names}), and some have none"
+        raise MergeError(message, found=list(by_variant))
+    return by_variant
+
+
+def _compare(part: _Part, first: _Part, otherwise: str) -> None:
+    if otherwise:
+        raise MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
+
+
+def _asked_otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
+    otherwise = difference(theirs, ours)
+    if not otherwise and theirs.prompt != ours.prompt:
+        otherwise = f"with prompt {json.dumps(theirs.prompt)}, that one with {json.dumps(ours.prompt)}"
+    return f"{otherwise} (variant {ours.variant})" if otherwise and ours.variant else otherwise
+
+
+def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
+    for name, value_of in _ALIKE.items():
+        if (then := value_of(theirs)) != (now := value_of(ours)):
+            return f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
+    return ""
+
+
+def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
+    """The record to keep of two of one attempt: an answer rather than a broken call, else the first."""
+    if first is None:
+        return other
+    # redacted prompts have a salt of their own in each run
+    asked_otherwise = not first.redacted and first.prompt_digest != other.prompt_digest
+    if first.schema_digest != other.schema_digest or asked_otherwise:
+        raise MergeError(f"{other.key} was asked in two ways: the runs are not of one dataset")
+    return other if first.failed else first
+
+
+def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
+    """The attempts planned for a variant; own tests are in each shard whole, and say themselves how often."""
+    metadata = parts[0].metadata
+    own = {
+        attempt
+        for attempt, outcome in made.items()
+        if outcome.asked_by is not None and attempt.variant == metadata.variant
+    }
+    keys = {attempt.key for attempt in own}
+    for part in parts:
+        often = Counter(key for key in part.metadata.planned() or () if key in keys)
+        own |= {Attempt(key, repeat, metadata.variant) for key, count in often.items() for repeat in range(count)}
+    of_cases = itertools.product((key for key in _plan(parts) if key not in keys), range(metadata.repeats))
+    return (*(Attempt(key, repeat, metadata.variant) for key, repeat in of_cases), *sorted(own))
+
+
+def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:
+    """All that was planned, in the dataset's order: shards hold every n-th case, so they are dealt back in turn."""
+    plans = []
+    for part in sorted(parts, key=lambda part: _shard(part.metadata)):
+        planned = part.metadata.planned()
+        # of one that was written before plans were: what was recorded is what is known
+        plans.append(dict.fromkeys((outcome.key for outcome in part.outcomes) if planned is None else planned))
+    dealt = itertools.chain.from_iterable(itertools.zip_longest(*plans))
+    by_task: dict[str, dict[CaseKey, None]] = {}
+    for key in dealt:
+        if key is not None:
+            by_task.setdefault(key.task, {})[key] = None
+    return tuple(itertools.chain.from_iterable(by_task.values()))
+
+
+def _shard(metadata: RunMetadata) -> tuple[int, int]:
+    """Number and count; the whole is the first of one."""
+    number, _, count = str(metadata.dataset.get("shard") or "1/1").partition("/")
+    return int(number), int(count)
+
+
+def _absent_shards(parts: Iterable[_Part]) -> Iterator[str]:
+    """Those that are not there; of many in a row the first and the last, since a stranger's file may say any count."""
+    shards = sorted({_shard(part.metadata) for part in parts})
+    for count in sorted({count for _, count in shards} if (1, 1) not in shards else ()):
+        for before, after in itertools.pairwise([0, *(number for number, of in shards if of == count), count + 1]):
+            if after - before > _MOST_LISTED:
+                yield f"{before + 1}/{count} to {after - 1}/{count}"
+            else:
+                yield from (f"{number}/{count}" for number in range(before + 1, after))

@@ -1,0 +1,154 @@
+"""
+Redaction: a record without what may be private in it, made before it is written, sent or shown.
+
+An answer becomes a digest by a key that nobody keeps, so that no guess at it can be tried; a prompt one by a salt that
+stands in the digest, so that a later run can tell whether it asks the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.records.records import Record, RedactedSchema
+from pytest_jsbench.schemas.dialects import find_dialect
+from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
+from pytest_jsbench.values import Match
+from pytest_jsbench.verdicts import FailureType, Verdict, Violation
+
+#: what a violation may name: the keywords, and a schema that is `false`
+_KNOWN = KEYWORDS | {"false"}
+#: what stands for words and paths of which not even a digest is kept
+REDACTED = "(redacted)"
+_SALTED = "salted-sha256"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redaction:
+    """The secrets of one run's redaction."""
+
+    #: of prompts, hexadecimal; it stands in each digest
+    salt: str
+    #: of answers, hexadecimal; it is in the run's processes and nowhere else
+    key: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> Redaction:
+        """Secrets that were never used before."""
+        return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
+
+    def record(self, record: Record) -> Record:
+        """The record without prompt, schema and answer; one that is redacted already is left as it is."""
+        if record.redacted is not None:
+            return record
+        return replace(
+            record,
+            schema=None,
+            redacted=RedactedSchema(digest=record.schema_digest, keywords=tuple(sorted(used_keywords(record.schema)))),
+            prompt=None if record.prompt is None else _salted(record.prompt, self.salt),
+            generation=None if record.generation is None else self._generation(record.generation),
+            verdict=_verdict(record.verdict),
+            changes=tuple(
+                Change(kind=change.kind, keyword=_keyword(change.keyword), path=REDACTED, note=REDACTED)
+                for change in record.changes
+            ),
+            expected=None,
+            match=record.match and _counts(record.match),
+            test_outcome=record.test_outcome and record.test_outcome.without_words(REDACTED),
+            reference=None if record.reference is None else self.digest(json.dumps(record.reference, sort_keys=True)),
+        )
+
+    def digest(self, text: str) -> str:
+        """The digest of something that was answered; equal for equal texts of this run."""
+        return f"hmac-sha256:{_hmac(bytes.fromhex(self.key), text)}"
+
+    def _generation(self, generation: Generation) -> Generation:
+        match generation:
+            case Completion():
+                reasoning = generation.reasoning and self.digest(generation.reasoning)
+                text = self.digest(generation.text)
+                return replace(
+                    generation, text=text, reasoning=reasoning, calls=(), beside="", sent=_sent(generation.sent)
+                )
+            case Declined():
+                return replace(generation, message=REDACTED, sent=_sent(generation.sent))
+            case Failed():
+                return replace(generation, message=REDACTED)
+            case Decided():
+                return generation
+            case _:
+                assert_never(generation)
+
+
+def asked_the_same(record: Record, prompt: Prompt) -> bool:
+    """Compare a record's prompt, redacted or not, with this one."""
+    if record.prompt is None:
+        return False
+    if record.redacted is None:
+        return record.prompt.digest == prompt.digest
+    parts = record.prompt.messages[0].content.split(":") if record.prompt.messages else []
+    salt = parts[1] if len(parts) == 3 and parts[0] == _SALTED else ""
+    return _salted(prompt, salt) == record.prompt
+
+
+def _salted(prompt: Prompt, salt: str) -> Prompt:
+    def salted(text: str) -> str:
+        return f"{_SALTED}:{salt}:{_hmac(salt.encode(), text)}"
+
+    messages = []
+    for message in prompt.messages:
+        calls = (
+            replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
+            for call in message.tool_calls
+        )
+        messages.append(replace(message, content=salted(message.content), tool_calls=tuple(calls)))
+    return Prompt(messages=tuple(messages))
+
+
+def _hmac(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+
+def _sent(sent: Sent | None) -> Sent | None:
+    return None if sent is None else replace(sent, schema=None, tools=None)
+
+
+def _verdict(verdict: Verdict) -> Verdict:
+    return replace(
+        verdict,
+        message=_message(verdict),
+        tool=verdict.tool and REDACTED,
+        violations=tuple(
+            Violation(keyword=_keyword(each.keyword), instance_path=REDACTED, schema_path=REDACTED, message=REDACTED)
+            for each in verdict.violations
+        ),
+        extra_fields=(REDACTED,) * len(verdict.extra_fields),
+        misplaced_fields=(REDACTED,) * len(verdict.misplaced_fields),
+        dialect=verdict.dialect if find_dialect(verdict.dialect) else None,
+        instance=None,
+    )
+
+
+def _counts(match: Match) -> Match:
+    """The number of fields that are right, without their names and values."""
+    return Match(fields={REDACTED: (match.right, match.expected)} if match.fields else {}, invented=match.invented)
+
+
+def _message(verdict: Verdict) -> str:
+    """The message as far as it has no words of prompt, schema and answer."""
+    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # which names answers and counts them
+        return verdict.message
+    broken = dict.fromkeys(_keyword(violation.keyword) for violation in verdict.violations)
+    return f"breaks {', '.join(broken)}" if broken else REDACTED
+
+
+def _keyword(name: str) -> str:
+    """A keyword of JSON Schema; a name that is none may be anybody's."""
+    return name if name in _KNOWN else REDACTED

@@ -1,0 +1,103 @@
+"""Rejudging: an attempt's generation becomes a verdict, in the same way during the run and at any time later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.generations import Completion, Declined
+from pytest_jsbench.schemas.references import follow, json_path, tokens_of
+from pytest_jsbench.values import match
+from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
+from pytest_jsbench.verdicts.judge import judged_by
+from pytest_jsbench.verdicts.property_order import order_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_jsbench.adaptation import Change
+    from pytest_jsbench.core.cases import Expected, Schema
+    from pytest_jsbench.core.generations import Generation
+    from pytest_jsbench.records.records import Record
+    from pytest_jsbench.schemas.references import Path
+    from pytest_jsbench.values import Comparer
+    from pytest_jsbench.verdicts import Violation
+
+
+def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
+    """
+    The verdict, with notes of what stands beside it.
+
+    The answer quoted a secret, gave a listed value in other capitals, breaks a keyword that the engine was never told,
+    was held to no schema at all, or did not come as text.
+    """
+    verdict = decide(generation, schema, judge)
+    if isinstance(generation, Completion) and generation.secret_replaced:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
+    if isinstance(generation, Completion) and generation.sent is not None and generation.sent.left_out:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_ENFORCED))
+    if isinstance(generation, Completion) and generation.not_text:
+        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_TEXT))
+    schema = judged_by(generation, verdict.tool, schema)
+    if verdict.valid:
+        verdict = replace(verdict, order_kept=order_kept(schema, verdict.instance))
+    if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):
+        verdict = replace(verdict, notes=(*verdict.notes, Note.CAPITALS))
+    dropped = {change.keyword for change in changes if change.kind == "widened"}
+    if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
+        return verdict
+    return replace(verdict, notes=(*verdict.notes, Note.ADAPTATION_LOSS))
+
+
+def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
+    """True where a text is one of the values that the schema lists there, but for its capitals."""
+    if violation.keyword not in ("enum", "const"):
+        return False
+    keyword = follow(schema, tokens_of(violation.schema_path))
+    values = keyword if isinstance(keyword, list) else [keyword]
+    listed = {value.casefold() for value in values if isinstance(value, str)}
+    return any(
+        json_path(path) == violation.instance_path for path, text in _texts(instance) if text.casefold() in listed
+    )
+
+
+def _texts(instance: object) -> Iterator[tuple[Path, str]]:
+    pending: list[tuple[Path, object]] = [((), instance)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, str):
+            yield path, value
+        elif isinstance(value, dict):
+            pending += [((*path, name), member) for name, member in value.items()]
+        elif isinstance(value, list):
+            pending += [((*path, number), member) for number, member in enumerate(value)]
+
+
+def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
+    """
+    The judged record, with its answer's values beside the expected ones where the model said anything.
+
+    Of an answer that does not conform no value is right.
+    """
+    unjudged = record.verdict.failure_type is FailureType.UNJUDGED
+    if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
+        return record if record.expected is expected is None else replace(record, expected=expected, match=None)
+    instance = {"instance": record.verdict.instance} if record.verdict.valid else {}
+    values = match(expected, **instance, schema=record.schema, comparers=comparers)
+    return replace(record, expected=expected, match=values)
+
+
+def judge_again(
+    record: Record, judge: Judge, comparers: Mapping[str, Comparer] | None = None, *, compare: bool = False
+) -> Record:
+    """
+    The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged.
+
+    Its values are compared again, by these comparers, with `compare` or where the answer conforms now and did not.
+    """
+    if record.generation is None or record.schema is None:
+        return record
+    verdict = verdict_on(record.generation, record.schema, record.changes, judge)
+    judged = replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
+    compared = verdict.valid == record.verdict.valid and not compare
+    return judged if compared else matched(judged, record.expected, comparers)

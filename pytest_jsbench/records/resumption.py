@@ -1,0 +1,176 @@
+"""Resumption: the answers that an earlier run already has, so that nobody asks, and pays, for them again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import ResumeError
+from pytest_jsbench.core.files import IndexedLines
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
+from pytest_jsbench.records.records import Attempt, Record, RunMetadata
+from pytest_jsbench.records.redaction import Redaction, asked_the_same
+from pytest_jsbench.records.variants import each, match, strangers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumption:
+    """The answers that a run takes over from an earlier one."""
+
+    source: Path
+    #: the run's own folder
+    folder: Path
+    #: the earlier run; None where it was killed before it had anything to write
+    metadata: RunMetadata | None
+    #: its answers to this run's questions, each of this run's variant that asks the same, wherever it stands
+    answers: tuple[AttemptOutcome, ...]
+    #: answers to a project's own tests, each taken over if its test asks the same
+    project_answers: tuple[AttemptOutcome, ...] = ()
+    #: records that are of no attempt of this run: another schema, another prompt, or no case of it
+    left_out: int
+    #: calls that broke, and are made again
+    broken: int
+    warnings: tuple[str, ...]
+    #: whether answers are of a variant that the earlier run called otherwise, so that their lines are written anew
+    renamed: bool = False
+
+    def write_to(self, folder: Path, ours: RunMetadata, redaction: Redaction | None) -> Path:
+        """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
+        assert self.metadata is not None
+        earlier = replace(ours if self.renamed else self.metadata, redacted=redaction is not None)
+        answers = (*self.answers, *self.project_answers)
+        kept: Iterable[Place | Record] = (outcome.source for outcome in answers)
+        if redaction is not None or self.renamed:
+            kept = (record if redaction is None else redaction.record(record) for record in Records(answers))
+        journal.write(folder / journal.RESUMED, earlier, kept)
+        return folder / journal.RESUMED
+
+
+class Recorded:
+    """The attempts in a records file of ours, by case and repeat; in none where there is no file."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._lines = None if path is None else IndexedLines(path, _attempt)
+        self._of_task: dict[tuple[str, int, str], list[Attempt]] = {}
+        for attempt in self._lines or ():
+            self._of_task.setdefault((attempt.key.task, attempt.repeat, attempt.variant), []).append(attempt)
+
+    def of_test(self, first: Attempt) -> list[Record]:
+        """The records of one run of a project's own test, by the first of its questions, in their order."""
+        alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
+        attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
+        records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
+        return [record for record in records if record is not None]
+
+    def __contains__(self, attempt: Attempt) -> bool:
+        return self._lines is not None and attempt in self._lines
+
+    def place(self, attempt: Attempt) -> Place | None:
+        """Where the record of an attempt is; None where there is none."""
+        start = None if self._lines is None else self._lines.place(attempt)
+        return None if self._path is None or start is None else Place(path=self._path, start=start)
+
+    def get(self, attempt: Attempt) -> Record | None:
+        """The record of an attempt; None where there is none."""
+        line = None if self._lines is None else self._lines.get(attempt)
+        return None if line is None else Record.from_dict(line)
+
+
+def _attempt(line: Mapping[str, Any]) -> Attempt | None:
+    """The attempt that a line is the record of; None for the header."""
+    if line["type"] != "record":
+        return None
+    return Attempt(CaseKey(task=line["task"], id=line["id"]), line["repeat"], sys.intern(line.get("variant", "")))
+
+
+def resume(
+    path: Path,
+    metadata: RunMetadata,
+    planned: Collection[CaseKey],
+    *,
+    load: Callable[[CaseKey], Case | BrokenCase],
+    templates: Mapping[str, PromptTemplate],
+) -> Resumption:
+    """
+    Find the answers that a run of this metadata and plan can take over from the run at `path`.
+
+    An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
+    `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
+    more likely a mistake than a wish to pay twice. A variant that is new, or that was changed, is asked anew.
+    """
+    # a run in it was killed before it could write a file
+    if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
+        warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
+        return Resumption(
+            source=path, folder=path, metadata=None, answers=(), left_out=0, broken=0, warnings=(warning,)
+        )
+    content = journal.read_run(path)
+    if content.metadata is None and not path.is_dir():
+        message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
+        raise ResumeError(message, where=path)
+    names = {variant.variant: variant.variant for variant in each(metadata)}
+    changed: dict[str, str] = {}
+    if content.metadata is not None:
+        names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
+    if not names:
+        other = next(iter(changed.values()))
+        raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
+    redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
+    # what a test hands in, it hands in again
+    of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
+    answered = [replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names]
+    asked_by_tests = tuple(outcome for outcome in answered if outcome.asked_by is not None)
+    of_cases = [outcome for outcome in answered if outcome.asked_by is None]
+    keys = frozenset(planned)
+
+    def is_asked(record: Record) -> bool:
+        """Compare the record's question with this run's, to the letter."""
+        if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
+            return False
+        case = load(record.key)
+        if isinstance(case, BrokenCase) or digest(case.schema) != record.schema_digest:
+            return False
+        return asked_the_same(record, prompt_of(case, templates[record.variant]))
+
+    answers = tuple(outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if is_asked(record))
+    left_out = len(of_run) - len(asked_by_tests) - len(answers)
+    anew = (f"variant {name} is asked anew: {path} {instead}" for name, instead in changed.items())
+    warnings = (*content.warnings, *anew)
+    if asked_by_tests and redacted:  # such a test needs the answer itself
+        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
+        asked_by_tests = ()
+    return Resumption(
+        source=path,
+        folder=journal.find_files(path)[0].parent,
+        metadata=content.metadata,
+        answers=answers,
+        project_answers=asked_by_tests,
+        left_out=left_out,
+        broken=sum(outcome.failed for outcome in content.outcomes),
+        warnings=warnings,
+        renamed=any(name != theirs for theirs, name in names.items()),
+    )
+
+
+def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
+    """True where the answers are redacted; ResumeError where this run could not judge them."""
+    if theirs.redacted and not ours.redacted:
+        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
+    if not ours.redacted:
+        return False
+    for name in ("policy", "classifiers"):
+        # as JSON, for that is what the other has been
+        then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
+        if then != now:
+            message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
+            raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
+    return True

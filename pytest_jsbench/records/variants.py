@@ -1,0 +1,136 @@
+"""The questions of runs and their variants: two that ask the same share their answers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pytest_jsbench.records.records import RunMetadata
+
+#: what must be the same for an answer to one to be an answer to the other
+_IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
+_PARAMS = ("max_tokens", "temperature", "seed")
+#: what an engine says of itself that does not change answers: versions of packages, and how many calls it takes at once
+_VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
+_CAPACITY = frozenset({"slots"})
+#: what is counted where variants differ in it
+_COUNTED = {
+    "engine": "engines",
+    "model": "models",
+    "response_format": "response formats",
+    "prompt": "prompts",
+    "adapt": "adaptations",
+}
+#: what is not known of the whole where variants differ in it
+_UNSAID = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
+#: of what the whole says that in which all variants agree
+_PARTS = ("details", "params", "asked_params")
+
+
+def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
+    """The first thing that the two do not ask alike, as half a sentence; empty where there is none."""
+    for name in _IDENTITY:
+        if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
+            return f"{name} {_said(then)}, this one {_said(now)}"
+    for name in _PARAMS:
+        if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
+            return f"with {name} {_said(then)}, this one with {_said(now)}"
+    if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
+        return f"with the engine's options {_said(then)}, this one with {_said(now)}"
+    return ""
+
+
+def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
+    return metadata.params if metadata.asked_params is None else metadata.asked_params
+
+
+def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
+    """The details of an engine that change answers."""
+    return {
+        name: value
+        for name, value in metadata.details.items()
+        if name not in _CAPACITY and not (isinstance(value, str) and _VERSION.fullmatch(value))
+    }
+
+
+def _said(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True)
+
+
+def together(variants: Sequence[RunMetadata]) -> RunMetadata:
+    """The metadata of the run of these variants, each of which has a name; what all share is that of the first."""
+    shared: dict[str, Any] = {}
+    for name, noun in _COUNTED.items():
+        values = dict.fromkeys(getattr(variant, name) for variant in variants)
+        shared[name] = next(iter(values)) if len(values) == 1 else f"{len(values)} {noun}"
+    for name in _UNSAID:
+        values = dict.fromkeys(getattr(variant, name) for variant in variants)
+        shared[name] = next(iter(values)) if len(values) == 1 else None
+    for name in _PARTS:
+        shared[name] = _common([getattr(variant, name) for variant in variants])
+    return replace(variants[0], **shared, variant="", plan=None, variants=tuple(variants))
+
+
+def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
+    """That in which all of them agree; None where one of them is not known."""
+    given = [mapping for mapping in mappings if mapping is not None]
+    if len(given) < len(mappings):
+        return None
+    first, *others = given
+    return {
+        name: value for name, value in first.items() if all(name in other and other[name] == value for other in others)
+    }
+
+
+def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
+    """The variants of a run, each as of a run of its own; the run itself where it has none."""
+    return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
+
+
+def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+    """
+    By name of a variant of another run, the variant of ours that asks the same; a run without variants has one, "".
+
+    Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none,
+    also where the others have found theirs: what tells them apart, such as the server's address, is not written down.
+    """
+    by_likeness: dict[tuple[bool, bool, bool], list[tuple[str, str]]] = {}
+    for their, our in itertools.product(each(theirs), each(ours)):
+        if difference(their, our):
+            continue
+        words = [(variant.prompt, variant.shots, variant.prompt_digest) for variant in (their, our)]
+        # the most important first
+        likeness = words[0] == words[1], their.variant == our.variant, their.concurrency == our.concurrency
+        by_likeness.setdefault(likeness, []).append((their.variant, our.variant))
+    matched: dict[str, str] = {}
+    seen: tuple[set[str], set[str]] = (set(), set())
+    for likeness in sorted(by_likeness, reverse=True):
+        free = [pair for pair in by_likeness[likeness] if pair[0] not in seen[0] and pair[1] not in seen[1]]
+        same_words, same_name, as_many = likeness
+        alike = free if same_name else [*by_likeness.get((same_words, True, as_many), ()), *by_likeness[likeness]]
+        counts = Counter(name for name, _ in alike), Counter(name for _, name in alike)
+        matched |= {name: our for name, our in free if counts[0][name] == counts[1][our] == 1}
+        seen[0].update(name for name, _ in free)
+        seen[1].update(name for _, name in free)
+    return matched
+
+
+def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
+    """By name of a variant of ours for which the other run has nothing: what that did instead, as half a sentence."""
+    matched = frozenset(match(theirs, ours).values())
+    return {variant.variant: _instead(theirs, variant) for variant in each(ours) if variant.variant not in matched}
+
+
+def _instead(theirs: RunMetadata, ours: RunMetadata) -> str:
+    of_theirs = {variant.variant: variant for variant in each(theirs)}
+    then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
+    if then is not None and (otherwise := difference(then, ours)):
+        return f"asked {otherwise}"
+    if all(difference(variant, ours) for variant in of_theirs.values()):
+        return f"has no variant that asks the same: {', '.join(of_theirs)}"
+    return "asked what several variants ask alike, so that its answers could be of any"

@@ -1,0 +1,477 @@
+"""
+A run's attempts as a provider's batches: submitted, waited for, and read by each test from a file of answers.
+
+No request is sent twice, and all that costs money is on disk first: `batch.json` of the run's folder names each batch
+before it is submitted, with its requests, and then its id.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import BatchError, RecordError, ResumeError
+from pytest_jsbench.core.files import FileReader, IndexedLines, private, write_atomically
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    Failed,
+    FaultKind,
+    Request,
+    Usage,
+    generation_from_dict,
+    generation_to_dict,
+)
+from pytest_jsbench.core.json_values import digest, expect
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.engines.base import BatchState
+from pytest_jsbench.formats import HEADER
+from pytest_jsbench.records.journal import BATCHES
+from pytest_jsbench.records.records import MissingReason, Record, RunMetadata
+from pytest_jsbench.records.variants import difference
+from pytest_jsbench.run.attempts import Runner, most_of
+from pytest_jsbench.run.limits import Refused
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from pytest_jsbench.core.generations import EngineInfo
+    from pytest_jsbench.engines.base import Batches, Result
+    from pytest_jsbench.metrics.prices import Price
+    from pytest_jsbench.records.records import Attempt
+
+#: the version of batch.json
+BATCHES_VERSION = 1
+#: characters of a request's name: `sha256-` and 160 bits of it; both providers allow 64
+_LENGTH = 47
+#: faults of a query for a batch's state that do not go away with time
+_LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPart:
+    """A batch of requests."""
+
+    #: None from just before it is submitted until the provider has answered with its id
+    id: str | None
+    #: ISO 8601, UTC
+    handed_in_at: str
+    #: the names of its requests
+    requests: tuple[str, ...]
+    #: whether its results have been read; what failed in it may then be asked again
+    ended: bool = False
+
+
+class BatchFile:
+    """
+    The batches of a run, written to disk before and after each step that costs money.
+
+    The controller makes one for the run, with the batches of the earlier run that it resumes; `Submission` changes it
+    in one thread. The file stays in the run's folder.
+    """
+
+    def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._parts = list(parts)
+        if parts:
+            self._write()
+
+    def __iter__(self) -> Iterator[BatchPart]:
+        return iter(tuple(self._parts))
+
+    def begin(self, part: BatchPart) -> None:
+        """Add a batch that is about to be submitted."""
+        self._parts.append(part)
+        self._write()
+
+    def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
+        """Write the id of a batch, or that its results have been read."""
+        changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
+        self._parts[self._parts.index(part)] = changed
+        self._write()
+        return changed
+
+    def drop(self, part: BatchPart) -> None:
+        """Remove a batch that the provider did not accept."""
+        self._parts.remove(part)
+        self._write()
+
+    def _write(self) -> None:
+        data = {
+            "batches_version": BATCHES_VERSION,
+            "run": self._metadata.to_dict(),
+            "batches": [asdict(part) for part in self._parts],
+        }
+        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run; none where it had none.
+
+    ResumeError where they asked another engine than a run of this metadata, or where it is unknown whether one exists.
+    """
+    path = folder / BATCHES
+    if not path.exists():
+        return ()
+    theirs, parts = _read(path)
+    if other := difference(theirs, metadata):
+        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
+        raise ResumeError(message, found=other, where=path)
+    if unknown := next((part for part in parts if part.id is None), None):
+        raise ResumeError(doubt(path, unknown), where=path)
+    return parts
+
+
+def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run, for a run that resumes it with batches; none for a run that makes calls.
+
+    ResumeError where the results of one have not been read, and this run would call its requests again.
+    """
+    parts = read_parts(source, metadata)
+    if batch:
+        return parts
+    if under_way := next((part for part in parts if not part.ended), None):
+        message = (
+            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            "--jsbench-batch to get its answers, or remove the file to pay for them again"
+        )
+        raise ResumeError(message, found=under_way.id, where=source / BATCHES)
+    return ()
+
+
+def doubt(path: Path, part: BatchPart) -> str:
+    """Tell a user what to do about a batch that may exist at the provider, and has no known id."""
+    return (
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
+        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
+        "file, or take the entry out"
+    )
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Look whether a run's folder names a batch with results that have not been read."""
+    path = folder / BATCHES
+    if not path.exists():
+        return False
+    try:
+        _, parts = _read(path)
+    except RecordError:  # kept, so that the user sees it
+        return True
+    return not all(part.ended for part in parts)
+
+
+def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
+    data = FileReader(root=path.parent, error=RecordError).read_json(path)
+    try:
+        content = expect(data, "it", Mapping)
+        parts = tuple(map(_part, expect(content["batches"], "batches", list)))
+        HEADER.check({"run": content["run"]})
+        return RunMetadata.from_dict(expect(content["run"], "run", Mapping)), parts
+    except (ValueError, KeyError, TypeError, RecordError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
+        raise RecordError(message, where=path) from error
+
+
+def _part(data: object) -> BatchPart:
+    part = expect(data, "a batch", Mapping)
+    for name in ("id", "handed_in_at"):  # messages show them
+        if isinstance(value := part[name], str) and printable(value) != value:
+            raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
+    return BatchPart(
+        id=expect(part["id"], "id", str, NoneType),
+        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
+        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
+        ended=expect(part.get("ended", False), "ended", bool),
+    )
+
+
+def gather(
+    runner: Runner, attempts: Iterable[Attempt], load: Callable[[CaseKey], Case | BrokenCase]
+) -> Iterator[Request]:
+    """
+    Prepare the requests that the runner would send to its engine for these attempts.
+
+    An attempt that ends before its call has none: its schema or prompt is broken, or its schema cannot be adapted.
+    """
+    for attempt in attempts:
+        question = runner.question(load(attempt.key), attempt.repeat)
+        if not isinstance(question, Record) and isinstance(question.request, Request):
+            yield question.request
+
+
+def name_of(request: Request) -> str:
+    """A request's name in a batch: the same for the same attempt that asks the same, and for no other."""
+    params = request.params
+    content = {
+        "task": request.key.task,
+        "id": request.key.id,
+        "repeat": request.repeat,
+        "messages": request.prompt.to_messages(),
+        "schema": request.schema,
+        "params": [params.max_tokens, params.temperature, params.seed],
+    }
+    return digest(content).replace(":", "-")[:_LENGTH]
+
+
+class BatchAnswers:
+    """
+    Writes the file of answers, one line for each request; of two lines of one request the later counts.
+
+    The controller opens it before the batches are submitted; `Submission` writes to it in one thread. It is closed
+    before any worker reads the file through `BatchedEngine`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> Self:
+        self._file = private(self._path).open("a", encoding="ascii")
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
+        self._file.close()
+
+    def write(self, result: Result) -> None:
+        """Write the outcome of a request."""
+        name, generation = result
+        self._line({"name": name, "generation": generation_to_dict(generation)})
+
+    def refuse(self, name: str, reason: MissingReason, message: str) -> None:
+        """Write why a request has no answer in this run."""
+        self._line({"name": name, "refused": {"reason": reason.value, "message": message}})
+
+    def _line(self, data: dict[str, Any]) -> None:
+        self._file.write(json.dumps(data, allow_nan=False) + "\n")
+
+
+class BatchedEngine:
+    """
+    Answers each request from the file of answers.
+
+    Each worker makes one in the place of the provider's engine. The file is indexed at the first request, after the
+    batches have ended; the worker's threads then call `generate` at the same time.
+    """
+
+    def __init__(self, path: Path, info: EngineInfo) -> None:
+        #: who answered
+        self.info = info
+        self._path = path
+        self._lines: IndexedLines[str] | None = None
+        self._lock = threading.Lock()
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """The answer; CallError where the request failed, Refused where it was not made or has no answer yet."""
+        with self._lock:
+            if self._lines is None and self._path.exists():
+                self._lines = IndexedLines(self._path, lambda line: str(line["name"]))
+        line = None if self._lines is None else self._lines.get(name_of(request))
+        if line is None:
+            raise CallError(FaultKind.ENGINE, f"no batch of this run holds {request.key}")
+        if (refused := line.get("refused")) is not None:
+            raise Refused(MissingReason(refused["reason"]), refused["message"])
+        generation = generation_from_dict(line["generation"])
+        if isinstance(generation, Failed):
+            raise CallError(generation.kind, generation.message, status=generation.status)
+        assert isinstance(generation, Completion | Declined)
+        return generation
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polling:
+    """The pauses between two queries of a batch's state, in seconds."""
+
+    first: float = 5.0
+    #: the factor from one pause to the next
+    growth: float = 1.3
+    longest: float = 60.0
+    #: failed queries in a row after which waiting ends
+    patience: int = 30
+
+    def pauses(self) -> Iterator[float]:
+        """The pauses, without end."""
+        pause = self.first
+        while True:
+            yield min(pause, self.longest)
+            pause = min(pause * self.growth, self.longest)
+
+
+@dataclass(slots=True, kw_only=True)
+class Submission:
+    """
+    The batches of one run.
+
+    The controller makes one after collection, before any test runs, and calls `hand_in` and then `wait` in its own
+    thread, once each. The answers go to the file that `BatchedEngine` reads. At the end of the session the controller
+    asks it for the batches that are still `waiting`.
+    """
+
+    batches: Batches
+    file: BatchFile
+    answers: BatchAnswers
+    #: of calls in a batch; None: there is no limit of cost
+    price: Price | None = None
+    #: the limit of cost, in US dollars
+    most: float | None = None
+    polling: Polling = field(default_factory=Polling)
+    sleep: Callable[[float], None] = time.sleep
+    #: called with each batch that was submitted
+    told: Callable[[BatchPart], None] = lambda _: None
+    #: US dollars: what ended batches cost, and the most that the others may cost
+    spent: float = 0.0
+    #: the requests of this run, and the most that each may cost
+    _asked: dict[str, float] = field(default_factory=dict)
+    #: requests that an ended batch of an earlier run has answered
+    _taken: set[str] = field(default_factory=set)
+    _fetched: set[str] = field(default_factory=set)
+    #: whether the limit of cost was reached
+    _full: bool = False
+    _states: dict[str, BatchState] = field(default_factory=dict)
+
+    def hand_in(self, requests: Iterable[Request]) -> None:
+        """Submit the requests that no earlier batch holds; BatchError where the provider does not accept them."""
+        names: list[str] = []
+        lines: list[bytes] = []
+        size = 0
+        limits = self.batches.limits
+        earlier = {name: part for part in self.file for name in part.requests}
+        for request in requests:
+            name = name_of(request)
+            self._asked[name] = 0.0
+            if self._is_in(earlier.get(name), name) or (line := self._line(name, request)) is None:
+                continue
+            if len(lines) == limits.requests or (lines and size + len(line) + 1 > limits.size):
+                self._submit(names, lines)
+                names, lines, size = [], [], 0
+            names.append(name)
+            lines.append(line)
+            size += len(line) + 1
+        if lines:
+            self._submit(names, lines)
+
+    def wait(self, progress: Callable[[BatchState], None] = lambda _: None, *, leave: bool = False) -> None:
+        """Query the batches until all have ended, or once with `leave`; read those that have ended."""
+        pauses, broken = self.polling.pauses(), 0
+        while waiting := self.waiting():
+            for part in waiting:
+                try:
+                    state = self._states[str(part.id)] = self.batches.state(str(part.id))
+                    if state.ended:
+                        self._read(part, state)
+                    broken = 0
+                except CallError as error:
+                    broken += 1
+                    if leave or error.kind in _LASTING or broken > self.polling.patience:
+                        message = f"batch {part.id} cannot be looked at: {error.message}"
+                        raise BatchError(message, found=error.kind, where=part.id) from error
+            if leave:
+                for part in self.waiting():
+                    for name in part.requests:
+                        self.answers.refuse(name, MissingReason.BATCH, f"batch {part.id} has not ended")
+                return
+            if self.waiting():
+                states = self._states.values()
+                answered, failed = sum(state.answered for state in states), sum(state.failed for state in states)
+                total = sum(state.total for state in states)
+                progress(BatchState(ended=False, answered=answered, failed=failed, total=total))
+                self.sleep(next(pauses))
+
+    def waiting(self) -> list[BatchPart]:
+        """The batches that hold a request of this run and have not ended."""
+        return [part for part in self.file if not (part.ended or self._asked.keys().isdisjoint(part.requests))]
+
+    def _is_in(self, part: BatchPart | None, name: str) -> bool:
+        """Look for the request in a batch of an earlier run; if it failed in an ended batch, it is sent again."""
+        if part is None or not part.ended:
+            return part is not None
+        if (batch := str(part.id)) not in self._fetched:
+            self._fetched.add(batch)
+            self._take_again(batch)
+        return name in self._taken
+
+    def _take_again(self, batch: str) -> None:
+        try:
+            for name, generation in self.batches.results(batch):
+                if not isinstance(generation, Failed):
+                    self.answers.write((name, generation))
+                    self._taken.add(name)
+        except CallError as error:
+            message = f"the results of batch {batch} cannot be read: {error.message}"
+            raise BatchError(message, found=error.kind, where=batch) from error
+
+    def _line(self, name: str, request: Request) -> bytes | None:
+        """The line of a request in a batch; None where it may not be sent."""
+        most = most_of(request)
+        worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
+        cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
+        if self.most is not None and (self._full or self.spent + cost > self.most):
+            self._full = True
+            self.answers.refuse(name, MissingReason.LIMIT, f"--jsbench-max-cost={self.most:g} could be passed")
+            return None
+        try:
+            line = self.batches.line(name, request)
+        except CallError as error:
+            self.answers.write((name, Failed(kind=error.kind, message=error.message)))
+            return None
+        self._asked[name] = cost
+        self.spent += cost
+        return line
+
+    def _submit(self, names: list[str], lines: list[bytes]) -> None:
+        part = BatchPart(id=None, handed_in_at=datetime.now(UTC).isoformat(timespec="seconds"), requests=tuple(names))
+        try:
+            make = self.batches.upload(lines)
+        except CallError as error:
+            raise BatchError(_not_taken(part, error)) from error
+        self.file.begin(part)
+        try:
+            batch = make()
+        except CallError as error:
+            if error.status is None or not 400 <= error.status < 500:
+                raise BatchError(f"{error.message}: {doubt(self.file.path, part)}") from error
+            self.file.drop(part)
+            raise BatchError(_not_taken(part, error)) from error
+        self.told(self.file.change(part, batch=batch))
+
+    def _read(self, part: BatchPart, state: BatchState) -> None:
+        left = set(part.requests)
+        for name, generation in self.batches.results(str(part.id)):
+            if name not in left:
+                continue
+            left.discard(name)
+            self.answers.write((name, generation))
+            usage = None if isinstance(generation, Failed) else generation.usage
+            self._settle(name, usage)
+        for name in sorted(left):
+            assert state.unanswered is not None
+            self.answers.write((name, state.unanswered))
+            self._settle(name, None)
+        self.file.change(part, ended=True)
+
+    def _settle(self, name: str, usage: Usage | None) -> None:
+        """Replace the most that a request may cost by what it cost: nothing where there was no answer."""
+        worst = self._asked.get(name, 0.0)
+        if not worst or self.price is None:
+            return
+        cost = 0.0 if usage is None else self.price(usage)
+        self._asked[name] = 0.0
+        self.spent += (worst if cost is None else cost) - worst
+
+
+def _not_taken(part: BatchPart, error: CallError) -> str:
+    return f"a batch of {len(part.requests):,} requests was not taken: {error.message}"

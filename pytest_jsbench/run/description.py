@@ -1,0 +1,125 @@
+"""A run describes what its answers depend on, in the same way whoever runs it: the plugin, or a program."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.version import __version__
+from pytest_jsbench.datasets.registry import revision_of
+from pytest_jsbench.engines.secrets import describe
+from pytest_jsbench.records.records import Entry, RunMetadata
+from pytest_jsbench.records.variants import together
+from pytest_jsbench.settings.variant import errors_of
+from pytest_jsbench.verdicts.judge import JUDGE_VERSION
+
+if TYPE_CHECKING:
+    from pytest_jsbench.settings.plan import Plan
+    from pytest_jsbench.settings.variant import Variant
+
+_PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
+#: the source of the cases of a run without the suite
+_PROJECT_SOURCE = "own tests"
+
+
+def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMetadata:
+    """Describe all that the answers of a run depend on; a mere listing leaves open what cannot be found out."""
+    now = datetime.now(UTC)
+    policy = asdict(plan.policy)
+    shared = {
+        "uuid": str(uuid4()),
+        "started_at": now.isoformat(timespec="seconds"),
+        "entry": entry,
+        "redacted": plan.redact,
+        "repeats": plan.repeats,
+        "dataset": _describe_cases(plan),
+        "classifiers": [classifier.name for classifier in plan.classifiers],
+        "comparers": {name: comparer.how for name, comparer in plan.comparers.items()},
+        "policy": {name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
+        "versions": {**_versions(entry), "python": platform.python_version()},
+        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
+    }
+    described = []
+    for variant in plan.variants.values():
+        with errors_of(variant.name):
+            info = _describe_engine(variant, only_lists=only_lists)
+        streaming = info.streaming and plan.batch is None
+        described.append(_describe_variant(variant, info, shared, _name_run(now, info.engine, info.model), streaming))
+    if list(plan.variants) == [""]:
+        return described[0]
+    return replace(together(described), run_id=_name_run(now, f"{len(described)}-variants"))
+
+
+def _describe_variant(
+    variant: Variant, info: EngineInfo, shared: Mapping[str, Any], run_id: str, streaming: bool
+) -> RunMetadata:
+    """Describe one way to ask, as a run of its own."""
+    return RunMetadata(
+        **shared,
+        variant=variant.name,
+        run_id=run_id,
+        engine=info.engine,
+        model=info.model,
+        response_format=info.response_format.value,
+        streaming=streaming,
+        provider=info.provider,
+        details=info.details,
+        params=asdict(variant.sampled),
+        asked_params=asdict(variant.params),
+        prompt=variant.template.name,
+        prompt_digest=variant.template.digest,
+        shots=variant.shots,
+        adapt=variant.adapt,
+        concurrency=variant.concurrency,
+    )
+
+
+def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
+    engine = variant.engine
+    try:
+        return describe(variant.factory, engine)
+    except EngineError:
+        if not only_lists:
+            raise
+        response_format = engine.response_format or ResponseFormat.JSON_SCHEMA
+        return EngineInfo(
+            engine=engine.name, model=engine.model or "default", response_format=response_format, streaming=True
+        )
+
+
+def _describe_cases(plan: Plan) -> dict[str, Any]:
+    if not plan.suite:  # the cases are whatever the project's tests ask
+        return {"source": _PROJECT_SOURCE, "cases": 0}
+    keys = plan.cases.source.keys()  # of all shards
+    return {
+        **plan.cases.said,
+        "revision": revision_of(str(plan.cases.said["source"])),
+        "cases": len(keys),
+        "cases_digest": digest([str(key) for key in keys]),
+        "shard": None if plan.shard is None else str(plan.shard),
+    }
+
+
+def _name_run(now: datetime, *names: str) -> str:
+    """Name a run, and its folder."""
+    return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
+
+
+def _versions(entry: Entry) -> dict[str, str]:
+    versions = {"pytest-jsbench": __version__, "judge": JUDGE_VERSION}
+    for package in ("pytest", *_PACKAGES) if entry is Entry.PYTEST else _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

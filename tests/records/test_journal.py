@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import json
+import os
+import threading
+import warnings
+from dataclasses import replace
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.journal import Journal, read
+from pytest_jsbench.records.records import AskedBy, End, OwnOutcome
+from tests import examples
+from tests.examples import record
+
+
+def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+
+    content = journal.read(book.path)
+
+    assert content.metadata == examples.metadata()
+    assert list(content.records) == [examples.record("a")]
+    book.close()
+
+
+def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+    book.close()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        book.append(examples.record("b"))
+        del book
+        gc.collect()
+
+    assert [one.key.id for one in journal.read(tmp_path / "records.jsonl").records] == ["a", "b"]
+    assert not warned
+
+
+def test_the_header_of_a_run_that_was_killed_is_that_of_the_last_file_that_was_begun(tmp_path: Path) -> None:
+    for name, run in ((journal.RESUMED, "earlier"), ("records.gw0.jsonl", "ours")):
+        journal.write(tmp_path / name, replace(examples.metadata(), run_id=run), [record("a")])
+    (tmp_path / "records.jsonl").touch()
+
+    assert journal.read_header(tmp_path).run_id == "ours"
+    assert journal.read_header(tmp_path) == journal.read_run(tmp_path).metadata
+
+
+def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+
+    def write(worker: int) -> None:
+        for number in range(50):
+            book.append(examples.record(f"{worker}-{number}"))
+
+    threads = [threading.Thread(target=write, args=(worker,)) for worker in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    book.close()
+
+    ids = {record.key.id for record in journal.read(book.path).records}
+    assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
+
+
+def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a"), examples.record("b")])
+    path.write_text(path.read_text()[:-40])
+
+    content = journal.read(path)
+
+    assert [record.key.id for record in content.records] == ["a"]
+    assert len(content.warnings) == 1
+    assert f"{path}:3" in content.warnings[0]
+
+
+def test_damaged_lines_are_skipped_with_one_warning_that_counts_them(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record(name) for name in "abcde"])
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b"\x00" * 100 + b"\n"
+    path.write_bytes(b"".join(lines))
+    one = journal.read(path)
+    assert [record.key.id for record in one.records] == ["a", "c", "d", "e"]
+    lines[4] = lines[4][:40] + b"\n"
+    path.write_bytes(b"".join(lines))
+    two = journal.read(path)
+
+    assert [record.key.id for record in two.records] == ["a", "c", "e"]
+    assert len(one.warnings) == len(two.warnings) == 1
+    assert two.warnings[0].startswith(f"{path}:3: ")
+    assert "2 damaged lines" in two.warnings[0]
+
+
+def test_a_file_of_which_most_is_damaged_is_an_error_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    journal.write(path, examples.metadata(), [examples.record("a")])
+    with path.open("a") as file:
+        file.write("{}\n[]\n")
+    with pytest.raises(RecordError, match=r"records\.jsonl:3: "):
+        journal.read(path)
+
+
+def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    record = examples.record(generation=examples.completion('"\ud800\u2028"'))
+
+    journal.write(path, examples.metadata(), [record])
+
+    assert path.read_bytes().isascii()
+    assert list(journal.read(path).records) == [record]
+
+
+def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_be_open(tmp_path: Path) -> None:
+    resource: Any = pytest.importorskip("resource", reason="needs POSIX")
+    made, kept = record("a"), Journal(tmp_path / "records.jsonl", examples.metadata())
+    kept.open()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (held[0] + 4, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        kept.append(made)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+        kept.close()
+
+    assert list(read(tmp_path / "records.jsonl").records) == [made]
+
+
+def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "missing" / "records.jsonl", examples.metadata())
+
+    with pytest.raises(JournalError, match="the record of simple::order is not on disk"):
+        book.append(examples.record())
+
+
+class TakesHalf(FileIO):
+    """A file on a disk that fills up in the middle of a line, and has room again after that."""
+
+    full = True
+
+    def write(self, data: Any) -> int:
+        if not self.full:
+            return super().write(data)
+        if self.tell() > self.start:
+            self.full = False
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(bytes(data)[:20])
+
+    start = 0
+
+
+def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+    book.close()
+    book._file = TakesHalf(book.path, "ab")
+    book._file.start = book.path.stat().st_size
+
+    with pytest.raises(JournalError, match="the record of simple::b is not on disk"):
+        book.append(examples.record("b"))
+    book.append(examples.record("c"))
+    book.close()
+
+    content = journal.read(book.path)
+    assert [record.key.id for record in content.records] == ["a", "c"]
+    assert content.warnings == ()
+
+
+def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        book = Journal(tmp_path / "records.jsonl", examples.metadata())
+        book.append(examples.record(name))
+        book.close()
+
+    assert (tmp_path / "records.jsonl").read_text().count('"type":"run"') == 1
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe", b"[" * 100_000])
+def test_a_file_of_something_else_is_an_error_and_no_traceback(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(line + b"\n" + line + b"\n")
+
+    with pytest.raises((JournalError, RecordError), match=r"records\.jsonl"):
+        journal.read(path)
+
+
+def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Journal(tmp_path / "records.jsonl", examples.metadata())
+    book.append(examples.record("a"))
+
+    def broken(*_: object, **__: object) -> str:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "dumps", broken)
+        with pytest.raises(JournalError, match="there is no more memory; the record of"):
+            book.append(examples.record("b"))
+    book.append(examples.record("c"))
+    book.close()
+
+    assert [record.key.id for record in journal.read(book.path).records] == ["a", "c"]
+
+
+def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written_before(tmp_path: Path) -> None:
+    asked = replace(record("a"), asked_by=AskedBy(test="test_a.py::test_a", terms="t"))
+    ended = replace(asked, test_outcome=OwnOutcome(end=End.PASSED))
+    broken = replace(asked, generation=examples.failed(), verdict=examples.BROKEN)
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked, record("b"), ended, broken])
+
+    assert list(read(tmp_path / "records.jsonl").records) == [ended, record("b")]

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.cli.merge import merge_runs
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import JSBenchError, MergeError
+from pytest_jsbench.metrics.gates import Gate
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.merging import merge
+from pytest_jsbench.records.outcomes import RunVerdict
+from pytest_jsbench.records.records import AskedBy, Attempt, Record, RunMetadata
+from pytest_jsbench.records.variants import each
+from pytest_jsbench.reports import evaluations
+from tests import examples
+
+NAMES = "abcdefg"
+
+
+def write(
+    folder: Path, shard: str | None, records: Sequence[Record], plan: str, *, own: Sequence[str] = (), **changes: Any
+) -> Path:
+    """A run's folder."""
+    folder.mkdir(parents=True)
+    dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
+    metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
+    keys = [CaseKey(task="simple", id=name) for name in plan] + [CaseKey(task="test_it", id=name) for name in own]
+    journal.write(folder / "records.jsonl", metadata.with_plan(Attempt(key, 0) for key in keys), records)
+    return folder
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> list[Path]:
+    """Three, of which the second has not come to its last case."""
+    return [
+        write(tmp_path / "1", "1/3", [examples.record(name) for name in "adg"], "adg"),
+        write(tmp_path / "2", "2/3", [examples.record("b", verdict=examples.VIOLATED)], "be"),
+        write(tmp_path / "3", "3/3", [examples.record(name) for name in "cf"], "cf"),
+    ]
+
+
+def ids(records: Sequence[Record]) -> str:
+    return "".join(record.key.id for record in records)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order: tuple[int, ...]) -> None:
+    merged = merge([shards[number] for number in order])
+
+    assert "".join(key.id for key in merged.run.planned) == NAMES
+    assert ids(merged.run.records) == "abcdfg"
+    assert merged.whole
+    assert merged.notes == ("merged 3 runs: 6 attempts, of which 0 were in more than one",)
+    assert merged.run.metadata.dataset["shard"] is None
+    assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
+
+
+def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
+    shards: list[Path], tmp_path: Path
+) -> None:
+    again = [examples.record("e"), examples.record("b")]
+    broken = examples.record("e", generation=examples.failed(), verdict=examples.BROKEN)
+    paths = [
+        write(tmp_path / "2-first", "2/3", [broken], "be"),
+        *shards,
+        write(tmp_path / "2-last", "2/3", again, "be"),
+    ]
+
+    merged = merge(paths)
+
+    assert ids(merged.run.records) == NAMES
+    assert merged.run.records[1].verdict == examples.VIOLATED
+    assert merged.run.records[4] == again[0]
+    assert "2 were in more than one" in merged.notes[0]
+
+
+def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: list[Path], tmp_path: Path) -> None:
+    out = io.StringIO()
+
+    assert not merge_runs(shards[:1], tmp_path / "out", out, gate=Gate.least_pass_rate("0.5"))
+
+    assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
+    assert "shard 3/3 is not among them" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "other"}, 'its run asked model "other", this one "m"'),
+        ({"policy": {"fences": "forbid"}}, 'with policy {"fences": "forbid"}, that one with {}'),
+        ({"versions": {"judge": "9"}}, 'with judge "9", that one with "1"'),
+        (
+            {"dataset": {"source": "builtin", "cases": 8, "cases_digest": f"sha256:{2:064}", "shard": "2/3"}},
+            "with cases",
+        ),
+    ],
+)
+def test_what_is_no_part_of_the_same_run_is_refused(
+    shards: list[Path], tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    stranger = write(tmp_path / "stranger", "2/3", [], "b", **changes)
+
+    with pytest.raises(MergeError) as caught:
+        merge([shards[0], stranger])
+
+    assert f"{stranger} is no part of the run {shards[0]}" in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_path: Path) -> None:
+    other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
+
+    with pytest.raises(MergeError, match="simple::a was asked in two ways"):
+        merge([shards[0], other])
+
+
+def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Path) -> None:
+    out = io.StringIO()
+
+    passed = merge_runs(shards, tmp_path / "out", out, gate=Gate.least_pass_rate("0.7"))
+
+    assert passed
+    content = journal.read_run(tmp_path / "out")
+    assert content.metadata is not None
+    assert ids(content.records) == "abcdfg"
+    data = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (data["metrics"]["planned"], data["metrics"]["missing"]) == (7, 1)
+    assert "pass_rate 5/7 = 0.7143, gate >= 0.7: met" in out.getvalue()
+    assert merge([tmp_path / "out"]).run.outcomes == content.outcomes
+
+
+def test_without_a_gate_a_merged_run_passes_when_all_did(tmp_path: Path) -> None:
+    whole = write(tmp_path / "1", "1/1", [examples.record(name) for name in NAMES], NAMES)
+
+    assert merge_runs([whole], tmp_path / "out", io.StringIO(), gate=None)
+
+
+def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+
+    with pytest.raises(MergeError, match=r"cannot write to .*taken"):
+        merge_runs(shards, tmp_path / "taken", io.StringIO(), gate=None)
+
+
+def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
+    def own(name: str, repeat: int = 0) -> Record:
+        asked_by = AskedBy(test=f"test_it.py::{name}", terms="sha256:0")
+        return replace(examples.record(name, task="test_it"), repeat=repeat, asked_by=asked_by)
+
+    first = [*map(examples.record, "ac"), own("test_one"), own("test_one", 1), own("test_two")]
+    second = [*map(examples.record, "bd"), own("test_one"), own("test_one", 1)]
+    paths = [
+        write(tmp_path / "1", "1/2", first, "ac", own=["test_one", "test_one", "test_two", "test_two"]),
+        write(tmp_path / "2", "2/2", second, "bd", own=["test_one", "test_one"]),
+    ]
+
+    run = merge(paths).run
+
+    assert [key.id for key in run.planned] == [*"abcd", "test_one", "test_one", "test_two", "test_two"]
+    assert [record.key.id for record in run.records] == [*"abcd", "test_one", "test_one", "test_two"]
+    assert summarize(run).total.missing == 1
+
+
+def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path) -> None:
+    output = io.StringIO()
+    part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
+
+    passed = merge_runs([part], tmp_path / "out", output, gate=None)
+
+    found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
+    assert not passed
+    assert (found["status"], found["exit_status"]) == ("failed", 1)
+    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
+    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
+    assert evaluations.read_run(tmp_path / "out").verdict == RunVerdict.from_dict(found)
+
+
+def write_variants(folder: Path, metadata: RunMetadata, shard: str, *attempts: Attempt) -> Path:
+    folder.mkdir()
+    dataset = {"source": "builtin", "cases": 2, "cases_digest": f"sha256:{1:064}", "shard": shard}
+    records = [replace(examples.record(one.key.id), variant=one.variant) for one in attempts]
+    whole = replace(metadata, dataset=dataset).with_plan(attempts)
+    journal.write(folder / "records.jsonl", whole, records)
+    return folder
+
+
+def of(variant: str, name: str) -> Attempt:
+    return Attempt(CaseKey(task="simple", id=name), 0, variant)
+
+
+def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path: Path) -> None:
+    metadata = examples.variants(a={}, b={"model": "n"})
+    parts = [
+        write_variants(tmp_path / "1", metadata, "1/2", of("a", "x"), of("b", "x")),
+        write_variants(tmp_path / "2", metadata, "2/2", of("a", "y"), of("b", "y")),
+    ]
+
+    merged = merge(parts)
+
+    assert merged.run.variants == ("a", "b")
+    assert [ids(merged.run.of_variant(name).records) for name in "ab"] == ["xy", "xy"]
+    assert [merged.run.of_variant(name).metadata.model for name in "ab"] == ["m", "n"]
+    assert merged.run.planned == merged.run.metadata.planned()
+    assert merged.whole
+
+
+def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by_variant(tmp_path: Path) -> None:
+    parts = [
+        write_variants(tmp_path / "1", examples.variants(a={}), "1/1", of("a", "x"), of("a", "y")),
+        write_variants(tmp_path / "2", examples.variants(b={"model": "n"}), "2/2", of("b", "y")),
+    ]
+
+    merged = merge(parts)
+
+    assert merged.run.variants == ("a", "b")
+    assert len(summarize(merged.run.of_variant("a")).outcomes) == 2
+    assert merged.absent == ("1/2 of variant b",)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (examples.variants(a={"model": "n"}), r'model "n", this one "m" \(variant a\)'),
+        (examples.variants(a={"prompt": "chat"}), r'with prompt "chat", that one with "schema" \(variant a\)'),
+        (examples.metadata(), "some have variants"),
+        (examples.variants(b={"repeats": 2}), "with repeats 2"),
+    ],
+)
+def test_runs_whose_variants_ask_otherwise_are_not_parts_of_one(
+    tmp_path: Path, other: RunMetadata, message: str
+) -> None:
+    parts = [
+        write_variants(tmp_path / "1", examples.variants(a={}), "1/2", of("a", "x")),
+        write_variants(tmp_path / "2", other, "2/2", *[of(one.variant, "y") for one in each(other)]),
+    ]
+
+    with pytest.raises(MergeError, match=message):
+        merge(parts)
+
+
+def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path) -> None:
+    run = examples.compared(a="pv", b="pp")
+    (tmp_path / "run").mkdir()
+    journal.write(tmp_path / "run" / "records.jsonl", run.metadata, run.records)
+    out = io.StringIO()
+
+    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", out, gate=None)
+
+    assert "1 test failed: simple::case01[a]" in out.getvalue()
+    assert "b against a: 1 more of 2 cases pass" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("shard", "problem"),
+    [
+        ("1/" + "9" * 5000, "run.dataset.shard"),
+        ("1/99999999999", "run.dataset.shard"),
+        ("1/1000000", "run.dataset.shard"),
+        ("0/0", "run.dataset.shard"),
+        ("0/5", "run.dataset.shard"),
+        ("01/5", "run.dataset.shard"),
+        ("5/2", "is shard 5/2; expected at most 2/2"),
+        ("999999/999998", "is shard 999999/999998; expected at most 999998/999998"),
+    ],
+)
+def test_a_shard_that_there_cannot_be_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
+    with pytest.raises(JSBenchError) as refused:
+        merge([write(tmp_path / "1", shard, [examples.record("a")], "a")])
+
+    assert problem in str(refused.value)
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
+
+
+def test_of_many_shards_that_are_absent_the_first_and_the_last_are_named(tmp_path: Path) -> None:
+    paths = [write(tmp_path / one, f"{one}/999999", [examples.record(one)], one) for one in ("2", "7")]
+
+    assert merge(paths).absent == ("1/999999", *(f"{one}/999999" for one in range(3, 7)), "8/999999 to 999999/999999")
+
+
+def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
+        for shard, name in enumerate("ab", start=1)
+    ]
+
+    with pytest.raises(MergeError, match=r"plan 1,000,002 attempts; expected at most 1,000,000$"):
+        merge(paths)

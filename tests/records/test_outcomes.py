@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKind
+from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.reports.evaluations import run_of
+from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.verdicts import FailureType
+from tests import examples
+
+ENDS = [
+    (examples.PASSED, None),
+    (examples.VIOLATED, None),
+    (examples.HALLUCINATED, examples.completion(ttft=None, tokens=None)),
+    (examples.DISPUTED, examples.batched()),
+    (examples.UNSUPPORTED, examples.declined()),
+    (examples.BROKEN, examples.failed(FaultKind.SERVER)),
+    (examples.DECIDED_WRONGLY, examples.decided("v0", "i1")),
+    (examples.UNJUDGED, None),
+    (examples.EXCLUDED, None),
+]
+SCHEMAS: list[Schema] = [{"type": "object", "required": ["n"]}, {"enum": [1]}, True, {"items": {"pattern": "a"}}]
+
+
+def some_records(seed: int, *, count: int = 60) -> list[Record]:
+    chance = random.Random(seed)
+    records = []
+    for number in range(count):
+        verdict, generation = chance.choice(ENDS if seed % 2 else [*ENDS[:6], *ENDS[7:]])  # labelled or not
+        one = examples.record(
+            f"c{number // 2}",
+            task=f"t{number // 2 % 3}",
+            verdict=verdict,
+            generation=generation,
+            schema=SCHEMAS[number // 2 % 4],
+        )
+        codes = ("own",) if chance.random() < 0.2 else ()
+        records.append(
+            replace(one, repeat=number % 2, retries=chance.randrange(3), queue_s=chance.random(), codes=codes)
+        )
+    return records
+
+
+def written(path: Path, records: Sequence[Record]) -> Run:
+    journal.write(path, examples.metadata().with_plan(one.attempt for one in records), records)
+    return run_of(path, journal.read(path))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_figures_of_outcomes_are_those_of_the_whole_records(seed: int, tmp_path: Path) -> None:
+    records = some_records(seed)
+
+    summary = summarize(written(tmp_path / "records.jsonl", records))
+
+    excluded = {one.key for one in records if one.excluded}
+    counted = [one for one in records if not one.excluded]
+    completions = [one for one in counted if isinstance(one.generation, Completion)]
+    decided = [one.generation for one in counted if isinstance(one.generation, Decided)]
+    decisions = [decision for one in decided for decision in one.decisions]
+    total = summary.total
+    assert total.planned == sum(one.key not in excluded for one in records)
+    assert (total.excluded, total.completions) == (len(records) - len(counted), len(completions) + len(decided))
+    assert total.passed == sum(one.verdict.passed for one in counted if one.key not in excluded)
+    assert total.failed == sum(isinstance(one.generation, Failed) for one in counted)
+    assert total.valid == sum(one.verdict.valid is True for one in completions)
+    kinds = Counter(one.verdict.failure_type for one in counted)
+    assert {kind: count for kind, count in total.failure_counts.items() if count} == {
+        kind: count for kind, count in kinds.items() if kind is not None
+    }
+    assert total.retries == sum(one.retries for one in counted)
+    assert total.code_counts.get("own", 0) == sum(one.codes == ("own",) for one in counted)
+    assert total.queue.ordered == tuple(sorted(one.queue_s for one in counted if one.queue_s is not None))
+    times = [one.generation.timing for one in completions if isinstance(one.generation, Completion)]
+    assert total.ttft.ordered == tuple(sorted(one.ttft for one in times if one is not None and one.ttft is not None))
+    usages = [one.generation.usage for one in completions if isinstance(one.generation, Completion)]
+    assert total.tokens.output_tokens == sum(one.output_tokens or 0 for one in usages)
+    assert total.over_constraint.successes == sum(one.wrong for one in decisions if one.valid)
+    assert total.under_constraint.n == sum(not one.valid for one in decisions)
+    uses = Counter(name for one in counted for name in used_keywords(one.schema))
+    assert {name: found.pass_rate.n for name, found in summary.keywords.items() if found.pass_rate.n} == dict(uses)
+    broken = Counter(name for one in counted for name in {each.keyword for each in one.verdict.violations})
+    # decisions do not say of which keyword they are
+    expected = dict.fromkeys(summary.keywords) if decided else {name: broken[name] for name in summary.keywords}
+    assert {name: found.failures for name, found in summary.keywords.items()} == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed: int, tmp_path: Path) -> None:
+    records = some_records(seed)
+    on_disk = written(tmp_path / "records.jsonl", records)
+    sent = [AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in on_disk.outcomes]
+
+    summaries: list[Summary] = [
+        summarize(run)
+        for run in (
+            Run.of(on_disk.metadata, on_disk.planned, records),
+            on_disk,
+            replace(on_disk, outcomes=tuple(sent)),
+        )
+    ]
+
+    assert summaries[0] == summaries[1] == summaries[2]
+    assert tuple(sent) == on_disk.outcomes
+
+
+def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(tmp_path: Path) -> None:
+    run = written(tmp_path / "records.jsonl", [examples.record("a"), examples.record("b")])
+    first, second = (AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in run.outcomes)
+
+    assert isinstance(first.source, Place)
+    assert isinstance(second.source, Place)
+    assert first.source.path is second.source.path
+    assert first.key.task is second.key.task
+
+
+def test_records_are_read_from_disk_in_the_order_of_the_run(tmp_path: Path) -> None:
+    records = some_records(1, count=6)
+    run = written(tmp_path / "records.jsonl", records)
+    turned = replace(run, outcomes=run.outcomes[::-1]).records
+
+    assert list(turned) == records[::-1]
+    assert (turned[0], turned[-1], len(turned)) == (records[-1], records[0], 6)
+    assert list(turned[1:3]) == [records[4], records[3]]
+
+
+def test_records_of_a_packed_file_are_read(tmp_path: Path) -> None:
+    records = some_records(2, count=4)
+    written(tmp_path / "records.jsonl", records)
+    packed = tmp_path / "records.jsonl.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "records.jsonl").read_bytes()))
+
+    assert list(journal.read(packed).records) == records
+
+
+def test_a_file_that_was_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
+    run = written(tmp_path / "records.jsonl", some_records(1, count=2))
+    (tmp_path / "records.jsonl").write_text("{}\n" * 500)
+
+    with pytest.raises(RecordError, match=r"records\.jsonl: no such record at byte \d+: the file was changed"):
+        list(run.records)
+
+    (tmp_path / "records.jsonl").unlink()
+    with pytest.raises(JournalError, match=r"records\.jsonl: cannot be read"):
+        run.records[0]
+
+
+def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Path) -> None:
+    records = some_records(3, count=8)
+    run = written(tmp_path / "one.jsonl", records)
+    foreign = (tmp_path / "one.jsonl").read_text().replace('"answer"', '"antwört"').rstrip("\n")
+    (tmp_path / "one.jsonl").write_text(foreign, encoding="utf-8")
+    run = run_of(tmp_path / "one.jsonl", journal.read(tmp_path / "one.jsonl"))
+    sources: list[Place | Record] = [one.source for one in run.outcomes[::-1]]
+
+    places = list(journal.write(tmp_path / "two.jsonl", run.metadata, [*sources, records[0]]))
+
+    copied = journal.read(tmp_path / "two.jsonl")
+    assert list(copied.records) == [*run.records[::-1], records[0]]
+    assert [one.source for one in copied.outcomes] == places
+
+
+def test_another_record_at_the_same_place_is_not_taken_for_it(tmp_path: Path) -> None:
+    records = [replace(examples.record("a"), repeat=number) for number in range(2)]
+    run = written(tmp_path / "records.jsonl", records)
+    journal.write(tmp_path / "records.jsonl", run.metadata, records[::-1])
+
+    with pytest.raises(RecordError, match="the file was changed"):
+        list(run.records)
+
+
+def test_what_was_cut_off_a_file_is_not_copied_as_nothing(tmp_path: Path) -> None:
+    run = written(tmp_path / "one.jsonl", some_records(3, count=2))
+    (tmp_path / "one.jsonl").write_bytes((tmp_path / "one.jsonl").read_bytes()[:-9])
+
+    with pytest.raises(RecordError, match=r"one\.jsonl: no such record at byte"):
+        journal.write(tmp_path / "two.jsonl", run.metadata, [one.source for one in run.outcomes])
+
+    assert not (tmp_path / "two.jsonl").exists()
+
+
+def test_an_outcome_holds_no_schema_no_prompt_and_no_answer(tmp_path: Path) -> None:
+    said = examples.completion('"a secret answer"')
+    run = written(tmp_path / "records.jsonl", [examples.record("a", generation=said, schema={"title": "a secret"})])
+
+    assert "secret" not in json.dumps(run.outcomes[0].to_dict()).replace(str(tmp_path), "")
+
+
+def test_a_record_that_no_disk_has_cannot_be_sent_as_a_place() -> None:
+    outcome = AttemptOutcome.of(examples.record("a"))
+
+    assert outcome.read() == examples.record("a")
+    with pytest.raises(RecordError, match="not on disk"):
+        outcome.to_dict()
+
+
+def test_each_kind_of_generation_is_told_apart() -> None:
+    kinds = [AttemptOutcome.of(examples.record("a", verdict=verdict, generation=one)) for verdict, one in ENDS]
+
+    assert [one.generation for one in kinds] == [
+        *["completion"] * 4,
+        "declined",
+        "failed",
+        "decided",
+        "completion",
+        None,
+    ]
+    assert [one.failing for one in kinds] == [False, True, True, False, True, True, True, True, False]
+    assert kinds[-1].failure_type is FailureType.INVALID_SCHEMA

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from importlib.resources import files
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.json_values import UNWRITTEN
+from pytest_jsbench.formats import RECORD
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place
+from pytest_jsbench.records.records import RECORDS_VERSION, Attempt, Record, RunMetadata, parse_line
+from pytest_jsbench.values import match
+from tests import examples
+
+KEYS = st.sampled_from([examples.record("a").key, examples.record("b", task="other").key])
+TEXTS = st.text("ab:/é\ud800\x1b\u2028\U0001f600", max_size=6)
+JSON = st.recursive(st.none() | st.booleans() | TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner))
+PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: TEXTS,
+    int: st.integers(1, 10**6),
+    float: st.floats(0, 1e9),
+    bool: st.booleans(),
+    NoneType: st.none(),
+    object: JSON,
+    Any: JSON,
+}
+
+
+def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Any value of a type; of a dataclass in each of its fields, but those that are chosen."""
+    parts = get_args(hint)
+    if hint in PLAIN:
+        return PLAIN[hint]
+    if get_origin(hint) in (Union, UnionType):
+        return st.one_of([values_of(part) for part in parts])
+    if get_origin(hint) is tuple:
+        return st.lists(values_of(parts[0]), max_size=2).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(TEXTS, values_of(parts[1]), max_size=2)
+    if get_origin(hint) is Literal or issubclass(hint, Enum):
+        return st.sampled_from(parts or tuple(hint))
+    hints = get_type_hints(hint)
+    written = [field for field in fields(hint) if field.metadata != UNWRITTEN or field.default is MISSING]
+    others = {field.name: values_of(hints[field.name]) for field in written if field.name not in chosen}
+    return st.builds(hint, **others, **chosen)
+
+
+RECORDS = values_of(
+    Record,
+    key=KEYS,
+    prompt=st.sampled_from([examples.record().prompt, None]),
+    expected=st.none() | st.builds(Expected, value=JSON),
+    match=st.none() | st.builds(match, st.builds(Expected, value=JSON), JSON),
+    variant=st.sampled_from(["", "gpt-5+low.v1"]),
+    redacted=st.none(),
+)
+
+
+@given(RECORDS)
+def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(record: Record) -> None:
+    line = json.loads(json.dumps(record.to_dict()))
+    outcome = AttemptOutcome.of(record, Place(path=Path("records.jsonl"), start=7))
+
+    assert list(RECORD.problems(line, complete=True)) == []
+    assert parse_line(line) == record
+    assert AttemptOutcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
+
+
+def line_validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(files("pytest_jsbench.formats").joinpath("records.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+
+
+def test_a_line_conforms_to_the_published_schema() -> None:
+    line_validator().validate(examples.record().to_dict())
+
+
+def test_the_header_conforms_to_the_published_schema() -> None:
+    line_validator().validate({"type": "run", "records_version": RECORDS_VERSION, "run": examples.metadata().to_dict()})
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"verdict": {}},
+        {"generation": {"type": "guess"}},
+        {"prompt": {"messages": []}},
+        {"schema_digest": "md5:0"},
+    ],
+)
+def test_the_published_schema_refuses_what_is_not_a_record(broken: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        line_validator().validate(examples.record().to_dict() | broken)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"verdict": {}}, examples.record().to_dict() | {"generation": {"type": "guess"}}],
+)
+def test_what_is_not_a_record_is_said_so(broken: dict[str, Any]) -> None:
+    with pytest.raises(RecordError, match="not a record of pytest-jsbench"):
+        Record.from_dict(broken)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("model", 5), ("dataset", "x"), ("started_at", "yesterday"), ("plan", {"simple": "abc"})]
+)
+def test_a_header_with_a_field_of_another_type_is_refused(field: str, value: object) -> None:
+    with pytest.raises(RecordError, match=field if field != "started_at" else "not the header of a run"):
+        parse_line({"type": "run", "run": examples.metadata().to_dict() | {field: value}})
+
+
+def test_metadata_survive_json() -> None:
+    metadata = examples.metadata(details={"bounded": True})
+
+    assert RunMetadata.from_dict(json.loads(json.dumps(metadata.to_dict()))) == metadata
+
+
+def test_metadata_without_an_engine_are_refused() -> None:
+    with pytest.raises(RecordError, match="not the header of a run"):
+        RunMetadata.from_dict({"run_id": "x"})
+
+
+def test_the_header_of_a_run_of_variants_survives_json_and_conforms() -> None:
+    metadata = examples.variants(
+        a={"params": {"max_tokens": 50, "seed": 1}, "shots": 2}, b={"model": "n", "response_format": "text"}
+    )
+    header = json.loads(json.dumps(metadata.to_dict()))
+
+    line_validator().validate({"type": "run", "records_version": RECORDS_VERSION, "run": header})
+    found = RunMetadata.from_dict(header)
+    assert found == metadata
+    assert [found.of_variant(name).shots for name in "ab"] == [2, 0]
+
+
+def test_a_run_without_variants_is_written_as_before() -> None:
+    written = examples.metadata().to_dict().keys() | examples.record().to_dict().keys()
+
+    assert written.isdisjoint({"variant", "variants"})
+
+
+@pytest.mark.parametrize("name", ["a b", "x/../y", "a::b", "", "\x1b[31m", "n" * 201, 5])
+def test_what_is_no_name_of_a_variant_is_refused(name: object) -> None:
+    run = {**examples.variants(a={}).to_dict()}
+    run["variants"] = [{**run["variants"][0], "variant": name}]
+
+    with pytest.raises(RecordError):
+        parse_line({"type": "run", "run": run})
+    if name:
+        with pytest.raises(RecordError, match="is no variant"):
+            Record.from_dict({**examples.record().to_dict(), "variant": name})
+
+
+def test_two_variants_of_one_name_are_refused() -> None:
+    run = examples.variants(a={}).to_dict()
+
+    with pytest.raises(RecordError, match="that of another"):
+        RunMetadata.from_dict({**run, "variants": run["variants"] * 2})
+
+
+def test_a_plan_that_all_variants_share_is_written_once() -> None:
+    metadata = examples.variants(a={}, b={"model": "n"})
+    shared = [Attempt(examples.record().key, repeat, name) for name in "ab" for repeat in (0, 1)]
+
+    alike, unlike = metadata.with_plan(shared), metadata.with_plan(shared[:3])
+
+    assert alike.plan == {"simple": ["order", "order"]}
+    assert [one["plan"] for one in alike.to_dict()["variants"]] == [None, None]
+    assert unlike.plan is None
+    assert [len(unlike.of_variant(name).planned() or ()) for name in "ab"] == [2, 1]
+    assert [len(one.planned() or ()) for one in (alike, unlike)] == [4, 3]
+    assert metadata.planned() is None
+
+
+def test_a_record_s_comparers_are_read_where_there_are_some_and_refused_where_they_are_none() -> None:
+    data = examples.record("a").to_dict()
+
+    assert Record.from_dict(data | {"expected": {"value": None}}).expected == Expected(value=None)
+    with pytest.raises(RecordError, match="near: 1; expected tolerance"):
+        Record.from_dict(data | {"expected": {"value": 1, "comparers": {"/items": {"near": 1}}}})

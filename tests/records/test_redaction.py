@@ -1,0 +1,92 @@
+"""Redaction: what is kept of a record, and what its digests give away."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.metrics.summary import by_keyword
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.records.redaction import Redaction, asked_the_same
+from tests import examples
+from tests.conversation import PROMPT as CONVERSATION
+
+SCHEMA: dict[str, Any] = {"properties": {"secret": {"minimum": 3, "x-secret": 1}}, "examples": ["secret"]}
+PROMPT = Prompt(messages=(Message(role="system", content="secret"), Message(role="user", content="yes")))
+
+
+def answered(text: str = "yes") -> Record:
+    generation = replace(examples.completion(), text=text, reasoning="secret")
+    assert isinstance(generation, Completion)
+    change = Change(kind="widened", keyword="minimum", path="/properties/secret", note="secret is left out")
+    return replace(
+        examples.record("a", generation=generation, verdict=examples.VIOLATED),
+        schema=SCHEMA,
+        prompt=PROMPT,
+        changes=(change,),
+        reference={"secret": 1},
+    )
+
+
+def text_of(record: Record) -> str:
+    assert isinstance(record.generation, Completion)
+    return record.generation.text
+
+
+def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
+    record = Redaction.new().record(answered())
+
+    said = json.dumps(record.to_dict())
+    assert "secret" not in said
+    assert record.schema_digest == digest(SCHEMA)
+    assert by_keyword([AttemptOutcome.of(record)]) == by_keyword([AttemptOutcome.of(answered())])
+    assert (record.verdict.failure_type, record.changes[0].keyword) == (examples.VIOLATED.failure_type, "minimum")
+    assert Record.from_dict(json.loads(said)) == record
+
+
+def test_an_answer_cannot_be_guessed_and_equal_answers_of_a_run_are_equal() -> None:
+    redaction, other = Redaction.new(), Redaction.new()
+
+    found = text_of(redaction.record(answered("yes")))
+
+    assert found == text_of(redaction.record(answered("yes")))
+    assert found != text_of(redaction.record(answered("no")))
+    assert found != text_of(other.record(answered("yes")))
+    assert hashlib.sha256(b"yes").hexdigest() not in found
+    assert redaction.key not in repr(redaction)
+    assert redaction.key not in json.dumps(redaction.record(answered()).to_dict())
+
+
+@pytest.mark.parametrize("redacted", [True, False])
+def test_a_prompt_is_known_again_by_any_later_run(redacted: bool) -> None:
+    record = Redaction.new().record(answered()) if redacted else answered()
+    reworded = Prompt(messages=(*PROMPT.messages[:1], Message(role="user", content="no")))
+
+    assert asked_the_same(record, PROMPT)
+    assert not asked_the_same(record, reworded)
+    assert not asked_the_same(replace(record, prompt=None), PROMPT)
+
+
+def test_what_is_redacted_is_not_redacted_again() -> None:
+    record = Redaction.new().record(answered())
+
+    assert Redaction.new().record(record) is record
+
+
+def test_nothing_is_left_of_the_calls_of_tools_and_yet_the_prompt_is_known_again() -> None:
+    record = Redaction.new().record(replace(answered(), prompt=CONVERSATION))
+
+    said = json.dumps(record.to_dict()["prompt"])
+    assert not [word for word in ("find_order", "Oslo", "lost", "7}") if word in said]
+    assert asked_the_same(Record.from_dict(json.loads(json.dumps(record.to_dict()))), CONVERSATION)
+    assert not asked_the_same(record, Prompt(messages=CONVERSATION.messages[:5]))

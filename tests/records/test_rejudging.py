@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.adaptation import Change
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.generations import (
+    Completion,
+    ResponseFormat,
+    Sent,
+)
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.verdicts import FailureType, Judge, Note
+from tests import examples
+from tests.examples import record
+
+SCHEMA = {"type": "object", "properties": {"n": {"minimum": 5}}}
+WIDENED = Change(kind="widened", keyword="minimum", path="/properties/n", note="left out")
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def test_an_answer_that_breaks_what_was_left_out_keeps_its_note_in_a_run_and_on_the_command_line(
+    judge: Judge, tmp_path: Path
+) -> None:
+    widened = replace(record("a", schema=SCHEMA, verdict=examples.VIOLATED), changes=(WIDENED,))
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [widened])
+    out = io.StringIO()
+
+    main(["judge", str(tmp_path), "--json"], out=out)
+
+    assert judge_again(widened, judge).verdict.notes == (Note.ADAPTATION_LOSS,)
+    assert json.loads(out.getvalue())["notes"] == ["adaptation_loss"]
+
+
+def test_an_answer_that_was_held_to_no_schema_though_it_was_to_be_says_so_now_and_later(judge: Judge) -> None:
+    made = examples.completion()
+    assert isinstance(made, Completion)
+    left_out = Sent(response_format=ResponseFormat.TEXT, left_out=True)
+    held = replace(left_out, left_out=False)
+
+    found = {
+        sent: judge_again(record("a", schema=SCHEMA, generation=replace(made, sent=sent)), judge).verdict.notes
+        for sent in (left_out, held)
+    }
+
+    assert found == {left_out: (Note.NOT_ENFORCED,), held: ()}
+
+
+def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -> None:
+    other = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, keyword="maximum"),))
+    kept = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, kind="tightened"),))
+    passed = replace(record("a", schema=True), changes=(WIDENED,))
+
+    assert [judge_again(one, judge).verdict.notes for one in (other, kept, passed)] == [(), (), ()]
+
+
+def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
+    excluded = record("a", verdict=examples.EXCLUDED)
+
+    assert judge_again(excluded, judge) is excluded
+    assert excluded.verdict.failure_type is FailureType.INVALID_SCHEMA
+
+
+LISTED = {
+    "properties": {
+        "city": {"enum": ["Oslo", "Paris", 7]},
+        "deep": {"items": {"$ref": "#/$defs/kind"}},
+    },
+    "$defs": {"kind": {"const": "Fjord"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "notes"),
+    [
+        ('{"city": "oslo"}', (Note.CAPITALS,)),
+        ('{"deep": ["FJORD"]}', (Note.CAPITALS,)),
+        ('{"city": "OSLO", "deep": ["lake"]}', (Note.CAPITALS,)),
+        ('{"city": "oslo ", "deep": ["lake"], "more": "Oslo"}', ()),
+        ('{"city": "Oslo", "deep": ["Fjord"]}', ()),
+    ],
+)
+def test_a_listed_value_in_other_capitals_fails_and_is_noted(
+    judge: Judge, answer: str, notes: tuple[Note, ...]
+) -> None:
+    judged = judge_again(record("a", schema=LISTED, generation=examples.completion(text=answer)), judge).verdict
+    assert judged.notes == notes
+    assert judged.passed is (answer == '{"city": "Oslo", "deep": ["Fjord"]}')
+
+
+def test_the_order_of_properties_is_recorded_of_a_conforming_answer_and_fails_none(judge: Judge) -> None:
+    schema = {"properties": {"a": {"type": "integer"}, "b": {}}}
+    kept = {}
+    for text in ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"b": 2, "a": "1"}', '{"a": 1}'):
+        asked = record("a", schema=schema, generation=examples.completion(text=text))
+        judged = judge_again(asked, judge)
+        kept[text] = judged.verdict.order_kept
+        assert judged.verdict.passed is (kept[text] is not None or text == '{"a": 1}')
+    assert list(kept.values()) == [True, False, None, None]

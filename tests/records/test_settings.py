@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_jsbench.records.settings import NOT_SET, UNKNOWN, Bearing, differences, distinguishing, settings_of
+
+
+def test_equal_numbers_are_one_value_and_a_truth_value_is_no_number() -> None:
+    runs = [
+        settings_of({"params": {"temperature": value}, "details": {"fast": fast}})
+        for value, fast in ((0, True), (0.0, 1))
+    ]
+
+    assert [one.name for one in differences(runs)] == ["engine.fast"]
+
+
+def test_a_list_that_was_a_tuple_is_the_same() -> None:
+    assert differences([settings_of({"policy": {"ignored_fields": value}}) for value in (["a"], ("a",))]) == ()
+
+
+def test_what_only_one_run_says_is_no_difference_and_is_not_known_of_the_others() -> None:
+    one, two, three = settings_of({"shots": 0}), settings_of({}), settings_of({"shots": 3})
+
+    assert differences([one, two]) == ()
+    (found,) = differences([one, two, three])
+    assert found.values == (0, UNKNOWN, 3)
+
+
+def test_the_slots_of_an_engine_and_time_limits_bear_on_times_alone() -> None:
+    names = {
+        name: one.bears_on for name, one in settings_of({"details": {"slots": 4}, "policy": {"timeout": 5}}).items()
+    }
+
+    assert names == {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
+
+
+@pytest.mark.parametrize(("prompts", "names"), [("aab", ["prompt", "prompt_digest"]), ("abc", ["prompt"])])
+def test_a_digest_is_named_only_where_the_prompts_names_do_not_tell_them_apart(prompts: str, names: list[str]) -> None:
+    runs = [settings_of({"prompt": name, "prompt_digest": f"sha256:{at}"}) for at, name in enumerate(prompts)]
+
+    assert [one.name for one in differences(runs)] == names
+    assert distinguishing(runs) == names
+
+
+def test_rules_without_a_number_are_the_first_ones() -> None:
+    assert [
+        one.values for one in differences([settings_of({"versions": {}}), settings_of({"versions": {"judge": "2"}})])
+    ] == [("1", "2")]
+
+
+def test_cases_that_a_program_chose_or_changed_are_others_than_those_of_a_run_that_took_all() -> None:
+    ours = settings_of({"dataset": {"source": "builtin", "steps": ["sample 4 seed 1"]}})
+    theirs = settings_of({"dataset": {"source": "builtin"}})
+
+    assert [(one.name, one.values) for one in differences([ours, theirs])] == [("steps", (["sample 4 seed 1"], []))]
+
+
+def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers() -> None:
+    params = {"temperature": None, "max_tokens": 2048, "seed": None, "timeout": 9}
+    made = settings_of({"engine": "local", "params": {**params, "temperature": 0.7}})
+
+    for engine in ("replay", "recorded"):
+        found = differences([made, settings_of({"engine": engine, "params": params})])
+        assert [one.name for one in found] == ["engine"]
+
+
+def test_what_is_sent_beside_a_request_is_told_leaf_by_leaf_and_so_is_what_is_not_sent() -> None:
+    body = {"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}
+    thinking, not_thinking, plain = (
+        settings_of({"engine": "openai", "details": details})
+        for details in (
+            {"extra_body": body},
+            {"extra_body": {**body, "chat_template_kwargs": {"enable_thinking": False}}},
+            {},
+        )
+    )
+
+    name = "engine.extra_body.chat_template_kwargs.enable_thinking"
+    assert [(one.name, one.values) for one in differences([thinking, not_thinking])] == [(name, (True, False))]
+    found = {one.name: one.values for one in differences([thinking, plain])}
+    assert found == {name: (True, NOT_SET), "engine.extra_body.top_k": (5, NOT_SET)}
+
+
+def test_what_only_another_engine_has_is_no_difference_beside_the_engines() -> None:
+    one, other = settings_of({"engine": "a", "details": {"slots": 1}}), settings_of({"engine": "b", "details": {}})
+
+    assert [found.name for found in differences([one, other])] == ["engine"]
+
+
+def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> None:
+    deep: dict[str, object] = {"x": 1}
+    for _ in range(50):
+        deep = {"\x1b" + "n" * 500: deep}
+
+    (found,) = settings_of({"details": deep}).values()
+
+    assert len(found.name) == 80
+    assert "\x1b" not in found.name
+    assert len(found.shown) == 40
+
+
+def test_long_values_that_differ_look_different_and_equal_ones_alike() -> None:
+    values = [f"{'a' * 50}{middle}{'z' * 50}" for middle in "121"]
+
+    (found,) = differences([settings_of({"model": value}) for value in values])
+
+    first, second, third = found.shown
+    assert first == third != second
+    assert {len(one) for one in found.shown} == {100}

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.errors import MergeError
+from pytest_jsbench.records import stores
+from pytest_jsbench.records.stores import at_hand
+from tests import examples
+from tests.records.test_merging import write
+
+fsspec: Any = pytest.importorskip("fsspec", reason="needs the extra stores")
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """Two shards, each a folder of runs as its job leaves it: with one run, and what else a run writes."""
+    for number, plan in ((1, "aceg"), (2, "bdf")):
+        folder = tmp_path / "shards" / f"shard-{number}" / "run"
+        write(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
+        (folder / "report.html").write_text("a page")
+    return tmp_path / "shards"
+
+
+@pytest.fixture
+def bucket(shards: Path) -> Iterator[str]:
+    """The same in a store."""
+    store = fsspec.filesystem("memory")
+    store.put(str(shards), "/bucket", recursive=True)
+    yield "memory://bucket"
+    store.rm("/bucket", recursive=True)
+
+
+def merged(out: Path, *places: str) -> tuple[int, str]:
+    printed = io.StringIO()
+    return main(["merge", *places, "--output", str(out)], out=printed), printed.getvalue()
+
+
+def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: Path, bucket: str) -> None:
+    _, printed = merged(tmp_path / "here", *(str(shards / f"shard-{number}") for number in (1, 2)))
+
+    for name, places in {
+        "each": [f"{bucket}/shard-1", f"{bucket}/shard-2/"],
+        "glob": [f"{bucket}/shard-*"],
+        "runs": [f"{bucket}/*/run"],
+        "files": [f"file://{shards}/shard-1/run", f"file://{shards}/shard-2"],
+        "both": [str(shards / "shard-1"), f"{bucket}/shard-2"],
+    }.items():
+        code, said = merged(tmp_path / name, *places)
+
+        assert code == 0
+        assert said.replace(str(tmp_path / name), str(tmp_path / "here")) == printed
+        assert (tmp_path / name / "records.jsonl").read_text() == (tmp_path / "here" / "records.jsonl").read_text()
+
+
+def test_a_copy_goes_with_the_merge_and_holds_records_alone(bucket: str) -> None:
+    with at_hand([f"{bucket}/shard-*"]) as (paths, originals):
+        files = [file.relative_to(path).as_posix() for path in paths for file in path.rglob("*") if file.is_file()]
+        assert files == ["run/records.jsonl"] * 2
+        assert set(originals.values()) == {f"{bucket}/shard-*"}
+
+    assert not any(path.exists() for path in paths)
+
+
+def test_what_is_wrong_in_a_store_is_one_line_with_its_url(
+    tmp_path: Path, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = fsspec.filesystem("memory")
+    store.pipe("/bucket/broken/records.jsonl", b'{"type": "record"}\n')
+    store.pipe("/bucket/torn/records.jsonl", store.cat("/bucket/shard-1/run/records.jsonl")[:-9])
+
+    for place, said in {
+        f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the folder of a run, or of runs",
+        f"{bucket}/nothing-*": f"{bucket}/nothing-* has no records.jsonl",
+        f"{bucket}/broken": f"{bucket}/broken/records.jsonl:1: ",
+        "nowhere://user:secret@bucket": "nowhere://bucket cannot be read: ValueError: Protocol not known: nowhere",
+    }.items():
+        assert merged(tmp_path / "out", place) == (2, "")
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"jsbench: {said}")
+        assert "secret" not in line
+
+    _, printed = merged(tmp_path / "out", f"{bucket}/torn")
+    assert f"{bucket}/torn/records.jsonl:5: " in printed
+    assert "the line was torn and is skipped" in printed
+
+
+def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bucket, store = "memory://bucket", fsspec.filesystem("memory")
+    listed = [f"/bucket/{name}" for name in ("../records.jsonl", "a/../records.jsonl", "a/b/records.jsonl")]
+    listed += [f"/bucket/{name}" for name in ("\x1b[2J/records.jsonl", ".hidden/records.jsonl", "records.\n.jsonl")]
+    monkeypatch.setattr(type(store), "find", lambda *_, **__: listed)
+
+    with pytest.raises(MergeError, match=r"^memory://bucket has no records\.jsonl"), at_hand([bucket]):
+        pass
+
+    listed += [f"/bucket/run{number}/records.jsonl" for number in range(stores.MOST_FILES + 1)]
+    with pytest.raises(MergeError, match=r"has 10,001 records files; expected at most 10,000"), at_hand([bucket]):
+        pass
+
+
+def test_a_file_that_never_ends_is_read_to_the_bound(monkeypatch: pytest.MonkeyPatch, bucket: str) -> None:
+    monkeypatch.setattr(stores, "LARGEST", 100)
+
+    with pytest.raises(MergeError, match=r"has more than 100 bytes in records\.jsonl"), at_hand([f"{bucket}/shard-1"]):
+        pass
+
+
+def test_without_fsspec_the_next_step_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+
+    assert merged(tmp_path / "out", "s3://bucket/run")[0] == 2
+    assert "pip install 'pytest-jsbench[stores]'" in capsys.readouterr().err
+
+
+def test_the_merged_run_is_of_the_same_cases(tmp_path: Path, bucket: str) -> None:
+    merged(tmp_path / "out", f"{bucket}/shard-*")
+
+    lines = (tmp_path / "out" / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines[1:]] == list("abcdefg")

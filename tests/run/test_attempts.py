@@ -1,0 +1,472 @@
+from __future__ import annotations
+
+import copy
+import gc
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.adaptation import Adapted
+from pytest_jsbench.adaptation.adapter import adapter
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.errors import PromptError
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    EngineInfo,
+    Failed,
+    FaultKind,
+    GenerationParams,
+    Request,
+    ResponseFormat,
+    Sent,
+)
+from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
+from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.engines.base import Remembered
+from pytest_jsbench.engines.secrets import DiscreetEngine
+from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
+from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.run import attempts, provider_state
+from pytest_jsbench.run.attempts import RETRIED, Runner
+from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
+from pytest_jsbench.settings.plan import RateLimits
+from pytest_jsbench.verdicts import FailureType, Judge, Note
+from tests import examples
+
+KEY = CaseKey(task="t", id="c")
+CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
+
+
+@dataclass(kw_only=True)
+class Misbehaving:
+    """An engine that breaks as often as it is told, and then answers."""
+
+    faults: list[Exception] = field(default_factory=list)
+    answer: Completion | Declined = field(default_factory=examples.completion)
+    requests: list[Request] = field(default_factory=list)
+
+    info = EngineInfo(engine="misbehaving", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+
+    def generate(self, request: Request) -> Completion | Declined:
+        self.requests.append(request)
+        if self.faults:
+            raise self.faults.pop(0)
+        return self.answer
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
+    params = GenerationParams(max_tokens=10)
+    return Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=retries)
+
+
+def fault(kind: FaultKind, retry_after: float | None = 0.0) -> CallError:
+    return CallError(kind, f"a {kind} fault", retry_after=retry_after)
+
+
+def test_an_answer_becomes_a_judged_record(judge: Judge) -> None:
+    record = runner(Misbehaving(), judge).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.prompt == PRESETS["schema"].render(CASE)
+    assert record.schema == CASE.schema
+    assert (record.retries, record.queue_s) == (0, None)
+
+
+@pytest.mark.parametrize("kind", sorted(RETRIED))
+def test_a_fault_that_may_mend_is_tried_again(kind: FaultKind, judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(kind)])
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 1
+    assert len(engine.requests) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(set(FaultKind) - RETRIED))
+def test_a_fault_that_will_not_mend_is_not_tried_again(kind: FaultKind, judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(kind)])
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert record.generation == Failed(kind=kind, message=f"a {kind} fault")
+    assert record.verdict.failure_type is FailureType.API_ERROR
+    assert record.verdict.valid is None
+    assert len(engine.requests) == 1
+
+
+class Remembering(Misbehaving):
+    """Has an answer of before to everything."""
+
+    def remembered(self, request: Request) -> Remembered | None:
+        return Remembered(answer=self.answer, model=f"m of {request.key}")
+
+
+def test_what_is_remembered_is_not_asked_counts_against_no_limit_and_is_nobody_s_price(
+    judge: Judge, tmp_path: Path
+) -> None:
+    engine = Remembering()
+    limited = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited.stop(Refused(MissingReason.LIMIT, "spent"))
+
+    record = replace(runner(engine, judge), admission=limited).attempt(CASE)
+
+    assert (record.verdict.passed, engine.requests) == (True, [])
+    assert record.answered_by == AnsweredBy(engine="recorded", model="m of t::c", provider=None)
+    limited.close()
+
+
+@pytest.fixture
+def admission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Admission]:
+    """Of one process of a run, in which no pause takes any time."""
+    monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
+    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 0.0)
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()), provider="p", concurrency=4)
+    yield admission
+    admission.close()
+
+
+def test_a_refusal_costs_time_and_no_try(judge: Judge, admission: Admission) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED) for _ in range(20)])
+
+    record = replace(runner(engine, judge, retries=0), admission=admission).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 20
+
+
+def test_after_refusals_a_call_waits_for_its_permit_alone(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 30.0)
+    slept: list[float] = []
+    monkeypatch.setattr(Admission, "sleep", lambda _self, seconds: slept.append(seconds))
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED) for _ in range(20)])
+
+    assert replace(runner(engine, judge), admission=admission).attempt(CASE).verdict.passed
+    assert not any(slept)
+
+
+def test_a_call_that_is_refused_for_longer_than_the_patience_is_a_failed_one(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Admission, "patience", -1.0)
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED, None)])
+
+    record = replace(runner(engine, judge, retries=5), admission=admission).attempt(CASE)
+
+    assert record.generation == Failed(kind=FaultKind.RATE_LIMITED, message="a rate_limited fault")
+
+
+def test_tries_are_not_spent_on_a_provider_that_is_down_for_all(judge: Judge, admission: Admission) -> None:
+    first = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(10)])
+    for _ in range(9):
+        replace(runner(first, judge, retries=0), admission=admission).attempt(CASE)
+    engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(5)])
+
+    record = replace(runner(engine, judge, retries=0), admission=admission).attempt(CASE)
+
+    assert record.verdict.passed
+    assert record.retries == 5
+
+
+def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_made(
+    judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_state, "_AT_FIRST", 0.0)
+    engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(99)])
+    run = replace(runner(engine, judge, retries=20), admission=admission)
+
+    assert run.attempt(CASE).generation == Failed(kind=FaultKind.CONNECTION, message="a connection fault")
+    with pytest.raises(Refused) as refused:
+        run.attempt(CASE)
+    assert refused.value.reason is MissingReason.UNAVAILABLE
+    assert len(engine.requests) == 10
+
+
+@pytest.mark.parametrize(("beside", "hinted"), [(0, False), (1, True)])
+def test_an_answer_that_breaks_off_beside_others_says_that_the_server_may_take_one_call_at_a_time(
+    judge: Judge, admission: Admission, beside: int, *, hinted: bool
+) -> None:
+    broken = CallError(FaultKind.BAD_RESPONSE, "broke off", broke_off=True, retry_after=float("inf"))
+    for _ in range(beside):
+        admission.enter(lambda: Estimate(input_tokens=1, output_tokens=1, seconds=1))
+
+    record = replace(runner(Misbehaving(faults=[broken]), judge), admission=admission).attempt(CASE)
+
+    hint = (
+        " (2 calls were in flight; if none breaks off alone, the server takes one at a time: --jsbench-concurrency=1)"
+    )
+    assert isinstance(record.generation, Failed)
+    assert record.generation.message == "broke off" + hint * hinted
+
+
+def test_tries_end(judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.SERVER) for _ in range(9)])
+
+    record = runner(engine, judge, retries=1).attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.retries == 1
+    assert len(engine.requests) == 2
+
+
+def test_a_provider_that_asks_to_wait_for_an_hour_is_not_waited_for(judge: Judge) -> None:
+    engine = Misbehaving(faults=[fault(FaultKind.RATE_LIMITED, retry_after=3600)])
+
+    assert isinstance(runner(engine, judge).attempt(CASE).generation, Failed)
+
+
+def test_an_engines_bug_is_the_engines_and_not_the_models(judge: Judge) -> None:
+    record = runner(Misbehaving(faults=[ZeroDivisionError("division by zero")]), judge).attempt(CASE)
+
+    assert record.generation == Failed(kind=FaultKind.ENGINE, message="ZeroDivisionError: division by zero")
+    assert record.verdict.failure_type is FailureType.API_ERROR
+
+
+def test_a_refusal_is_recorded_as_one(judge: Judge) -> None:
+    record = runner(Misbehaving(answer=examples.declined()), judge).attempt(CASE)
+
+    assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+
+
+def test_an_engine_that_mutates_the_schema_changes_neither_the_case_nor_the_verdict(judge: Judge) -> None:
+    class MutatesSchema(Misbehaving):
+        def generate(self, request: Request) -> Completion | Declined:
+            assert isinstance(request.schema, dict)
+            request.schema.clear()
+            return examples.completion("{}")
+
+    record = runner(MutatesSchema(), judge).attempt(CASE)
+
+    assert isinstance(CASE.schema, Mapping)
+    assert CASE.schema["required"] == ["n"]
+    assert record.verdict.failure_type is FailureType.SCHEMA_VIOLATION
+
+
+@pytest.mark.parametrize(
+    "case",
+    [BrokenCase(key=KEY, problem="a.json: not JSON"), Case(key=KEY, schema={"type": "intger"})],
+    ids=["not JSON", "not a schema"],
+)
+def test_nothing_is_asked_for_a_broken_schema(case: Case | BrokenCase, judge: Judge) -> None:
+    engine = Misbehaving()
+
+    record = runner(engine, judge).attempt(case)
+
+    assert record.excluded
+    assert record.generation is None
+    assert engine.requests == []
+
+
+def test_a_case_that_brings_its_own_messages_is_asked_them_word_for_word(judge: Judge) -> None:
+    engine = Misbehaving()
+    own = (Message(role="system", content="{schema} stays"), Message(role="user", content="How many?"))
+
+    record = runner(engine, judge).attempt(replace(CASE, messages=own, reference={"n": 3}, tags=("sums",)))
+
+    assert engine.requests[0].prompt == record.prompt == Prompt(messages=own)
+    assert (record.reference, record.tags) == ({"n": 3}, ("sums",))
+
+
+def test_a_broken_row_keeps_the_kind_of_its_problem(judge: Judge) -> None:
+    broken = BrokenCase(key=KEY, problem="a.json: 50,000,000 bytes", reason="too_large")
+
+    assert runner(Misbehaving(), judge).attempt(broken).verdict.reason == "too_large"
+
+
+UNIQUE = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
+OPEN = Case(key=KEY, schema={"type": "object", "properties": {"n": UNIQUE}})
+
+
+def adapting(engine: Misbehaving, judge: Judge, mode: str) -> Runner:
+    return replace(runner(engine, judge), adapter=adapter(mode))
+
+
+def test_an_adapted_schema_is_sent_and_recorded_and_the_original_judged(judge: Judge) -> None:
+    engine = Misbehaving(answer=examples.completion('{"n": 1, "more": 2}'))
+    engine.answer = replace(engine.answer, sent=Sent(response_format=ResponseFormat.JSON_SCHEMA))
+    before = copy.deepcopy(CASE.schema)
+
+    record = adapting(engine, judge, "narrow:openai").attempt(CASE)
+
+    (request,) = engine.requests
+    assert isinstance(request.schema, Mapping)
+    assert request.schema["additionalProperties"] is False
+    assert isinstance(record.generation, Completion)
+    assert record.generation.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=request.schema)
+    assert (record.schema, CASE.schema) == (before, before)
+    assert ("tightened", "additionalProperties") in [(change.kind, change.keyword) for change in record.changes]
+    assert record.verdict.valid is True
+    assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+def test_what_the_subset_cannot_say_is_unsupported_and_nothing_is_sent(judge: Judge) -> None:
+    engine = Misbehaving()
+
+    record = adapting(engine, judge, "narrow:openai").attempt(OPEN)
+
+    assert engine.requests == []
+    assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+    assert record.verdict.message.startswith("uniqueItems at /properties/n: ")
+    assert record.verdict.message.endswith("; nothing was sent")
+
+
+def test_an_answer_that_breaks_what_was_left_out_is_an_adaptation_loss(judge: Judge) -> None:
+    engine = Misbehaving(answer=examples.completion('{"n": [1, 1]}'))
+
+    record = adapting(engine, judge, "relax:openai").attempt(OPEN)
+
+    assert record.verdict.failure_type is FailureType.SCHEMA_VIOLATION
+    assert record.verdict.notes == (Note.ADAPTATION_LOSS,)
+    assert ("widened", "uniqueItems") in [(change.kind, change.keyword) for change in record.changes]
+    engine.answer = examples.completion('{"n": 1}')
+    assert adapting(engine, judge, "relax:openai").attempt(OPEN).verdict.notes == ()
+
+
+def test_a_bug_in_the_adaptation_is_one_attempts_fault(judge: Judge) -> None:
+    def broken(_schema: object) -> Adapted:
+        raise RecursionError("too deep")
+
+    engine = Misbehaving()
+    record = replace(runner(engine, judge), adapter=broken).attempt(CASE)
+
+    assert engine.requests == []
+    assert isinstance(record.generation, Failed)
+    assert (record.generation.kind, record.generation.message) == (
+        FaultKind.ENGINE,
+        "the schema could not be adapted: RecursionError: too deep",
+    )
+
+
+def test_a_template_that_breaks_is_no_answer_and_no_call(judge: Judge) -> None:
+    def broken(case: Case) -> Prompt:
+        raise PromptError("prompt mine.j2: no such filter")
+
+    engine = Misbehaving()
+
+    record = replace(runner(engine, judge), template=broken).attempt(CASE)
+
+    message = "nothing was sent: prompt mine.j2: no such filter"
+    assert record.generation == Failed(kind=FaultKind.BAD_REQUEST, message=message)
+    assert (record.prompt, record.prompt_length, engine.requests) == (None, None, [])
+    assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+@pytest.mark.parametrize(("context", "sent"), [(None, True), (28, False), (29, True)])
+def test_a_prompt_that_leaves_no_room_is_declined_without_a_call(context: int | None, sent: bool, judge: Judge) -> None:
+    engine = Misbehaving()
+    asked = replace(runner(engine, judge), context=context, template=lambda _: _prompt("abcd " * 22))
+
+    record = asked.attempt(CASE)
+
+    assert record.prompt_length == PromptLength(tokens=28, exact=False)
+    assert bool(engine.requests) is sent
+    if not sent:
+        assert isinstance(record.generation, Declined)
+        assert record.verdict.failure_type is FailureType.UNSUPPORTED_SCHEMA
+        assert record.verdict.reason == "context_length"
+        assert "about 28 tokens and the model's context 28; nothing was sent" in record.verdict.message
+
+
+def test_an_engine_that_counts_tokens_is_believed(judge: Judge) -> None:
+    class Counting(Misbehaving):
+        def count_tokens(self, prompt: Prompt) -> int | None:
+            return 1000 if "object" in prompt.messages[0].content else None
+
+    engine = Counting()
+
+    long = replace(runner(engine, judge), context=1000).attempt(CASE)
+    unknown = replace(runner(engine, judge), context=1000, template=lambda _: _prompt("?")).attempt(CASE)
+
+    assert long.prompt_length == PromptLength(tokens=1000, exact=True)
+    assert "the prompt has 1,000 tokens and" in long.verdict.message
+    assert unknown.prompt_length == PromptLength(tokens=1, exact=False)
+    assert len(engine.requests) == 1
+
+
+def test_a_count_that_breaks_is_that_attempts_fault_and_no_call_is_made(judge: Judge) -> None:
+    class Counting(Misbehaving):
+        def count_tokens(self, prompt: Prompt) -> int | None:
+            raise ZeroDivisionError(len(prompt.messages))
+
+    engine = Counting()
+
+    record = runner(engine, judge).attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.generation.kind is FaultKind.ENGINE
+    assert "could not be counted: ZeroDivisionError: 1; nothing was sent" in record.generation.message
+    assert record.prompt_length is None
+    assert not engine.requests
+
+
+def test_an_indentation_is_not_taken_for_many_tokens() -> None:
+    assert estimate(_prompt('{\n        "a":\t\t1}')).tokens == estimate(_prompt('{ "a": 1}')).tokens == 3
+    assert estimate(_prompt(" \n".join(["four"] * 100_000) + "\n ")).tokens == 125_000
+
+
+def _prompt(text: str) -> Prompt:
+    return Prompt(messages=(Message(role="user", content=text),))
+
+
+def test_an_answer_that_the_judge_has_no_memory_for_is_kept_to_be_judged_later(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited = replace(runner(Misbehaving(), judge), admission=admission)
+
+    def broken(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Judge, "judge", broken)
+        record = limited.attempt(CASE)
+
+    assert isinstance(record.generation, Completion)
+    assert (record.verdict.failure_type, record.verdict.reason) == (FailureType.UNJUDGED, "exhausted")
+    assert judge_again(record, judge).verdict.passed
+    with pytest.raises(Refused, match="no more memory"):
+        limited.attempt(CASE)
+
+
+def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Judge, tmp_path: Path) -> None:
+    engine = Misbehaving(faults=[MemoryError()])
+    admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()))
+    limited = replace(runner(engine, judge), engine=DiscreetEngine(engine, Secrets()), admission=admission)
+
+    record = limited.attempt(CASE)
+
+    assert isinstance(record.generation, Failed)
+    assert record.generation.message.startswith("this machine has no more memory")
+    with pytest.raises(Refused, match="no more memory") as refused:
+        limited.attempt(CASE)
+    assert refused.value.reason is MissingReason.EXHAUSTED
+
+
+def test_an_attempt_leaves_nothing_to_the_collection_of_cycles(judge: Judge) -> None:
+    asked = runner(Misbehaving(), judge)
+    asked.attempt(CASE)  # what is imported late is imported now
+    gc.collect()
+    gc.disable()
+    try:
+        asked.attempt(CASE)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from random import Random
+
+import jsonschema_rs
+import pytest
+
+from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.run.probe import keywords_within
+from pytest_jsbench.run.probe_questions import KEYWORDS, ProbeQuestion, Words, any_question, keyword_question
+from tests.run.enforcing import conforming
+
+RANDOM = Random(7)
+
+
+def is_valid(question: ProbeQuestion, value: object) -> bool:
+    return jsonschema_rs.Draft202012Validator(json.dumps(question.schema), validate_formats=True).is_valid(value)
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_a_prompt_asks_to_break_its_keyword_and_what_conforms_is_something_else(keyword: str) -> None:
+    question = keyword_question(keyword, Words(RANDOM))
+
+    assert f'"{keyword}"' in json.dumps(question.schema)
+    assert not is_valid(question, json.loads(question.wanted))
+    assert is_valid(question, conforming(question.schema))
+
+
+def test_every_question_has_words_that_no_other_has_and_its_schema_some_that_the_prompt_has_not() -> None:
+    words = Words(RANDOM)
+    asked = [(keyword, keyword_question(keyword, words)) for keyword in [*KEYWORDS] * 3]
+    asked += [("enum", any_question(words, plain=bool(at % 2))) for at in range(20)]
+    questions = [question for _, question in asked]
+
+    owned = [word for question in questions for word in question.words]
+    assert len(owned) == len(set(owned))
+    assert all(question.words for question in questions)
+    assert all(question.marks for keyword, question in asked if keyword in {"enum", "const", "pattern", "$ref"})
+
+
+def test_an_answer_that_was_cut_off_may_be_the_beginning_of_one_that_conforms() -> None:
+    question = any_question(Words(RANDOM), plain=False)
+    (name,) = question.schema["properties"]  # type: ignore[index]
+
+    assert all(map(question.may_begin, ["", " {", f'{{\n  "{name[:3]}', f'{{"{name}": "x', "<think> well"]))
+    assert not any(map(question.may_begin, ["no", '{"other": 1', "[", f"{name}"]))
+
+
+@pytest.mark.parametrize("subset", SUBSETS)
+def test_a_provider_is_asked_about_keywords_that_it_documents(subset: str) -> None:
+    keywords = keywords_within(subset)
+
+    assert {"enum", "properties", "required", "additionalProperties", "$ref", "anyOf"} <= set(keywords)
+    for keyword in ("allOf", "minimum"):
+        assert (keyword in keywords) is (keyword in SUBSETS[subset].keywords)
+    assert keywords_within(None) == tuple(KEYWORDS)

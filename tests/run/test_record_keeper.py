@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.generations import Completion
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.objects import open_in_memory
+from pytest_jsbench.records.journal import Journal
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import MissingReason, Record
+from pytest_jsbench.records.resumption import Recorded
+from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.record_keeper import RecordKeeper
+from pytest_jsbench.settings.plan import Cases, Plan
+from pytest_jsbench.verdicts import Judge
+from tests import examples
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
+    """A keeper that must keep all, and what it gave up for."""
+    folder = journal.path.parent
+    cases = Cases(source=open_in_memory(Selection(source="none"), ()), said={})
+    return RecordKeeper(
+        journal,
+        Plan(variants={}, cases=cases, keys=(), output=folder),
+        Handover(metadata=examples.metadata(), folder=folder, shared=folder),
+        recorded=Recorded(),
+        judge=Judge,
+        refuse=refused.append,
+    )
+
+
+def test_a_record_that_no_json_can_hold_is_missed_and_stops_no_other(tmp_path: Path) -> None:
+    journal, refused = Journal(tmp_path / "records.jsonl", examples.metadata()), list[Refused]()
+    keeper = keeping(journal, refused)
+
+    lost, _ = keeper.write(examples.record("a", schema={"const": math.nan}))
+    kept, _ = keeper.write(examples.record("b"))
+    journal.close()
+
+    assert "not JSON compliant" in str(lost.journal_error)
+    assert kept.journal_error == ""
+    assert refused == []
+
+
+def test_a_disk_that_takes_no_more_stops_the_run(tmp_path: Path) -> None:
+    refused = list[Refused]()
+
+    keeping(Journal(tmp_path / "none" / "records.jsonl", examples.metadata()), refused).write(examples.record("a"))
+
+    assert [one.reason for one in refused] == [MissingReason.DISK]
+
+
+def test_no_record_waits_in_memory_for_its_test_but_the_words_of_its_verdict(tmp_path: Path) -> None:
+    generation = examples.completion()
+    assert isinstance(generation, Completion)
+    passed = examples.record("a", generation=replace(generation, text="x" * 1_000))
+    violated = replace(passed, verdict=examples.VIOLATED)
+    journal = Journal(tmp_path / "records.jsonl", examples.metadata())
+    keeper = keeping(journal, [])
+
+    results = [keeper.write(record) for record in (passed, violated)]
+    journal.close()
+
+    assert [written for _, written in results] == [passed, violated]
+    assert [result.explanation for result, _ in results] == ["", violated.explanation]
+    outcomes = [result.result for result, _ in results if isinstance(result.result, AttemptOutcome)]
+    assert [outcome.source for outcome in outcomes if isinstance(outcome.source, Record)] == []
+    assert [outcome.read() for outcome in outcomes] == [passed, violated]

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench import Dataset, EngineConfig, open_engine
+from pytest_jsbench.records.records import AnsweredBy
+from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.limits import Estimate
+from pytest_jsbench.run.session import RunSession, provider_name
+from pytest_jsbench.settings.plan import Cases, Plan
+from tests import examples
+
+OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")
+THEIRS = EngineConfig(name="openai", base_url="http://b/v1", api_key_env="ONE")
+OTHER_KEY = EngineConfig(name="openai", base_url="http://b/v1", api_key_env="TWO")
+
+
+@pytest.mark.parametrize(
+    ("engines", "name"),
+    [
+        ([OURS], "openai m"),
+        ([OURS, OURS], "openai m"),
+        ([OURS, THEIRS], "openai m at http://…@a/v1"),
+        ([OURS, THEIRS, OTHER_KEY], "openai m at http://…@a/v1 with ONE"),
+    ],
+)
+def test_servers_and_keys_of_one_model_fail_apart(engines: list[EngineConfig], name: str) -> None:
+    assert provider_name(AnsweredBy(engine="openai", model="m"), OURS, engines) == name
+
+
+def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_server(tmp_path: Path) -> None:
+    with open_engine(lambda _: "{}") as engine:
+        variant = engine.variant
+    plan = Plan(variants={"": variant}, cases=Cases(source=Dataset.load([{}]).source, said={}), keys=())
+    session = RunSession(plan, Handover(metadata=examples.metadata(), folder=None, shared=tmp_path))
+    who = AnsweredBy(engine="openai", model="m")
+
+    admissions = [session.admission("", who, config) for config in (OURS, THEIRS, OURS)]
+
+    estimate = Estimate(input_tokens=1, output_tokens=1, seconds=1)
+    servers = [admission.enter(lambda: estimate).server for admission in admissions]
+    assert servers == ["openai at http://…@a/v1 with ONE", "openai at http://b/v1 with ONE", servers[0]]
+    assert admissions[0] is admissions[2]
