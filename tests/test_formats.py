@@ -75,3 +75,16 @@ def test_what_an_older_version_did_not_have_is_not_asked_for() -> None:
     HEADER.check({"type": "run", "run": {"engine": "x"}})
     EVALUATION.check({"metrics": {"anything": 1}})
     METRICS.check({"pass_rate": None})
+
+
+@pytest.mark.parametrize("lone", ["\ud800", "\udcff", "\udfff"])
+def test_a_lone_surrogate_may_stand_wherever_a_text_may_and_what_is_wrong_beside_it_is_named(lone: str) -> None:
+    run = json.loads(json.dumps(examples.metadata().to_dict()))
+    header = {"type": "run", "version": "1.0", "run": {**run, "comparers": {lone: "ignore"}}}
+    tools = changed("generation.sent", {"response_format": "tool", "tools": {"schemas": {lone: {}}, "required": False}})
+
+    assert not [problem for problem in HEADER.problems(header) if "surrogate" in problem]
+    assert not [problem for problem in RECORD.problems(tools) if "surrogate" in problem]
+    assert list(RECORD.problems({**tools, "repeat": "1"})) != list(RECORD.problems(tools))
+    with pytest.raises(RecordError, match="repeat is"):
+        RECORD.check({**changed("task", lone), "repeat": "1"})

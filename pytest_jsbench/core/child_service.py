@@ -131,7 +131,7 @@ class Service:
         Where it is an iterator each of its values is sent, the first within the time and the others within a second
         each; what was sent before a fault stands.
         """
-        error, detail = None, ""
+        error, detail, sent = None, "", 0
         try:
             self.alarm.set(seconds)
             result = work()
@@ -139,8 +139,9 @@ class Service:
             while (value := next(values, END)) is not END:
                 line = _encode(value)
                 self.alarm.off()  # a slow reader is no slow work
-                if longest is not None and len(line) > longest:
-                    error, detail = "size", f"a reply of {len(line)} bytes"
+                sent += len(line)
+                if longest is not None and sent > longest:
+                    error, detail = "size", f"a reply of {sent} bytes"
                     break
                 self.send(VALUE + line)
                 self.alarm.set(min(seconds, _DETAILS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: stands for the value in what the validator says of it
 _VALUE = "the value"
 _LONGEST_VALUE = 40
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ class Format:
                 return
             for error in validator.iter_errors(data):
                 yield _said(_inmost(error), data)
+        except UnicodeEncodeError:  # a lone surrogate, which JSON may hold and the validator cannot read
+            text = _LONE.sub(lambda lone: chr(ord(lone[0]) + 0x100000), json.dumps(data, ensure_ascii=False))
+            yield from self.problems(json.loads(text), complete=complete)
         except (ValueError, TypeError, RecursionError) as problem:  # what no JSON validator takes
             yield printable(str(problem))
 

@@ -42,10 +42,13 @@ def value_of(config: pytest.Config, name: str) -> Any:
     given, place = config.getoption(option.dest), option.flag
     if given is None:
         given, place = config.getini(option.dest), f"{option.dest} in {config.inipath}"
-    if given in ("", []):
-        return _of_preset(config, option)
+        if given in ("", []):
+            return _of_preset(config, option)
     try:
-        return [option.read(text) for text in given] if option.repeated else option.read(str(given))
+        value = [option.read(text) for text in given] if option.repeated else option.read(str(given))
+        if given == "":
+            raise ValueError(f"expected {option.placeholder}, found ''")
+        return value
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None

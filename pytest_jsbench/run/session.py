@@ -298,11 +298,12 @@ class RunSession:
     def close(self) -> None:
         """Make no more calls; close the engines, the judge, the limits and the records file."""
         self.stop()
-        self._resources.close()
-        for admission in self._admissions.values():
-            admission.close()
-        if self._journal is not None:
-            self._journal.close()
+        with ExitStack() as last:  # each ends, whatever another says
+            if self._journal is not None:
+                last.callback(self._journal.close)
+            for admission in self._admissions.values():
+                last.callback(admission.close)
+            last.callback(self._resources.close)
 
     def _make(self, attempt: Attempt, planned_at: float) -> Record:
         """Make an attempt; Refused where it may not be made."""

@@ -72,7 +72,7 @@ class Judge:
                 self._starting = starting
 
     def _start_child(self) -> None:
-        with suppress(JudgeError):
+        with suppress(JudgeError, OSError, MemoryError):  # the first request says it
             self._ask("inspected", "true")
 
     def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:

@@ -81,3 +81,10 @@ def test_a_value_that_cannot_be_sent_is_an_error(service: Recorded) -> None:
     service.answer(5, object)
 
     assert [line[:2] for line in service.sent] == [("end", "TypeError")]
+
+
+def test_a_reply_is_bounded_as_a_whole(service: Recorded) -> None:
+    service.answer(5, lambda: iter(["x" * 40] * 1000), longest=100)
+
+    assert service.sent[:2] == ["x" * 40] * 2
+    assert service.sent[2][:2] == ("end", "size")

@@ -19,6 +19,16 @@ from tests.plugin.conftest import Bench
             ["--jsbench-concurrency=0"],
             "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*",
         ),
+        # a variable of a workflow that is not set takes no limit, gate or privacy away
+        (
+            ["-o", "jsbench_redact=on", "--jsbench-redact="],
+            "ERROR: --jsbench-redact: expected one of on, off, found ''*",
+        ),
+        (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
+        (["--jsbench-max-cost="], "ERROR: --jsbench-max-cost: expected US dollars, at least 0, found ''"),
+        (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),
+        (["--jsbench-shard="], "ERROR: --jsbench-shard: expected NUMBER/COUNT *, found ''"),
+        (["--jsbench-output="], "ERROR: --jsbench-output: expected *, found ''"),
         (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"),
         (
             ["--jsbench-export=xml=x"],

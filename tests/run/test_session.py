@@ -43,3 +43,23 @@ def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_serv
     servers = [admission.enter(lambda: estimate).server for admission in admissions]
     assert servers == ["openai at http://…@a/v1 with ONE", "openai at http://b/v1 with ONE", servers[0]]
     assert admissions[0] is admissions[2]
+
+
+def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise RuntimeError("stays open")
+
+    with open_engine(lambda _: "{}") as engine:
+        variant = engine.variant
+    plan = Plan(variants={"": variant}, cases=Cases(source=Dataset.load([{}]).source, said={}), keys=())
+    session = RunSession(plan, Handover(metadata=examples.metadata(), folder=None, shared=tmp_path))
+    session.begin([])
+    session.open(cases=())
+    session._resources.callback(refuse)
+    journal = session._journal
+    assert journal is not None
+
+    with pytest.raises(RuntimeError, match="stays open"):
+        session.close()
+
+    assert (journal._closed, journal._file) == (True, None)

@@ -25,7 +25,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
 from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, enclosed, reading, settle
 from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after
-from pytest_jsbench.engines.http.values import as_object, count, get, items, parse_json, to_json
+from pytest_jsbench.engines.http.values import as_object, count, get, items, parse_json, text_or, to_json
 from pytest_jsbench.engines.providers import messages
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ class OpenAIBatches(ProviderBatches):
     def state(self, batch: str) -> BatchState:
         """Ask how it is getting on."""
         answer = self._ask_for(batch)
-        ended = answer.get("status") in _OPENAI_ENDINGS
+        ended = text_or(answer.get("status"), "") in _OPENAI_ENDINGS
         counts = [count(get(answer, "request_counts", name)) or 0 for name in ("completed", "failed", "total")]
         return BatchState(
             ended=ended,
@@ -283,7 +283,7 @@ class OpenAIBatches(ProviderBatches):
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """A line of the output file or of the error file."""
         error, response = line.get("error"), line.get("response")
-        if (code := get(error, "code")) in _OPENAI_NOT_MADE:
+        if (code := text_or(get(error, "code"), "")) in _OPENAI_NOT_MADE:
             raise CallError(*_OPENAI_NOT_MADE[code])
         if not isinstance(response, dict):
             return self.classify(ProviderError.parse(error), sent)
@@ -372,7 +372,7 @@ class AnthropicBatches(ProviderBatches):
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
         """A line of the results file."""
-        kind = get(line, "result", "type")
+        kind = text_or(get(line, "result", "type"), "")
         if kind in _ANTHROPIC_NOT_MADE:
             raise CallError(*_ANTHROPIC_NOT_MADE[kind])
         if kind == "succeeded":

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, FaultKind, Generation, Request
+from pytest_jsbench.core.generations import (
+    CallError,
+    Completion,
+    Declined,
+    Failed,
+    FaultKind,
+    Generation,
+    Request,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.engines.base import Batches, BatchState
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.providers.batches import (
@@ -309,3 +319,12 @@ def test_an_id_that_is_no_text_or_not_fit_to_be_shown_was_not_said(said: object)
     with pytest.raises(CallError, match="did not say the batch's id"):
         sound_id(said)
     assert sound_id("batch_67f-A.1") == "batch_67f-A.1"
+
+
+@pytest.mark.parametrize("api", ["chat", "messages"], indirect=True)
+@pytest.mark.parametrize("word", [["x"], {"x": 1}, 7, None])
+def test_a_word_of_a_server_that_is_no_text_breaks_one_answer_and_not_the_run(batches: Any, word: object) -> None:
+    line = {"error": {"code": word}, "result": {"type": word}}
+
+    with pytest.raises(CallError):
+        batches.read_result(line, Sent(response_format=ResponseFormat.JSON_SCHEMA))
