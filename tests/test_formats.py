@@ -77,7 +77,7 @@ def test_what_an_older_version_did_not_have_is_not_asked_for() -> None:
     METRICS.check({"pass_rate": None})
 
 
-@pytest.mark.parametrize("lone", ["\ud800", "\udcff", "\udfff"])
+@pytest.mark.parametrize("lone", [chr(0xD800), chr(0xDCFF), chr(0xDFFF)])
 def test_a_lone_surrogate_may_stand_wherever_a_text_may_and_what_is_wrong_beside_it_is_named(lone: str) -> None:
     run = json.loads(json.dumps(examples.metadata().to_dict()))
     header = {"type": "run", "version": "1.0", "run": {**run, "comparers": {lone: "ignore"}}}

@@ -114,13 +114,17 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     bench.case("a")
     found = importlib.util.find_spec
     if not installed:
-        for place in ("importlib.util", "pytest_jsbench.plugin.controller.terminal"):
+        for place in (
+            "importlib.util",
+            *(f"pytest_jsbench.plugin.controller.{name}" for name in ("terminal", "controller")),
+        ):
             monkeypatch.setattr(
                 f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
             )
 
     lines = summary(bench.run(*([f"--jsbench-output={folder}"] if folder else [])))
 
+    assert not any("needs jinja2" in line for line in lines), "it is said once"
     text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
     install = "" if installed else "pip install 'pytest-jsbench[report]', and "
     assert text.startswith(f"page {install}jsbench report ")
