@@ -311,8 +311,8 @@ _SENT = (
         "adapt",
         "verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
         "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
-        "without a call. relax: leave out what cannot be said, and note it. SUBSET: such as openai, anthropic or gemini; "
-        "default: the engine's. The judge always uses the original.",
+        "without a call. relax: leave out what cannot be said, and note it. SUBSET: such as openai, anthropic or "
+        "gemini; default: the engine's. The judge always uses the original.",
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
