@@ -85,6 +85,8 @@ class TableBlock:
     rows: tuple[Row, ...]
     #: whether the last row is over all others
     total: bool = False
+    #: no name of at most so many characters is cut
+    whole_names: int = 0
     #: Markdown shows it under this title, when it is asked for
     folded: str = ""
 

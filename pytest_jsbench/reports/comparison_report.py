@@ -29,6 +29,8 @@ _MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000
 _MOST_FIELDS = 5
 _LONGEST_LABEL = 22
 _LONGEST_METRIC = 40
+#: of a metric that a gate may name
+_LONGEST_WHOLE_METRIC = 60
 #: of a label that names its file
 _LONGEST_PLACE = 200
 #: together, in the head of a table
@@ -130,9 +132,10 @@ def _blocks(
         yield _table_of_metrics(evaluations, columns)
     if legend:
         yield legend
-    if warnings := [*_incomplete(evaluations, names), *incomparable(settings), *_over_other_cases(compared)]:
+    short = distinct(names, _LONGEST_LABEL if legend else _LONGEST_PLACE)
+    if warnings := [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]:
         yield warnings
-    shown = dict(zip(names, distinct(names, _LONGEST_LABEL if legend else _LONGEST_PLACE), strict=True))
+    shown = dict(zip(names, short, strict=True))
     for pair in compared:
         yield facts_of_pairs([pair], shown, most=most)
     if len(compared) > 1:
@@ -159,7 +162,9 @@ def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str])
     figures = [found.figures for found in evaluations]
     known = dict.fromkeys(itertools.chain.from_iterable(figures))
     every = [name for name in known if not name.endswith(("_ci_low", "_ci_high"))]
-    table = TableBlock(head="Metric", columns=(), rows=tuple((name, ()) for name in every))
+    table = TableBlock(
+        head="Metric", columns=(), rows=tuple((name, ()) for name in every), whole_names=_LONGEST_WHOLE_METRIC
+    )
     for name, found in zip(columns, figures, strict=True):
         table = table.beside(Column(heading=name, form="{:.6g}", foreign=True), [found.get(metric) for metric in every])
     return table
@@ -327,7 +332,7 @@ def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iter
         errors, unjudged, planned = (found.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
         if found.figures.keys() >= _OURS and (errors or unjudged):
             said = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
-            yield "incomplete", f"{printable(name, _LONGEST_LABEL)}: {said}"
+            yield "incomplete", f"{name}: {said}"
 
 
 def _over_other_cases(found: Sequence[Pair]) -> Iterator[Fact]:

@@ -365,7 +365,9 @@ _MISSING = {
 
 def _values(total: Metrics) -> str:
     """How many values are right, and which fields are wrong most often."""
-    parts = [f"{_share(total.value_accuracy)} right, {_share(total.value_accuracy_conforming)} of answers that conform"]
+    right = total.value_accuracy
+    conforming = _share(total.value_accuracy_conforming)
+    parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
     parts.append(f"{_share(total.exact_match)} answers right in all")
     if total.invented:
         parts.append(f"{counted(total.invented, 'value')} that nobody expects")
@@ -417,7 +419,12 @@ def _pass_rate(total: Metrics) -> str:
     rate = total.pass_rate
     if rate.value is None:
         return f"{NOT_APPLICABLE} (nothing was judged)"
-    return f"{_share(rate)} (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
+    return f"{_share(rate)}{_interval(rate)}"
+
+
+def _interval(rate: Proportion) -> str:
+    """The bounds of a share in a sentence; empty where it has none."""
+    return "" if rate.ci_low is None else f" (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
 def _share(rate: Proportion) -> str:

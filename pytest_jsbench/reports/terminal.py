@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.statistics import Proportion, Rate
@@ -16,14 +18,12 @@ WIDTH = 80
 #: of a name that is cut: before bounds are left out, and at the least
 _SHORT_NAME, _SHORTEST_NAME = 16, 6
 _LABEL = 11
-#: columns without an interval, where all have room for three digits
-_EXACT = -99
 _NARROWEST_TEXT = 8
 
 
 def width_of(*, is_terminal: bool) -> int:
-    """The width to fill: as wide as the terminal is, and the usual one where lines go elsewhere, or there is less."""
-    return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal else WIDTH
+    """The width to fill: of the terminal, or of COLUMNS; the usual one where lines go elsewhere, or there is less."""
+    return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal or "COLUMNS" in os.environ else WIDTH
 
 
 def fact_lines(facts: Iterable[Fact], width: int = WIDTH) -> list[str]:
@@ -48,12 +48,12 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     """
     The table within a width, with as much as it has room for.
 
-    Where it has little, columns that are only for roomy tables go first; then names are cut, and intervals left out
-    from the right; and what is too wide all the same becomes two tables below each other.
+    Where it has little, columns that are only for roomy tables go first; then strangers' heads and names are cut, and
+    intervals left out from the right; and what is too wide all the same becomes two tables below each other.
     """
-    close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
+    close = _with_shorter_heads(table.part(at for at, column in enumerate(table.columns) if not column.roomy), width)
     count = len(close.columns)
-    layouts = [(table, False, _EXACT), (table, False, 0), (close, False, _EXACT), (close, False, 0)]
+    layouts = [(table, False, 0), (close, False, 0)]
     layouts += [(close, True, plain) for plain in range(count + 2)]
     for layout, is_short, plain in layouts:
         if lines := _within(layout, width, _SHORT_NAME, is_short=is_short, plain=plain):
@@ -66,6 +66,16 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
 
 
+def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
+    """The table with no stranger's head longer than the room that each column has, and no two of them alike."""
+    foreign = [column.heading for column in table.columns if column.foreign]
+    longest = max((len(printable(name, _SHORT_NAME)) for name, _ in table.rows), default=0)
+    room = max(_SHORTEST_NAME, (width - longest) // max(len(table.columns), 1) - 2)
+    heads = iter(distinct(foreign, room))
+    columns = (replace(column, heading=next(heads)) if column.foreign else column for column in table.columns)
+    return replace(table, columns=tuple(columns))
+
+
 def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, plain: int) -> list[str]:
     """The table with the rightmost `plain` columns without intervals; nothing where its names would be too short."""
     cells = _texts(table, width, plain)
@@ -74,7 +84,7 @@ def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, pla
     names = [name for name, _ in table.rows]
     longest = max(map(len, [table.head, *(printable(name, None) for name in names)]))
     room = min(longest, width - beside)
-    if room < min(longest, shortest):
+    if room < min(longest, max(shortest, table.whole_names)):
         return []
     named = [[table.head[:room]], *([name] for name in distinct(names, room))]
     columns = [named, *([head, *texts] for head, texts in zip(heads, cells, strict=True))]
@@ -93,7 +103,7 @@ def _texts(table: TableBlock, width: int, plain: int) -> list[list[list[str]]]:
     widest = max(_NARROWEST_TEXT, (width - names) // max(texts, 1) - 2)
     columns = []
     for at, column in enumerate(table.columns):
-        from_right = plain if plain < 0 else max(0, plain - (len(table.columns) - at - 1))
+        from_right = max(0, plain - (len(table.columns) - at - 1))
         columns.append([_cell(column, cells[at], from_right, widest) for _, cells in table.rows])
     return columns
 
@@ -110,7 +120,7 @@ def _cell(column: Column, value: Cell, plain: int, widest: int) -> list[str]:
 
 def _rate(column: Column, rate: Rate, plain: int) -> str:
     """A rate and its interval, `1.00 (.21-1)`; where it is counted, after its counts, which may stand alone."""
-    if rate.value is None or plain < 0:
+    if rate.value is None:
         return column.exact_text_of(rate)
     text = f"{rate.value:.2f}"
     if column.counted and isinstance(rate, Proportion):
@@ -134,7 +144,8 @@ def _head(column: Column, texts: Sequence[Sequence[str]], *, is_short: bool) -> 
     cells = max([1, *map(len, itertools.chain(*texts))])
     if is_short and column.short and max(map(len, text.split(" "))) > cells:
         text = printable(column.short, None)
-    least = max(cells, *map(len, text.split(" ")))
+    whole = column.left and not column.foreign
+    least = len(text) if whole else max(cells, *map(len, text.split(" ")))
     wrapped = (textwrap.wrap(text, width) for width in range(least, least + len(text) + 1))
     return next(lines for lines in wrapped if len(lines) < 3) or [""]
 

@@ -25,8 +25,8 @@ def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_sai
     lines = shown("compare", *files).splitlines()
     text = " ".join(" ".join(lines).split())
 
-    assert "flash 0.900 (0.699 to 0.972) 1.00 $0.4000 20" in text
-    assert "mini 0.850 (0.640 to 0.948) 1.00 n/a 20" in text
+    assert "flash 0.90 (.70-.97) 1.00 $0.4000 20" in text
+    assert "mini 0.85 (.64-.95) 1.00 n/a 20" in text
     assert "turbo against flash: 10 fewer of 20 cases pass" in text
     assert "a real difference (exact test: p = 0.0059)" in text
     assert "mini against flash: 1 fewer of 20 cases pass" in text
@@ -119,7 +119,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
 def test_runs_are_told_by_task_in_each_form(tmp_path: Path) -> None:
     files = [run(tmp_path / "a.json", "flash", 18), run(tmp_path / "b.json", "turbo", 8)]
 
-    assert "simple     20  0.900 (0.699 to 0.972)  0.400 (0.219 to 0.613) *" in shown("compare", *files, "--by", "task")
+    assert "simple     20  0.90 (.70-.97)  0.40 (.22-.61) *" in shown("compare", *files, "--by", "task")
     data = json.loads(shown("compare", *files, "--by=task", "--json"))
     assert data["by"]["groups"][0]["rates"]["turbo"]["value"] == 0.4
     assert data["by"]["groups"][0]["against_first"]["turbo"]["real"]
@@ -135,7 +135,7 @@ def test_a_run_with_variants_is_one_run_for_each(tmp_path: Path) -> None:
     text = shown("compare", path, "--by=task")
 
     assert "mini against gpt: 6 fewer of 6 cases pass" in " ".join(text.split())
-    assert "simple      6  1.000 (0.610 to 1.000)  0.000 (0.000 to 0.390) *" in text
+    assert "simple      6  1.00 (.61-1)  0.00 (0-.39) *" in text
     assert "gpt" in shown("compare", path, "--labels", "today")
 
 

@@ -241,3 +241,22 @@ def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() ->
 def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
     with pytest.raises(JSBenchError, match="no name of a comment"):
         comparison_markdown([judged()], ["a"], comment=name)
+
+
+def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
+    figures = {"declared_coverage_excluding_errors": 0.833333, "fields.customer.address.postal_code.accuracy": 0.833333}
+    runs = [parse({"metrics": figures | {"pass_rate": 0.5, "planned": 8}}, source=f"{at}.json") for at in range(5)]
+
+    lines = comparison_lines(runs, list("abcde"), verbose=True)
+
+    assert max(map(len, lines)) <= 80
+    assert figures.keys() <= {line.split()[0] for line in lines if line}
+
+
+def test_incomplete_runs_are_told_apart_by_their_names() -> None:
+    found = parse({"metrics": {"pass_rate": 0.5, "planned": 8, "errors": 1, "unjudged": 0}}, source="a.json")
+    names = ["a run of the nightly gate, main", "a run of the nightly gate, here"]
+
+    text = comparison_markdown([found, found], names)
+
+    assert all(f"- incomplete: `{name}: 1 of 8 attempts broken" in text for name in names)

@@ -42,6 +42,28 @@ def table_of(*records: Record, **said: object) -> list[str]:
     return summary_lines(run, summarize(run))
 
 
+def test_rates_by_task_begin_with_the_pass_rate_and_keep_their_intervals() -> None:
+    verdicts = [examples.PASSED, examples.PASSED, examples.VIOLATED, examples.UNSUPPORTED]
+    answers = [record(f"c{at}", task="very_hard", verdict=verdict) for at, verdict in enumerate(verdicts)]
+    shown = table_of(*answers, record("d", verdict=examples.BROKEN, generation=examples.failed()))
+
+    assert shown[0].split() == ["Task", "Pass", "rate", "Declared", "Empirical", "TTFT", "TGT", "Errors"]
+    assert shown[-1].count("(") == 3
+    assert max(map(len, shown)) <= 80
+
+
+def test_values_that_are_right_have_their_interval() -> None:
+    halves = [
+        replace(record(name), match=Match(fields={"total": (right, 1), "vendor": (1, 1)}, invented=0))
+        for name, right in (("a", 1), ("b", 0))
+    ]
+
+    text = " ".join(" ".join(lines(*halves)).split())
+
+    assert "values 3/4 = 0.750 (95 % interval 0.198 to 0.973) right," in text
+    assert "0.75 (.20-.97)" in text
+
+
 def test_there_is_a_row_per_task_and_a_total() -> None:
     shown = table_of(record("a"), record("b", task="hard"))
 
@@ -339,7 +361,7 @@ def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> N
     lines = shown_of(run("ab")).splitlines()
 
     at = next(at for at, line in enumerate(lines) if line.split()[:3] == ["Pass", "rate", "a"])
-    interval = ["1.000", "(0.207", "to", "1.000)"]
+    interval = ["1.00", "(.21-1)"]
     assert lines[at + 2].split() == ["one", *interval, *interval]
     assert lines[at + 3].split() == ["two", *interval, "n/a"]
     assert "two" not in shown_of(run("abcdef"))

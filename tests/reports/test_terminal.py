@@ -5,7 +5,7 @@ import pytest
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.reports.blocks import Cell, Column, Marked, TableBlock
-from pytest_jsbench.reports.terminal import detail, table_lines
+from pytest_jsbench.reports.terminal import detail, table_lines, width_of
 
 RATE, COUNTED, TIME = (Column.of(FIGURES[name]) for name in ("pass_rate", "over_constraint", "ttft_p50"))
 
@@ -23,7 +23,7 @@ def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
 @pytest.mark.parametrize(
     ("width", "row"),
     [
-        (80, "a  3/4 = 0.750 (0.301 to 0.954)  0.500 (0.095 to 0.905)  1.25"),
+        (160, "a     3/4 = 0.750 (.30-.95)  0.50 (.09-.91)  1.25"),
         (58, "a     3/4 = 0.750 (.30-.95)  0.50 (.09-.91)  1.25"),
         (45, "a        3/4 = 0.750 (.30-.95)   0.50  1.25"),
         (38, "a           3/4 = 0.750   0.50  1.25"),
@@ -77,3 +77,28 @@ def test_cells_say_what_is_not_known_and_what_a_stranger_wrote_is_text() -> None
 
     assert text.split("\n")[-1].split() == ["a", "n/a", "n/a", "0.50", "*", "\\x1b[31mx"]
     assert "\x1b" not in text
+
+
+def test_variants_with_long_names_stay_side_by_side_and_apart() -> None:
+    heads = [f"openai-compatible/{'n' * 20}-with-{end}" for end in ("tools", "schema", "grammar")]
+    columns = [Column.of(FIGURES["pass_rate"], name) for name in heads]
+    foreign = [Column(heading=column.heading, figure=column.figure, foreign=True) for column in columns]
+
+    lines = table_lines(table(*foreign, simple=(proportion(1, 2),) * 3))
+
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].split() == ["simple", *["0.50", "(.09-.91)"] * 3]
+    assert [sum(end in line for line in lines) for end in ("tools", "schema", "grammar")] == [1, 1, 1]
+
+
+def test_the_head_of_texts_stays_in_one_line() -> None:
+    columns = (Column(heading="Bears on", left=True), Column(heading="a", left=True, foreign=True))
+
+    assert table_lines(table(*columns, seed=("speed", "1")))[0] == "Name  Bears on  a"
+
+
+def test_lines_are_as_wide_as_columns_says_wherever_they_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert width_of(is_terminal=False) == 80
+    monkeypatch.setenv("COLUMNS", "160")
+    assert (width_of(is_terminal=False), width_of(is_terminal=True)) == (160, 160)
