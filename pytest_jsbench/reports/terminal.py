@@ -48,10 +48,12 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     """
     The table within a width, with as much as it has room for.
 
-    Where it has little, columns that are only for roomy tables go first; then strangers' heads and names are cut, and
-    intervals left out from the right; and what is too wide all the same becomes two tables below each other.
+    Strangers' heads are cut to a column's share. Where there is little room, columns that are only for roomy tables go
+    first; then names are cut, and intervals left out from the right; and what is too wide all the same becomes two
+    tables below each other.
     """
-    close = _with_shorter_heads(table.part(at for at, column in enumerate(table.columns) if not column.roomy), width)
+    table = _with_shorter_heads(table, width)
+    close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
     count = len(close.columns)
     layouts = [(table, False, 0), (close, False, 0)]
     layouts += [(close, True, plain) for plain in range(count + 2)]
@@ -69,7 +71,7 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
 def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
     """The table with no stranger's head longer than the room that each column has, and no two of them alike."""
     foreign = [column.heading for column in table.columns if column.foreign]
-    longest = max((len(printable(name, _SHORT_NAME)) for name, _ in table.rows), default=0)
+    longest = max((len(printable(name, width // 4)) for name, _ in table.rows), default=0)
     room = max(_SHORTEST_NAME, (width - longest) // max(len(table.columns), 1) - 2)
     heads = iter(distinct(foreign, room))
     columns = (replace(column, heading=next(heads)) if column.foreign else column for column in table.columns)

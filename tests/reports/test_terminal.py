@@ -90,6 +90,9 @@ def test_variants_with_long_names_stay_side_by_side_and_apart() -> None:
     assert lines[-1].split() == ["simple", *["0.50", "(.09-.91)"] * 3]
     assert [sum(end in line for line in lines) for end in ("tools", "schema", "grammar")] == [1, 1, 1]
 
+    task = "a-task-of-thirty-five-characters-ab"
+    assert table_lines(table(*foreign, **{task: (proportion(1, 2),) * 3}), 160)[-1].startswith(f"{task}  ")
+
 
 def test_the_head_of_texts_stays_in_one_line() -> None:
     columns = (Column(heading="Bears on", left=True), Column(heading="a", left=True, foreign=True))
