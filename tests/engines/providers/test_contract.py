@@ -86,7 +86,7 @@ class TestContractWithALanguageModel(ServedContract):
     def test_what_the_model_said_before_is_taken(self, engine: Engine) -> None:
         said = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello")]
         prompt = Prompt(messages=(*said, Message(role="user", content="Name a city.")))
-        assert complete(engine, replace(request(max_tokens=6), prompt=prompt)).text
+        assert complete(engine, replace(request(temperature=0, max_tokens=6), prompt=prompt)).text
 
     def test_the_whole_answer_is_the_streamed_one(self, config: EngineConfig, engine: Engine) -> None:
         whole = find(config.name).build(replace(config, options={**config.options, "stream": False}))
