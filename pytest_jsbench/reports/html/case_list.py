@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import io
-import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.records.records import Attempt, Cause
+from pytest_jsbench.records.records import Cause
 from pytest_jsbench.schemas.references import json_path
 from pytest_jsbench.values import Fault, described
 from pytest_jsbench.verdicts.verdicts import extra_fields, headline
@@ -34,6 +33,8 @@ _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
 #: characters that the messages of all attempts may take together
 _ALL_MESSAGES = 8_000_000
+#: the rank of attempts that passed and are right in all
+_RIGHT = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,129 +47,68 @@ class PackedCases:
     index: str
 
 
-class CaseList:
+def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
-    All attempts: their details in compressed chunks, and what the list shows of each.
+    List a run's attempts, with what the comparisons say of each; each record is read at most once, and none is kept.
 
     Where the list cannot show all at once, those that did not pass come first, then those that passed and are not right
     in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
-
-    `of` makes one of a run's records, each of which is read at most once. It holds no record.
     """
-
-    def __init__(self, *, ranked: bool) -> None:
-        self._groups = tuple(_Group() for _ in range(4 if ranked else 1))
-
-    @classmethod
-    def of(cls, run: Run) -> CaseList:
-        """The list of a run's attempts."""
-        ranked = len(run.outcomes) > CHUNK
-        made = cls(ranked=ranked)
-        outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
-        records = iter(Records(outcomes))
-        for outcome in outcomes:
-            # what did not fail is the last, and needs no record once there is no room
-            made.add(outcome, None if ranked and _rank(outcome) > 1 and made._group(outcome).full else next(records))
-        return made
-
-    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
-        """List an attempt that is not listed yet; one without a record is shown without its details."""
-        self._group(outcome).add(outcome, record)
-
-    def _group(self, outcome: AttemptOutcome) -> _Group:
-        return self._groups[_rank(outcome) if len(self._groups) > 1 else 0]
-
-    def pack(self, run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
-        """The list of exactly the run's attempts, with what the comparisons say of each."""
-        outcomes, planned = {outcome.attempt: outcome for outcome in run.outcomes}, Counter(run.planned)
-        names = {name: place for place, name in enumerate(run.variants)}
-        of_each = run.metadata.repeats if names else 0
-        longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
-        changes = {
-            (name, key): change
-            for name, one in comparisons.items()
-            for change, keys in (("broke", one.newly_failing), ("mended", one.newly_passing))
-            for key in keys
+    ranked = len(run.outcomes) > CHUNK
+    outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
+    records, planned = iter(Records(outcomes)), Counter(run.planned)
+    names = {name: place for place, name in enumerate(run.variants)}
+    of_each = run.metadata.repeats if names else 0
+    longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
+    changes = {
+        (name, key): change
+        for name, comparison in comparisons.items()
+        for change, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing))
+        for key in keys
+    }
+    room, chunks, listed, detailed = _ROOM_OF_DETAILS, list[str](), 0, 0
+    filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
+        index.write(b'{"cases":[')
+        while listed < len(outcomes) and not (listed and packed.tell() > _ROOM_OF_LIST):
+            part = outcomes[listed : listed + CHUNK]
+            details: list[dict[str, Any]] = []
+            for number, outcome in enumerate(part, listed):
+                # what is right in all is the last, and needs no record once there is no room
+                record = None if ranked and not room and _rank(outcome) == _RIGHT else next(records)
+                message = "" if record is None else printable(_message(record), _LONGEST_MESSAGE)
+                if record is not None and room:
+                    details.append(_details(record))
+                entry = _entry(
+                    outcome,
+                    shortened(message, longest, cut="end"),
+                    of_each or planned[outcome.key],
+                    changes.get((outcome.variant if names else "", outcome.key), ""),
+                    names,
+                )
+                filters["task"].add(entry["task"])
+                filters["outcome"].add(entry["outcome"])
+                filters["keyword"].update(entry["keywords"])
+                index.write((b"," if number else b"") + _json_bytes(entry))
+            listed += len(part)
+            # compressed JSON in base64 needs no escaping in a page
+            chunk = base64.b64encode(gzip.compress(_json_bytes(details), 6, mtime=0)).decode("ascii")
+            if not room or len(chunk) > room:
+                room = 0
+                continue
+            room -= len(chunk)
+            chunks.append(chunk)
+            detailed = listed
+        counts = {
+            **{f"{name}s": sorted(values) for name, values in filters.items()},
+            "starts": list(range(0, detailed, CHUNK)),
+            "detailed": detailed,
+            "unlisted": len(outcomes) - listed,
+            "variants": [printable(name) for name in run.variants],
         }
-        room, chunks, starts, listed, detailed = _ROOM_OF_DETAILS, list[str](), list[int](), 0, 0
-        filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
-        packed = io.BytesIO()
-        with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
-            index.write(b'{"cases":[')
-            for part, chunk in itertools.chain.from_iterable(group.parts() for group in self._groups):
-                if listed and packed.tell() > _ROOM_OF_LIST:
-                    break
-                entries = [
-                    _entry(
-                        outcomes[attempt],
-                        shortened(message, longest, cut="end"),
-                        of_each or planned[attempt.key],
-                        changes.get((attempt.variant if names else "", attempt.key), ""),
-                        names,
-                    )
-                    for attempt, message in part
-                ]
-                for entry in entries:
-                    filters["task"].add(entry["task"])
-                    filters["outcome"].add(entry["outcome"])
-                    filters["keyword"].update(entry["keywords"])
-                index.write((b"," if listed else b"") + b",".join(map(_json_bytes, entries)))
-                if len(chunk) > room or not chunk:
-                    room = 0
-                else:
-                    room -= len(chunk)
-                    chunks.append(chunk)
-                    starts.append(listed)
-                    detailed = listed + len(part)
-                listed += len(part)
-            counts = {
-                **{f"{name}s": sorted(values) for name, values in filters.items()},
-                "starts": starts,
-                "detailed": detailed,
-                "unlisted": len(outcomes) - listed,
-                "variants": [printable(name) for name in run.variants],
-            }
-            index.write(b"]," + _json_bytes(counts)[1:])
-        return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
-
-
-class _Group:
-    """Attempts that stand together in the list, in the order in which they are added; a `CaseList` makes it."""
-
-    def __init__(self) -> None:
-        self._attempts: list[Attempt] = []
-        self._messages: list[str] = []
-        #: details that no chunk has yet
-        self._details: list[dict[str, Any]] = []
-        self._chunks: list[str] = []
-        self._size = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether no page has room for the details of any more of them."""
-        return self._size > _ROOM_OF_DETAILS
-
-    def add(self, outcome: AttemptOutcome, record: Record | None) -> None:
-        self._attempts.append(outcome.attempt)
-        self._messages.append("" if record is None else printable(_message(record), _LONGEST_MESSAGE))
-        if record is not None and not self.full:
-            self._details.append(_details(record))
-            if len(self._details) == CHUNK:
-                self._pack()
-
-    def _pack(self) -> None:
-        # compressed JSON in base64 needs no escaping in a page
-        self._chunks.append(base64.b64encode(gzip.compress(_json_bytes(self._details), 6, mtime=0)).decode("ascii"))
-        self._size += len(self._chunks[-1])
-        self._details = []
-
-    def parts(self) -> Iterator[tuple[list[tuple[Attempt, str]], str]]:
-        """Attempts with their messages, as many at a time as a chunk has, and the chunk; empty where there is none."""
-        if self._details:
-            self._pack()
-        for number, at in enumerate(range(0, len(self._attempts), CHUNK)):
-            named = zip(self._attempts[at : at + CHUNK], self._messages[at : at + CHUNK], strict=True)
-            yield list(named), self._chunks[number] if number < len(self._chunks) else ""
+        index.write(b"]," + _json_bytes(counts)[1:])
+    return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
 
 
 def _entry(
@@ -192,7 +132,7 @@ def _rank(outcome: AttemptOutcome) -> int:
         return 0 if outcome.failing else 1
     if _failed_test(outcome):
         return 0
-    return 2 if outcome.match is not None and not outcome.match.exact else 3
+    return 2 if outcome.match is not None and not outcome.match.exact else _RIGHT
 
 
 def _failed_test(outcome: AttemptOutcome) -> str:

@@ -19,7 +19,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES, Figure
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
-from pytest_jsbench.reports.html.case_list import CaseList
+from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (
     asked,
     facts,
@@ -99,7 +99,7 @@ def render(
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=kept)),
         charts=charts(summary.total),
-        cases=CaseList.of(run).pack(run, compared),
+        cases=pack_cases(run, compared),
     )
 
 

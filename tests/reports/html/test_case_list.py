@@ -111,8 +111,7 @@ def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() 
     names = [one["name"].removeprefix("simple::") for one in unpacked(text, "index")["cases"]]
     assert names[:5] == ["c007", "c150", "c090", "c000", "c001"]
     assert len(set(names)) == 151
-    # each chunk holds attempts of one kind, so that it can be packed while the others are not known yet
-    assert unpacked(text, "index")["starts"] == [0, 2, 3, 103]
+    assert unpacked(text, "index")["starts"] == [0, 100]
     assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
 
 
@@ -165,4 +164,21 @@ def test_the_page_counts_the_passed_attempts_that_even_its_list_has_no_room_for(
 
     index = unpacked(text, "index")
     assert index["cases"][0]["name"] == "simple::bad"
-    assert (len(index["cases"]), index["unlisted"]) == (1, 250)
+    assert (len(index["cases"]), index["unlisted"]) == (100, 151)
+
+
+@needs_jinja2
+def test_without_room_each_attempt_has_what_is_said_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 1_000)
+    monkeypatch.setattr(case_list, "CHUNK", 10)
+    expected = Expected(value={"total": 99.5})
+    ends = [{"total": float(at)} for at in range(60)] + [{"total": 99.5}] * 60
+    records = [
+        replace(record(f"c{at:03}"), expected=expected, match=match(expected, end)) for at, end in enumerate(ends)
+    ]
+
+    messages = {one["name"]: one["message"] for one in unpacked(page(*records), "index")["cases"]}
+
+    assert messages == {
+        f"simple::c{at:03}": f"$.total: {end['total']}; expected 99.5" if at < 60 else "" for at, end in enumerate(ends)
+    }
