@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.plugin.session import cases
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, WorkerInput, run_folder, shared_folder
+from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, WorkerInput
+from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
 from pytest_jsbench.plugin.session.interruption import Interruption
 from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.settings import Settings
