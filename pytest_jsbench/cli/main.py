@@ -16,7 +16,6 @@ from pytest_jsbench.cli.engines import add_engines
 from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
-from pytest_jsbench.cli.probe import add_probe
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
@@ -57,10 +56,10 @@ class _Printed(io.TextIOBase):
         return self._stream.write(printable(text, None, lines=True))
 
 
-def _interchange() -> Iterator[Callable[[Any], None]]:
-    """The commands for files of other tools, from the room that has them."""
-    room = importlib.import_module("pytest_jsbench.lab.interchange.evaluation_files")
-    for name in ("validate", "aggregate", "migrate"):
+def _of_lab(module: str, *names: str) -> Iterator[Callable[[Any], None]]:
+    """The commands of a module of the lab, which nobody imports."""
+    room = importlib.import_module(f"pytest_jsbench.lab.{module}")
+    for name in names:
         yield getattr(room, f"add_{name}")
 
 
@@ -71,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     for add_command in (
         add_judge,
         add_adapt,
-        add_probe,
+        *_of_lab("probe.command", "probe"),
         add_engines,
         add_merge,
         add_recordings,
@@ -79,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         add_compare,
         add_plot,
         add_history,
-        *_interchange(),
+        *_of_lab("interchange.evaluation_files", "validate", "aggregate", "migrate"),
         add_export,
         add_report,
     ):

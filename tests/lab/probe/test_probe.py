@@ -6,8 +6,8 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.lab.probe.probe import documented_subset, ways_of
 from pytest_jsbench.prompts import find_template
-from pytest_jsbench.run.probe import documented_subset, ways_of
 from pytest_jsbench.settings.variant import Variant
 
 

@@ -14,7 +14,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.formats import published
 from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
-from tests.run.enforcing import Enforcing, Question, conforming, refusal, said
+from tests.lab.probe.enforcing import Enforcing, Question, conforming, refusal, said
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 

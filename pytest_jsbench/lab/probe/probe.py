@@ -26,7 +26,7 @@ from pytest_jsbench.core.text import sentence
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import PRESET_NAMES, subset_of
 from pytest_jsbench.engines.secrets import describe
-from pytest_jsbench.metrics.enforcement import (
+from pytest_jsbench.lab.probe.enforcement import (
     Enforcement,
     KeywordReplies,
     LevelReplies,
@@ -36,11 +36,7 @@ from pytest_jsbench.metrics.enforcement import (
     Reply,
     ReplyKind,
 )
-from pytest_jsbench.records.records import Record
-from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.in_flight import CallsInFlight
-from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.probe_questions import (
+from pytest_jsbench.lab.probe.questions import (
     KEYWORDS,
     ProbeQuestion,
     Words,
@@ -49,6 +45,10 @@ from pytest_jsbench.run.probe_questions import (
     object_question,
     words_of,
 )
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.variant import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.core.version import __version__
-from pytest_jsbench.metrics.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
+from pytest_jsbench.lab.probe.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.metrics.enforcement import Probed
+    from pytest_jsbench.lab.probe.enforcement import Probed
 
 #: characters of an answer that are shown
 _LONGEST_ANSWER = 160

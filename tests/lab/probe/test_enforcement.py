@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.metrics.enforcement import (
+from pytest_jsbench.lab.probe.enforcement import (
     Enforcement,
     KeywordReplies,
     LevelReplies,

@@ -16,12 +16,12 @@ from pytest_jsbench.cli.arguments import add_option, flag_of, reading
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted, json_text
-from pytest_jsbench.run.probe_questions import KEYWORDS
+from pytest_jsbench.lab.probe.questions import KEYWORDS
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.run.probe import ProbePlan
+    from pytest_jsbench.lab.probe.probe import ProbePlan
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.settings.variant import Variant
 
@@ -109,9 +109,9 @@ def _probe(options: argparse.Namespace, out: TextIO) -> bool:
 
 def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
     from pytest_jsbench.engines.secrets import check, describe
-    from pytest_jsbench.metrics.enforcement import Probed
-    from pytest_jsbench.reports import enforcement
-    from pytest_jsbench.run.probe import Probe
+    from pytest_jsbench.lab.probe import report
+    from pytest_jsbench.lab.probe.enforcement import Probed
+    from pytest_jsbench.lab.probe.probe import Probe
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
@@ -124,21 +124,21 @@ def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
                 out.flush()
             control = probe.ask_control()
             if control is not None and not options.json:
-                out.write(f"{enforcement.control_line(control)}\n\n")
+                out.write(f"{report.control_line(control)}\n\n")
                 out.flush()
             findings = []
             for finding in probe.findings():
                 findings.append(finding)
                 if not options.json:
-                    out.write(f"{enforcement.line_of(finding)}\n")
-                    out.writelines(f"{line}\n" for line in enforcement.evidence_of(finding, verbose=options.verbose))
+                    out.write(f"{report.line_of(finding)}\n")
+                    out.writelines(f"{line}\n" for line in report.evidence_of(finding, verbose=options.verbose))
                     out.flush()
             probed = Probed(findings=tuple(findings), control=control, calls=probe.calls)
             started_at = session.handover.metadata.started_at
     if options.json:
-        out.write(json_text(enforcement.to_dict(probed, info, started_at=started_at), indent=2) + "\n")
+        out.write(json_text(report.to_dict(probed, info, started_at=started_at), indent=2) + "\n")
     else:
-        out.write(f"\n{enforcement.last_line(probed)}\n")
+        out.write(f"\n{report.last_line(probed)}\n")
     return probed.passed
 
 
@@ -148,7 +148,7 @@ def _announced(info: EngineInfo, plan: ProbePlan) -> str:
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.run.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
+    from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
 
     factory = base.factory
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
@@ -175,11 +175,11 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
     """Start a run that keeps nothing, of which each way of asking is a variant."""
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.datasets.sources.objects import open_in_memory
+    from pytest_jsbench.lab.probe.probe import POLICY
     from pytest_jsbench.metrics.prices import price_of
     from pytest_jsbench.records.records import Entry
     from pytest_jsbench.run.description import describe_run
     from pytest_jsbench.run.handover import Handover
-    from pytest_jsbench.run.probe import POLICY
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
 

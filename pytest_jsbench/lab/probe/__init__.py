@@ -1,0 +1,1 @@
+"""Whether a server holds its answers to their schemas, and in which ways of asking."""
