@@ -1,5 +1,5 @@
 """
-The table of docs/decoding.md, from the folders of runs: `python -m benchmarks.decoding RUN...`.
+The table of docs/decoding-results.md, from the folders of runs: `python -m benchmarks.decoding RUN...`.
 
 A run is the folder that --jsbench-output made, or its run.json.
 """

@@ -1,5 +1,5 @@
 """
-The tables of the official test suite in docs/decoding.md, from folders of runs: `python -m benchmarks.suite RUN...`.
+The tables of the official test suite in docs/decoding-results.md: `python -m benchmarks.suite RUN...`.
 
 A run is the folder that --jsbench-output made of `--jsbench-instances=…/tests/DRAFT`, or its run.json.
 """

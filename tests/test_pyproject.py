@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 #: where the distribution has another name than the module
 DISTRIBUTIONS = {"yaml": "pyyaml", "xdist": "pytest-xdist"}
-#: what is used where it happens to be there: idna as docs/judging.md says, trio by a test that runs in its loop
+#: what is used where it happens to be there: idna as docs/rules.md says, trio by a test that runs in its loop
 IF_THERE = {"idna", "trio"}
 ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguidance", "outlines", "xgrammar"]
 #: the extras with which a part of the package is used; the longest path that fits

@@ -1,7 +1,7 @@
 """
 The formats of 2020-12 as their RFCs say: jsonschema-rs's own checks, and what must hold as well where those err.
 
-`docs/judging.md` names the faults, and when each guard can go. The second opinion has grammars of its own
+`docs/upstream.md` names the faults, and when each guard can go. The second opinion has grammars of its own
 (`format_grammars`).
 """
 

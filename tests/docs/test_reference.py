@@ -115,8 +115,8 @@ def test_every_figure_of_run_json_has_its_formula() -> None:
     assert documented == figures
 
 
-def test_the_page_on_engines_names_each_engine_s_options() -> None:
-    rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \| `(\w+)` \|", text("engines"), flags=re.MULTILINE)
+def test_the_page_on_providers_names_each_engine_s_options() -> None:
+    rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \| `(\w+)` \|", text("providers"), flags=re.MULTILINE)
     documented = {(engine, option) for engines, option in rows for engine in re.findall(r"[\w-]+", engines)}
     factories = {name: registry.find(name) for name in registry.names() if name not in PRESET_NAMES}
 
@@ -124,7 +124,7 @@ def test_the_page_on_engines_names_each_engine_s_options() -> None:
 
 
 def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
-    page = text("judging")
+    page = text("judging") + text("rules")
     named = set(re.findall(r"`([a-z_]+)`", page))
 
     for words in (FailureType, Note, SyntaxReason, SchemaReason, ExtraFieldReason):

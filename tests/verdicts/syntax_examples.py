@@ -60,7 +60,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('<think>It could be {"a": 1}', "[THINK]Hm"),
     ),
     SyntaxReason.REASONING_PREAMBLE: ReasonExamples(
-        meaning="has [reasoning](#reasoning-and-fences) before the answer",
+        meaning="has [reasoning](judging.md#reasoning-and-fences) before the answer",
         texts=('<think>Hm.</think>{"a": 1}', 'Hm.</think>\n{"a": 1}', '<think>{"a": 2}</think><think></think>{"a": 1}'),
     ),
     SyntaxReason.FENCE_NOT_ALONE: ReasonExamples(

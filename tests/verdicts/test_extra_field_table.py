@@ -1,4 +1,4 @@
-"""The table of docs/judging.md that says what each keyword says of an object's keys."""
+"""The table of docs/rules.md that says what each keyword says of an object's keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.verdicts.extra_fields import FieldNames
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).parents[2] / "docs" / "judging.md"
+PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 #: what is extra in the answer, by the column
 EXTRA = {"names `z`": [], "makes a map": ["z.y"], "closed: `z` is extra": ["z"], "open": []}
 ANSWER = {"a": 1, "z": {"y": 2}}
@@ -24,7 +24,7 @@ COUNTING = {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains"}
 
 
 def rows() -> list[dict[str, str]]:
-    section = PAGE.read_text(encoding="utf-8").partition("### Keyword by keyword")[2].partition("## The second")[0]
+    section = PAGE.read_text(encoding="utf-8").partition("## Keyword by keyword")[2].partition("## The second")[0]
     table = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("|")]
     return [dict(zip(table[0], cells, strict=True)) for cells in table[2:]]
 
