@@ -2,8 +2,8 @@
 A Python process of the package's own that does what could hang, crash or eat all memory, asked in lines of JSON.
 
 A request is one line; the reply to it is a line for each value (`VALUE`), and a last one (`END`). The child ends itself
-when a step takes longer than it may, and when its input closes; the next request meets a fresh one. It is given no more
-of the environment than it needs. The child's side of this is `child_service`.
+when a step takes longer than it may, and when its input closes. It is given no more of the environment than it needs.
+The child's side of this is `child_service`; `guarded_calls` starts a child, asks it, and replaces it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_jsbench.core.child_service import ALARM_STATUS, END, VALUE, AlarmKind, best_alarm
+from pytest_jsbench.core.child_service import ALARM_STATUS, END, READY, VALUE, AlarmKind
 from pytest_jsbench.core.json_values import as_dict
 
 #: how a child ended in the middle of a reply
@@ -75,40 +73,11 @@ sys.path.insert(0, config["home"])
 importlib.import_module(config["package"])
 del sys.path[0]
 sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
-importlib.import_module(config["module"]).main(config)
+importlib.import_module(config["package"] + ".core.child_service").main(config["alarm"])
 sys.stdout.flush()
 sys.stderr.flush()
 os._exit(0)  # all that it holds goes at once, and not object by object
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """The module that a child runs, and its bounds."""
-
-    #: its `main` is called with what the child is told, of which `settings` are a part
-    module: str
-    settings: Mapping[str, Any]
-    #: bytes, where the platform can hold a process to it; None: no bound but those of single requests
-    memory: int | None
-    #: what of its memory counts: all that is mapped, or only what it has for itself
-    counted: Literal["mapped", "private"] = "mapped"
-    start_timeout: float | None = None
-    alarm: AlarmKind = field(default_factory=best_alarm)
-
-    def to_config(self) -> dict[str, Any]:
-        """All that the child is told."""
-        package = Path(__file__).resolve().parents[1]
-        return {
-            "home": str(package.parent),
-            "package": package.name,
-            "path": [str(Path(entry).absolute()) for entry in sys.path],
-            "module": self.module,
-            "settings": dict(self.settings),
-            "alarm": self.alarm,
-            "memory": self.memory,
-            "counted": self.counted,
-        }
 
 
 def environment() -> dict[str, str]:
@@ -130,13 +99,7 @@ class ChildReply:
 
 
 class ChildNotStarted(Exception):
-    """A child that was not there to be asked: why, and how that can be mended."""
-
-    def __init__(self, reason: str, *, advice: str = "", ending: Ending | None = None) -> None:
-        super().__init__(f"{reason}; {advice}" if advice else reason)
-        self.reason = reason
-        #: None where it said itself why it cannot work
-        self.ending = ending
+    """A child that was not there to be asked; the message says why, and how that can be mended."""
 
 
 def check_of_packages() -> str:
@@ -147,38 +110,29 @@ def check_of_packages() -> str:
 class ChildProcess:
     """A running child, which one thread at a time asks."""
 
-    def __init__(self, program: Program) -> None:
-        self._alarm_status = ALARM_STATUS[program.alarm]
+    def __init__(self, alarm: AlarmKind) -> None:
+        self._alarm_status = ALARM_STATUS[alarm]
         self._owner = os.getpid()
         #: of the texts that the child keeps
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
-            self._process = _spawn(self._errors.fileno(), program.start_timeout or _START)
+            self._process = _spawn(self._errors.fileno())
         except ChildNotStarted:
             self._errors.close()
             raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
+        package = Path(__file__).resolve().parents[1]
+        path = [str(Path(entry).absolute()) for entry in sys.path]
         try:
-            self._write(program.to_config())
-            #: what it said when it was ready
-            self.greeting = self._greeting()
+            self._write({"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm})
+            if self._output.readline() != READY:
+                raise ChildNotStarted(f"{self._ended([]).detail}; {check_of_packages()}")
         except BaseException:
             self.kill()
             raise
-
-    def _greeting(self) -> dict[str, Any]:
-        line = self._output.readline()
-        advice = check_of_packages()
-        if not line.endswith(b"\n"):
-            ended = self._ended([])
-            raise ChildNotStarted(ended.detail, advice=advice, ending=ended.ending)
-        greeting: dict[str, Any] = json.loads(line)
-        if "error" in greeting:
-            raise ChildNotStarted(greeting["error"], advice=advice)
-        return greeting
 
     def alive(self) -> bool:
         """Tell whether it runs, and is this process's own, not that of the process this one was forked from."""
@@ -238,13 +192,13 @@ class ChildProcess:
             ending, detail = "memory", no_memory or detail
         return ChildReply(values=_values(lines), ending=ending, detail=detail)
 
-    def close(self, patience: float = _GOODBYE) -> None:
+    def close(self) -> None:
         """End the process in good order: it goes when its input is closed."""
         if self._owner != os.getpid():
             return
         with contextlib.suppress(OSError):
             self._input.close()
-        if self._wait(patience) is None:
+        if self._wait(_GOODBYE) is None:
             self._process.kill()
         self._release()
 
@@ -297,13 +251,13 @@ def _values(lines: list[bytes]) -> tuple[Any, ...]:
     return tuple(json.loads(str(line.removeprefix(VALUE), "ascii")) for line in lines)
 
 
-def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:
+def _spawn(errors: int) -> subprocess.Popen[bytes]:
     windows: dict[str, Any] = {}
     if sys.platform == "win32":
         windows["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
     try:
         return subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-            [sys.executable, "-P", "-c", _BOOT, str(start_timeout)],
+            [sys.executable, "-P", "-c", _BOOT, str(_START)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -313,78 +267,4 @@ def _spawn(errors: int, start_timeout: float) -> subprocess.Popen[bytes]:
             **windows,
         )
     except OSError as error:
-        raise ChildNotStarted(str(error), advice=f"expected a Python at '{sys.executable}'") from error
-
-
-class KeptChild:
-    """A child that is started when it is needed; threads ask it in turn, also after a fork."""
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        #: held while a thread talks to the child
-        self._lock = threading.Lock()
-        self._child: ChildProcess | None = None
-        _kept.add(self)
-
-    def ask(self, request: Mapping[str, Any], *, kept: str | None = None) -> ChildReply:
-        """The child's reply, with a text that it is sent once; ChildNotStarted where there is none to be asked."""
-        with self._lock:
-            child = self._running()
-            try:
-                reply = child.exchange(request, kept=kept)
-            except BaseException:
-                # what is left of a reply that nobody waits for must not be taken for the next one
-                self._child = None
-                child.kill()
-                raise
-            if reply.ending is not None:
-                self._child = None
-            return reply
-
-    def start(self) -> None:
-        """Have a child running; ChildNotStarted where that fails."""
-        with self._lock:
-            self._running()
-
-    def renew_lock(self) -> None:
-        """Give up the lock, which a thread that this process does not have may hold since before the fork."""
-        self._lock = threading.Lock()
-
-    def _running(self) -> ChildProcess:
-        child = self._child
-        if child is None or not child.alive():
-            self._child = None
-            self._child = child = ChildProcess(self._program)
-        return child
-
-    def close(self) -> None:
-        """Let the child go; a later request starts another."""
-        child, self._child = self._child, None
-        if child is not None:
-            child.close()
-
-    def let_go(self) -> None:
-        """End the child, unless a thread talks to it; a later request starts another."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self.close()
-            finally:
-                self._lock.release()
-
-    def kill(self) -> None:
-        """End the child now; a later request starts another."""
-        child, self._child = self._child, None
-        if child is not None and child.alive():
-            child.kill()
-
-
-_kept: weakref.WeakSet[KeptChild] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for child in list(_kept):
-        child.renew_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+        raise ChildNotStarted(f"{error}; expected a Python at '{sys.executable}'") from error

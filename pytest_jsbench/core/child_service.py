@@ -1,9 +1,11 @@
-"""The child's side of `child_process`: requests are read, worked on under an alarm, and replied to, in JSON."""
+"""The child's side of `child_process`: it calls the functions that it is asked for, under an alarm, and replies."""
 
 from __future__ import annotations
 
 import faulthandler
+import functools
 import gc
+import importlib
 import json
 import os
 import signal
@@ -14,14 +16,16 @@ from typing import Any, Literal
 
 #: what stands before the JSON of a value, and of what ended the reply
 VALUE, END = b"=", b"."
+#: what the child says once it can be asked
+READY = b"ready\n"
+#: the error of a call whose module cannot be imported
+ABSENT = "absent"
 #: seconds for each value after the first
 _DETAILS = 1.0
 #: characters of an error's message
 _LONGEST_DETAIL = 1000
 #: objects made, for each collection of cycles
 _COLLECT_EVERY = 50_000
-
-Message = dict[str, Any]
 
 
 def _encode(message: object) -> bytes:
@@ -67,26 +71,29 @@ def best_alarm() -> AlarmKind:
 class Service:
     """The child's own end of the pipes; it is made first, as nothing but replies may reach the standard output."""
 
-    def __init__(self, config: Message) -> None:
+    def __init__(self, alarm: AlarmKind) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
         warnings.simplefilter("ignore")
-        self._config = config
         self._memory: int | None = None
         self._output = os.fdopen(os.dup(1), "wb")
         # what a library prints there goes where errors go
         os.dup2(2, 1)
         #: ends the process when it is not called off in time
-        self.alarm = Alarm(config["alarm"])
+        self.alarm = Alarm(alarm)
+        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
+        # what was imported stays, and what the work makes is freed without the collector but for a few cycles
+        gc.freeze()
+        gc.set_threshold(_COLLECT_EVERY)
+        self.send(READY)
 
-    def limit_memory(self, most: int | None = None) -> None:
-        """Hold this process to that much memory, or to its program's, where the platform can."""
-        most = self._config["memory"] if most is None else most
-        if sys.platform == "win32" or most == self._memory:
+    def limit_memory(self, most: int | None, *, private: bool) -> None:
+        """Hold this process to that much memory, of all that is mapped or of its own, where the platform can."""
+        if sys.platform == "win32" or most is None or most == self._memory:
             return
         import resource
 
         self._memory = most
-        counted = resource.RLIMIT_AS if self._config["counted"] == "mapped" else resource.RLIMIT_DATA
+        counted = resource.RLIMIT_DATA if private else resource.RLIMIT_AS
         for kind, bound in ((counted, most), (resource.RLIMIT_CORE, 0)):
             hard = resource.getrlimit(kind)[1]
             limit = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
@@ -95,25 +102,12 @@ class Service:
             except (ValueError, OSError):
                 continue  # some platforms know the limit and refuse to set it
 
-    def ready(self, **more: Any) -> None:
-        """Say that requests can come."""
-        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
-        # what was imported stays, and what the work makes is freed without the collector but for a few cycles
-        gc.freeze()
-        gc.set_threshold(_COLLECT_EVERY)
-        self.send(_encode({"ready": True, **more}))
-
-    def fail(self, error: BaseException) -> None:
-        """Say why no request can be worked on."""
-        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
-        self.send(_encode({"error": f"{type(error).__name__}: {error}"}))
-
     def send(self, line: bytes) -> None:
         """Write to the parent."""
         self._output.write(line)
         self._output.flush()
 
-    def requests(self) -> Iterator[Message]:
+    def requests(self) -> Iterator[dict[str, Any]]:
         """The requests, until the input ends; a text that came once is the first argument wherever it is named."""
         texts: dict[int, str] = {}
         for line in sys.stdin.buffer:
@@ -153,3 +147,22 @@ class Service:
     def end(self, error: str | None = None, detail: str = "") -> None:
         """Say that the reply is complete, or which error ended it."""
         self.send(END + _encode({"error": error, "detail": detail[:_LONGEST_DETAIL]}))
+
+
+def main(alarm: AlarmKind) -> None:
+    """Serve calls until the input ends."""
+    service = Service(alarm)
+    for request in service.requests():
+        service.limit_memory(request["memory"], private=request["private"])
+        module, _, name = request["call"].partition(":")
+        try:
+            importlib.import_module(module)  # in no call's time
+        except ImportError as error:
+            service.end(ABSENT, f"{type(error).__name__}: {error}")
+            continue
+        work = functools.partial(_call, module, name, request["arguments"])
+        service.answer(request["seconds"], work, longest=request["longest"])
+
+
+def _call(module: str, name: str, arguments: list[Any]) -> Any:
+    return getattr(importlib.import_module(module), name)(*arguments)

@@ -1,29 +1,4 @@
-"""
-What can go wrong before or between calls, as one tree.
-
-JSBenchError                a message a user can act on: found, expected, next step
-├── Unreadable              (core/files.py) a file that is not as it should be
-├── DatasetError            a source that cannot be read, or a task it does not hold
-├── ImportFailed            `package.module:name` names nothing that can be had
-├── ConditionError          a condition on cases that cannot be read
-├── PromptError             a prompt preset that does not exist or cannot be rendered
-├── ContractError           a schema, type or marker of a project's own test that cannot be used
-│   └── TypeRefused         (fixture/contract.py) an answer that its type refuses
-├── EngineError             an engine that cannot be found, built or started
-│   ├── UnknownEngine       no engine of that name
-│   └── MissingRequirement  a package, key or model file is absent; the message says how to get it
-├── CallError               (generations.py) one call broke: the kind of fault, and when to try again
-├── JudgeError              the judge itself cannot run
-├── RecordError             a record or run file that is not one of ours
-├── JournalError            a record that cannot be written
-├── ResumeError             an earlier run that this one cannot go on with
-├── BatchError              a provider's batch that cannot be handed in or looked at
-├── MergeError              runs that are not parts of one
-├── PriceError              a limit in money, and no price to reckon it by
-├── ClassifierError         a classifier that cannot be found, or breaks
-├── GateError               a gate expression that cannot be read
-└── ExportError             a picture, page or file that cannot be made of a run
-"""
+"""What can go wrong before or between calls: errors that a user can act on, each a JSBenchError."""
 
 from __future__ import annotations
 

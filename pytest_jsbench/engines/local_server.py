@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
-import sys
 from dataclasses import dataclass, field
 from typing import Any
-
-from pytest_jsbench.core.child_service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +26,14 @@ class ServerSettings:
     threads: int
 
 
-def main(config: dict[str, Any]) -> None:
-    """Serve until the input ends."""
-    service = Service(config)
-    try:
-        server = _start(ServerSettings(**config["settings"]))
-    except (ImportError, RuntimeError, OSError) as error:
-        service.fail(error)
-        os._exit(1)
-    service.ready(address=server.listening_address)
-    while sys.stdin.readline():
-        pass
-    os._exit(0)  # a server with a call in flight waits for its end when it is destroyed
+def address_of(settings: dict[str, Any]) -> str:
+    """Start the server; it serves until its process ends."""
+    address: str = _server(ServerSettings(**settings)).listening_address
+    return address
 
 
-def _start(settings: ServerSettings) -> Any:
+@functools.cache
+def _server(settings: ServerSettings) -> Any:
     # read when the library loads; with the default, threads spin and a busy machine comes to a halt
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import xllamacpp

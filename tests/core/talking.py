@@ -1,24 +1,14 @@
-"""A child that does what one word says, to a text."""
+"""What children are made to do, by one word, to a text."""
 
 from __future__ import annotations
 
 import os
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.child_service import Service
 
-
-def main(config: dict[str, Any]) -> None:
-    service = Service(config)
-    service.ready()
-    for request in service.requests():
-        service.answer(request["seconds"], partial(work, **request))
-
-
-def work(*, do: str, text: str, seconds: int) -> dict[str, Any]:
+def work(do: str, text: str) -> dict[str, Any]:
     match do:
         case "wait":
             _wait_for(text)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, KeptChild, Program, environment
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, environment
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.local_server import ServerSettings
@@ -29,7 +29,7 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KE
 def judging() -> Iterator[int]:
     with Judge() as judge:
         judge.inspect(True)
-        yield pid(judge._calls._child)
+        yield pid(judge._calls)
 
 
 @contextlib.contextmanager
@@ -50,13 +50,13 @@ def decoding() -> Iterator[int]:
 def serving_a_model() -> Iterator[int]:
     settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        patch.setattr(local, "_SERVER_MODULE", "tests.core.standing_in_for_a_server")
+        patch.setattr(local, "_SERVER", "tests.core.working:process_of")
         yield int(stack.enter_context(local.serving(settings, timeout=30)))
 
 
-def pid(kept: KeptChild) -> int:
-    child = kept._child
-    assert isinstance(child, ChildProcess)
+def pid(calls: GuardedCalls) -> int:
+    child = calls._child
+    assert child is not None
     return child._process.pid
 
 
@@ -106,7 +106,7 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
         calls.close()
 
 
-def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: KeptChild, tmp_path: Path) -> None:
+def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free")
         number = pid(kept)
@@ -123,13 +123,13 @@ class Interrupted(Exception):
     """What a handler of a signal raises."""
 
 
-def ask(kept: KeptChild, do: str, text: str = "", seconds: int = 30) -> ChildReply:
-    return kept.ask({"do": do, "text": text, "seconds": seconds})
+def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
+    return kept.values_of("tests.core.talking:work", do, text, seconds=seconds, memory=None)
 
 
-def busy(kept: KeptChild, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
+def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
     """Keep the child at work until there is such a file."""
-    kept.start()
+    ask(kept, "echo")
     first = threads.submit(ask, kept, do, str(until), seconds=60)
     while not kept._lock.locked():
         time.sleep(0.001)
@@ -137,7 +137,7 @@ def busy(kept: KeptChild, threads: ThreadPoolExecutor, until: Path, do: str = "w
     return first
 
 
-def ask_together(kept: KeptChild, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
+def ask_together(kept: GuardedCalls, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
     """Ask from a thread each, in this order, while the child is at work on something else."""
     with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
         busy(kept, threads, until)
@@ -150,14 +150,14 @@ def ask_together(kept: KeptChild, requests: list[tuple[str, str]], until: Path) 
 
 
 @pytest.fixture
-def kept() -> Iterator[KeptChild]:
-    kept = KeptChild(Program(module="tests.core.talking", settings={}, memory=None))
+def kept() -> Iterator[GuardedCalls]:
+    kept = GuardedCalls()
     yield kept
     kept.close()
 
 
 def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(
-    kept: KeptChild, tmp_path: Path
+    kept: GuardedCalls, tmp_path: Path
 ) -> None:
     found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
 
@@ -165,7 +165,7 @@ def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_th
     assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
 
 
-def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: KeptChild, tmp_path: Path) -> None:
+def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: GuardedCalls, tmp_path: Path) -> None:
     requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
 
     found = ask_together(kept, requests, tmp_path / "free")
@@ -174,14 +174,14 @@ def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept
     assert [reply.values[0]["text"] for reply in found if reply.values] == ["1", "2", "3"]
 
 
-def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: KeptChild, tmp_path: Path) -> None:
+def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCalls, tmp_path: Path) -> None:
     found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
 
 
 def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
-    kept: KeptChild, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def broken(self: ChildProcess, request: Mapping[str, Any], **options: Any) -> ChildReply:
         reply = exchange(self, request, **options)
@@ -201,7 +201,9 @@ def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
-def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(kept: KeptChild) -> None:
+def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(
+    kept: GuardedCalls,
+) -> None:
     def interrupt(*_: object) -> None:
         raise Interrupted
 
@@ -214,7 +216,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
         with ThreadPoolExecutor(max_workers=3) as threads:
             others = [threads.submit(ask_many) for _ in range(3)]
             while interrupted < 21:
-                kept.start()
+                ask(kept, "echo")
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 * 3 ** (interrupted % 7))
                     raised_by = time.monotonic() + 5  # what is raised while an object is finalized goes no further
@@ -231,7 +233,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.parametrize("end", ["kill", "close", "die"])
-def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: KeptChild, end: str) -> None:
+def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: GuardedCalls, end: str) -> None:
     def go_on() -> None:
         if end == "die":
             assert ask(kept, "die").ending == "crashed"
@@ -239,7 +241,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: KeptCh
             getattr(kept, end)()
         done.append(ask(kept, "echo", "heard").values[0]["text"])
 
-    kept.start()
+    ask(kept, "echo")
     assert kept._child is not None
     # as an exception leaves it that a signal raises in `Popen.poll`, between taking the lock and the `try` behind it
     kept._child._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
@@ -252,7 +254,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: KeptCh
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_told(
-    kept: KeptChild, monkeypatch: pytest.MonkeyPatch
+    kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told_another(pid: int, options: int) -> tuple[int, int]:
         found, status = waitpid(pid, options)
@@ -262,14 +264,14 @@ def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_tol
         threading.Timer(0.02, setattr, [process, "returncode", code]).start()
         raise ChildProcessError
 
-    kept.start()
+    ask(kept, "echo")
     assert kept._child is not None
     process, waitpid = kept._child._process, os.waitpid
     monkeypatch.setattr(os, "waitpid", told_another)
     assert ask(kept, "hang", seconds=1).ending == "timeout"
 
 
-def ask_and_interrupt(kept: KeptChild, do: str, text: str = "", before: Callable[[], object] = int) -> None:
+def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Callable[[], object] = int) -> None:
     """Ask, and be interrupted while the child is at work."""
 
     def interrupt() -> None:
@@ -286,7 +288,7 @@ def ask_and_interrupt(kept: KeptChild, do: str, text: str = "", before: Callable
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("do", ["wait", "die later"])
 def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(
-    kept: KeptChild, tmp_path: Path, do: str
+    kept: GuardedCalls, tmp_path: Path, do: str
 ) -> None:
     with ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free", do)
@@ -302,9 +304,11 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_tur
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
-def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(kept: KeptChild) -> None:
+def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(
+    kept: GuardedCalls,
+) -> None:
     with ThreadPoolExecutor() as threads:
-        kept.start()
+        ask(kept, "echo")
         first = pid(kept)
         asked: list[Future[ChildReply]] = []
         with pytest.raises(KeyboardInterrupt):
@@ -314,9 +318,9 @@ def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_oth
         assert pid(kept) != first
 
 
-def test_where_no_child_starts_each_thread_is_told() -> None:
-    kept = KeptChild(Program(module="pytest_jsbench.no_such_module", settings={}, memory=None))
+def test_where_no_child_starts_each_thread_is_told(kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with ThreadPoolExecutor() as threads:
-        asked = [threads.submit(kept.ask, {}) for _ in range(3)]
+        asked = [threads.submit(ask, kept, "echo") for _ in range(3)]
 
         assert {type(one.exception(timeout=60)) for one in asked} == {ChildNotStarted}

@@ -86,6 +86,7 @@ def test_what_is_nested_too_deeply_to_be_sent_is_beyond_the_bounds(calls: Guarde
     [
         ("break_it", "ZeroDivisionError: by zero"),
         ("die", "its process ended: exit status 3"),
+        ("half", "its process ended: exit status 4"),
         ("no_such_function", "AttributeError: .*no_such_function"),
     ],
 )

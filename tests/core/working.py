@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import stat
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,11 @@ def echo(value: Any) -> Any:
 
 def process() -> int:
     return os.getpid()
+
+
+def process_of(settings: object) -> str:
+    """Say its own number where the model server would say its address."""
+    return str(os.getpid())
 
 
 def write_at_exit(path: str) -> None:
@@ -55,6 +61,20 @@ def break_it() -> None:
 
 def die() -> None:
     os._exit(3)
+
+
+def half() -> None:
+    """End in the middle of the reply's first line."""
+    replies = next(number for number in range(3, 50) if _is_pipe(number))
+    os.write(replies, b'="ha')
+    os._exit(4)
+
+
+def _is_pipe(number: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(number).st_mode)
+    except OSError:
+        return False
 
 
 def soft_limit(kind: int) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_jsbench
+from pytest_jsbench.core import child_process
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.base import EngineConfig
@@ -82,7 +83,7 @@ def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
 def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_SERVER_MODULE", "no_such_module_at_all")
+    monkeypatch.setattr(local, "_SERVER", "no_such_module_at_all:address_of")
     with (
         pytest.raises(EngineError, match="No module named 'no_such_module_at_all'"),
         serving(settings(tmp_path), timeout=60),
@@ -91,9 +92,9 @@ def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
 
 
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "jsbench_mute.py").write_text("import time; time.sleep(60)")
+    (tmp_path / "jsbench_mute.py").write_text("import time\ndef address_of(settings): time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER_MODULE", "jsbench_mute")
+    monkeypatch.setattr(local, "_SERVER", "jsbench_mute:address_of")
     started = time.perf_counter()
     with pytest.raises(EngineError, match=r"it said nothing within 2 s"), serving(settings(tmp_path), timeout=2):
         pytest.fail("started")
@@ -104,15 +105,15 @@ def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pyt
 def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = tmp_path / "pid"
     (tmp_path / "jsbench_stubborn.py").write_text(
-        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
-        "from pytest_jsbench.core.child_service import Service\n"
-        "def main(config):\n"
-        "    Service(config).ready(address='http://127.0.0.1:1')\n"
-        "    time.sleep(60)\n"
+        "import os, pathlib, time\n"
+        "def address_of(settings):\n"
+        f"    pathlib.Path({str(pid)!r}).write_text(str(os.getpid()))\n"
+        "    os._exit = lambda status: time.sleep(60)\n"
+        "    return 'http://127.0.0.1:1'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(local, "_SERVER_MODULE", "jsbench_stubborn")
-    monkeypatch.setattr(local, "_GOODBYE", 0.2)
+    monkeypatch.setattr(local, "_SERVER", "jsbench_stubborn:address_of")
+    monkeypatch.setattr(child_process, "_GOODBYE", 0.2)
     with serving(settings(tmp_path), timeout=30) as address:
         assert address == "http://127.0.0.1:1"
     with pytest.raises(ProcessLookupError):

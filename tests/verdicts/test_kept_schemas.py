@@ -23,7 +23,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
 @pytest.fixture
 def sent(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     judge.inspect(True)
-    child = judge._calls._child._child
+    child = judge._calls._child
     assert child is not None
     messages: list[dict[str, Any]] = []
     write = child._write
@@ -55,6 +55,6 @@ def test_a_schema_is_sent_once_while_the_child_keeps_it(judge: Judge, sent: list
 def test_another_child_is_sent_the_schema_anew(judge: Judge) -> None:
     for _ in range(2):
         assert judge.judge({"const": 1}, "1").passed
-        child = judge._calls._child._child
+        child = judge._calls._child
         assert child is not None
         child.kill()

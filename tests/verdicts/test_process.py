@@ -67,7 +67,7 @@ def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_polic
 
 
 def child_of(judge: Judge) -> subprocess.Popen[bytes]:
-    child = judge._calls._child._child
+    child = judge._calls._child
     assert child is not None
     return child._process
 
@@ -100,7 +100,7 @@ def gone(pid: int, within: float) -> bool:
 
 def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
     judge = Judge(RS_ONLY)
-    assert judge._calls._child._child is None
+    assert judge._calls._child is None
     assert judge.judge(True, "1").passed
     process = child_of(judge)
     judge.close()
@@ -227,7 +227,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
         judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=1))
         judge.inspect(True)
         endless = json.loads(sys.stdin.readline())
-        print(judge._calls._child._child._process.pid, flush=True)
+        print(judge._calls._child._process.pid, flush=True)
         if endless:
             threading.Thread(target=judge.judge, args=(endless, "1"), daemon=True).start()
             time.sleep(0.3)
@@ -246,14 +246,14 @@ def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
         from pytest_jsbench.verdicts import Judge, JudgePolicy, judge
         ours = Judge(JudgePolicy(validator="jsonschema-rs"))
         assert ours.judge({"type": "integer"}, "1").passed
-        first = ours._calls._child._child._process.pid
+        first = ours._calls._child._process.pid
         if os.fork() == 0:
             assert ours.judge({"type": "integer"}, '"x"').keyword == "type"
-            assert ours._calls._child._child._process.pid != first
+            assert ours._calls._child._process.pid != first
             raise SystemExit(0)
         assert os.wait()[1] == 0
         assert ours.judge({"type": "integer"}, "1").passed
-        assert ours._calls._child._child._process.pid == first
+        assert ours._calls._child._process.pid == first
         print("well")
     """
     output, errors = start(tmp_path, program).communicate(timeout=60)
@@ -271,7 +271,7 @@ def test_a_process_forked_while_another_thread_waits_for_an_answer_does_not_wait
         thread = threading.Thread(target=judge.judge, args=(endless, "1"))
         thread.start()
         time.sleep(0.5)
-        assert judge._calls._child._lock.locked()
+        assert judge._calls._lock.locked()
         if os.fork() == 0:
             signal.alarm(20)
             assert judge.judge({"type": "integer"}, '"x"').keyword == "type"

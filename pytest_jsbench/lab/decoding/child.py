@@ -1,4 +1,4 @@
-"""A decoding library in a process of its own, which answers each `{"do": …}` with one line."""
+"""A decoding library in a process of its own, which answers each `{"do": …}`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.child_service import Service
 from pytest_jsbench.lab.decoding.libraries import LIBRARIES, Unsupported
 from pytest_jsbench.lab.decoding.vocabulary import Tokenizer, Vocabulary
 from pytest_jsbench.lab.decoding.walks import Draw, Likeliest, Walk, accepts
@@ -30,7 +29,7 @@ class Session:
         self._walk: Walk | None = None
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one line."""
+        """Answer a question."""
         match request:
             case {"do": "compile", "schema": schema}:
                 return self._compile(schema)
@@ -67,17 +66,17 @@ class Session:
         return {"taken": step.taken, "state": step.state.value}
 
 
-def main(config: dict[str, Any]) -> None:
-    """Load the library and the vocabulary that the settings name, and answer until the input ends."""
-    service = Service(config)
-    settings = config["settings"]
-    try:
-        vocabulary = Vocabulary.from_gguf(Path(settings["model"]))
-        session = Session(LIBRARIES[settings["library"]](vocabulary), vocabulary)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the reply
-        service.fail(error)
-        return
-    service.limit_memory()
-    service.ready()
-    for request in service.requests():
-        service.answer(request.pop("seconds"), functools.partial(session.answer, request))
+def load(library: str, model: str) -> None:
+    """Have the library loaded, with the vocabulary of a model's file."""
+    _session(library, model)
+
+
+def answer(library: str, model: str, question: dict[str, Any]) -> dict[str, Any]:
+    """Answer a question to the library."""
+    return _session(library, model).answer(question)
+
+
+@functools.lru_cache(maxsize=1)
+def _session(library: str, model: str) -> Session:
+    vocabulary = Vocabulary.from_gguf(Path(model))
+    return Session(LIBRARIES[library](vocabulary), vocabulary)

@@ -8,8 +8,9 @@ from queue import LifoQueue
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
-from pytest_jsbench.core.child_process import ChildNotStarted, KeptChild, Program
+from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.local import unsupported
@@ -36,31 +37,21 @@ class LibraryProcess:
     """
 
     def __init__(self, library: str, model: str, *, memory: int, start_timeout: float, module: str = _MODULE) -> None:
-        self._library = library
-        self._start_timeout = start_timeout
-        self._child = KeptChild(
-            Program(
-                module=module,
-                # the vocabulary is read from the model's file
-                settings={"library": library, "model": model},
-                memory=memory,
-                # a model's file is mapped, and takes no memory of its own
-                counted="private",
-                start_timeout=start_timeout,
-            )
-        )
+        self._library, self._model = library, model
+        self._memory, self._start_timeout = memory, start_timeout
+        self._module = module
+        # what the libraries map of their own, such as CUDA's, is no memory that a grammar takes
+        self._calls = GuardedCalls(private=True)
 
     def start(self) -> None:
         """Load the library, where it is not loaded yet; CallError when that fails."""
-        try:
-            self._child.start()
-        except ChildNotStarted as error:
-            if error.ending == "timeout":
-                raise self._hang("load", self._start_timeout) from None
-            if error.ending is not None:
-                raise self._crash("load", f"its process ended: {error.reason}") from None
-            message = f"{self._library} cannot be loaded: {one_line(error.reason)}"
-            raise CallError(FaultKind.ENGINE, message) from None
+        reply = self._call("load", seconds=self._start_timeout, memory=None)
+        if reply.ending == "timeout":
+            raise self._hang("load", self._start_timeout)
+        if reply.ending is not None:
+            raise self._crash("load", reply)
+        if reply.error is not None:
+            raise self._not_loaded(f"{reply.error}: {reply.detail}")
 
     def ask(
         self, question: Mapping[str, Any], *, timeout: float, doing: str, deadline: Deadline | None = None
@@ -73,26 +64,36 @@ class LibraryProcess:
         self.start()
         if deadline is not None:
             timeout = min(timeout, deadline.remaining)
-        reply = self._child.ask({**question, "seconds": timeout})
+        reply = self._call("answer", question, seconds=timeout, memory=self._memory)
         if reply.ending == "timeout":
             raise deadline.fault() if deadline is not None and deadline.passed else self._hang(doing, timeout)
-        if reply.ending is not None and reply.error is None:
-            raise self._crash(doing, f"its process ended: {reply.detail}")
-        if reply.error is not None:
+        if reply.ending is not None or reply.error is not None:
             self.close()
-            raise self._crash(doing, f"{reply.error}: {reply.detail}")
+            raise self._crash(doing, reply)
         answer: Mapping[str, Any] = reply.values[0]
         return answer
 
+    def _call(self, function: str, *arguments: object, seconds: float, memory: int | None) -> ChildReply:
+        try:
+            return self._calls.values_of(
+                f"{self._module}:{function}", self._library, self._model, *arguments, seconds=seconds, memory=memory
+            )
+        except ChildNotStarted as error:
+            raise self._not_loaded(str(error)) from None
+
     def close(self) -> None:
         """End the process, if there is one, whatever it is doing."""
-        self._child.kill()
+        self._calls.kill()
+
+    def _not_loaded(self, reason: str) -> CallError:
+        return CallError(FaultKind.ENGINE, f"{self._library} cannot be loaded: {one_line(reason)}")
 
     def _hang(self, doing: str, timeout: float) -> CallError:
         message = f"{self._library} did not {doing} within {timeout:g} s; its process was ended"
         return CallError(FaultKind.HANG, message)
 
-    def _crash(self, doing: str, reason: str) -> CallError:
+    def _crash(self, doing: str, reply: ChildReply) -> CallError:
+        reason = f"its process ended: {reply.detail}" if reply.error is None else f"{reply.error}: {reply.detail}"
         return CallError(FaultKind.CRASH, one_line(f"{self._library} crashed and did not {doing}: {reason}"))
 
 

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import time
 from typing import Any
-
-from pytest_jsbench.core.child_service import Service
 
 
 class PanicException(BaseException):
     """As Rust's panics arrive: no Exception."""
 
 
-def main(config: dict[str, Any]) -> None:
-    service = Service(config)
-    match config["settings"]["model"]:
+def load(library: str, start: str) -> None:
+    match start:
         case "no library":
-            service.fail(ImportError("no library"))
-            return
+            raise ImportError(f"no {library}")
         case "exit":
-            sys.exit("no such module")
+            sys.stderr.write("no such module\n")
+            sys.stderr.flush()
+            os._exit(1)
         case "hang":
             time.sleep(60)
-    service.ready()
-    for request in service.requests():
-        service.answer(request["seconds"], functools.partial(_answer, service, request["do"]))
 
 
-def _answer(service: Service, mood: str) -> dict[str, Any]:
-    match mood:
+def answer(library: str, start: str, question: dict[str, Any]) -> dict[str, Any]:
+    match question["do"]:
         case "hang":
             time.sleep(60)
         case "abort":
@@ -40,9 +34,6 @@ def _answer(service: Service, mood: str) -> dict[str, Any]:
             os.abort()
         case "leave":
             os._exit(0)
-        case "half":
-            service.send(b'{"pid": ')
-            os._exit(1)
         case "break":
-            raise PanicException("it broke")
+            raise PanicException(f"it broke, {library}, after it began {start}")
     return {"pid": os.getpid()}
