@@ -33,6 +33,7 @@ from pytest_jsbench.records.resumption import resume
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.history import History
+from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.run.batches import BatchFile, BatchPart, is_unfinished, read_parts
 from tests import examples
 from tests.examples import record
@@ -168,7 +169,7 @@ def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_li
         told("compare", run, hostile, "--by=task", "--metric=empirical_coverage", "--json")
         told("migrate", hostile)
         found = evaluations.read(hostile)
-        comparison_report.comparison_lines([found, found], ["a", "b"], verbose=True)
+        report_lines(comparison_report.side_by_side([found, found], ["a", "b"], verbose=True))
         compare(evaluations.with_cases(hostile)[1], ours)
 
     said(survive(f"evaluations of {kind}", attempt, kept=["evaluations of baseline 777"]))

@@ -6,18 +6,18 @@ import argparse
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TextIO
-
-from tabulate import tabulate
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapt_within
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS, find_subset
 from pytest_jsbench.cli.arguments import add_option
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import Case
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.reports.blocks import Column, TableBlock
 from pytest_jsbench.settings.options import BY_NAME
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MOST_OBSTACLES = 6
 
 
 def show_ledgers(
-    dataset: CaseSource, subsets: Sequence[str], mode: Mode, out: TextIO, *, as_json: bool, verbose: bool
+    dataset: CaseSource, subsets: Sequence[str], mode: Mode, out: Output, *, as_json: bool, verbose: bool
 ) -> bool:
     """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
     verdicts = {name: Counter[str]() for name in subsets}
@@ -49,12 +49,16 @@ def show_ledgers(
                 foretold[name] += bool(outcome.foretold)
             if as_json:
                 said = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": _kind(outcome, case)}
-                out.write(json_text({**said, **dataclasses.asdict(outcome)}) + "\n")
+                out.json({**said, **dataclasses.asdict(outcome)}, indent=None)
             elif verbose:
-                out.writelines(f"{line}\n" for line in _lines(case, name, outcome))
+                out.lines(_lines(case, name, outcome))
     if not as_json:
-        out.writelines(f"{line}\n" for line in _table(verdicts, obstacles, mode))
-        out.writelines(f"{name}: likely too complex: {count}\n" for name, count in foretold.items() if count)
+        kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
+        columns = tuple(Column(heading=kind.capitalize()) for kind in (*kinds, "schemas"))
+        rows = tuple((name, (*(counts[kind] for kind in kinds), cases)) for name, counts in verdicts.items())
+        out.report([TableBlock(head="Subset", columns=columns, rows=rows)])
+        out.lines(["", *_first_obstacles(obstacles)])
+        out.lines(f"{name}: likely too complex: {count}" for name, count in foretold.items() if count)
         if broken := len(keys) - cases:
             out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
     return cases > 0 and not any(counts["not at all"] for counts in verdicts.values())
@@ -83,11 +87,7 @@ def _at(keyword: str, path: str) -> str:
     return f"{printable(keyword) or 'schema'} at {printable(path) or '/'}"
 
 
-def _table(verdicts: dict[str, Counter[str]], obstacles: dict[str, Counter[str]], mode: Mode) -> Iterator[str]:
-    kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
-    rows = [[name, *(counts[kind] for kind in kinds), counts.total()] for name, counts in verdicts.items()]
-    yield from tabulate(rows, headers=["Subset", *(kind.capitalize() for kind in kinds), "Schemas"]).splitlines()
-    yield ""
+def _first_obstacles(obstacles: dict[str, Counter[str]]) -> Iterator[str]:
     for name, counts in obstacles.items():
         if counts:
             first = counts.most_common(_MOST_OBSTACLES)
@@ -118,7 +118,7 @@ def add_adapt(commands: Any) -> None:
     adapt.set_defaults(command=_adapt)
 
 
-def _adapt(options: argparse.Namespace, out: TextIO) -> bool:
+def _adapt(options: argparse.Namespace, out: Output) -> bool:
     selection = Selection(source=options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
     names = tuple(SUBSETS) if options.subset is None else (options.subset,)
     subsets = tuple(subset.version for name in names if (subset := find_subset(name)) is not None)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import json_text
+from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
-from pytest_jsbench.reports.comparison_report import comparison_lines, comparison_markdown
+from pytest_jsbench.reports.comparison_report import comparison_markdown
 from pytest_jsbench.reports.plot import plot
-from pytest_jsbench.reports.published import beside_published
-from pytest_jsbench.reports.terminal import fact_lines, width_of
+from pytest_jsbench.reports.terminal import fact_lines
 
 
 def add_compare(commands: Any) -> None:
@@ -63,7 +62,7 @@ def add_plot(commands: Any) -> None:
     plotting.set_defaults(command=_plot)
 
 
-def _compare(options: argparse.Namespace, out: TextIO) -> bool:
+def _compare(options: argparse.Namespace, out: Output) -> bool:
     found, names = _labelled(options.runs, options.labels)
     by = None
     if options.by is not None:
@@ -73,26 +72,24 @@ def _compare(options: argparse.Namespace, out: TextIO) -> bool:
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
-    beside = beside_published(found, names) if options.published else []
+    beside = of_lab("published").beside_published(found, names) if options.published else []
+    more = [block for one in beside for block in one.blocks()]
     if options.json:
         told = comparison_report.to_dict(found, names, by=by)
-        out.write(json_text({**told, **{one.name: one.to_dict() for one in beside}}, indent=2) + "\n")
+        out.json({**told, **{one.name: one.to_dict() for one in beside}})
     elif options.markdown or options.comment is not None:
-        out.write(comparison_markdown(found, names, by=by, beside=beside, comment=options.comment))
+        out.write(comparison_markdown(found, names, by=by, more=more, comment=options.comment))
     else:
-        width = width_of(is_terminal=out.isatty())
-        lines = comparison_lines(found, names, verbose=options.verbose, by=by, beside=beside, width=width)
-        out.writelines(f"{line}\n" for line in lines)
+        out.report(comparison_report.side_by_side(found, names, verbose=options.verbose, by=by, more=more))
     return True
 
 
-def _plot(options: argparse.Namespace, out: TextIO) -> bool:
+def _plot(options: argparse.Namespace, out: Output) -> bool:
     found, names = _labelled(options.files, options.labels)
     asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
     plot(found, names, options.output, asked)
-    out.write(f"{options.output}\n")
     warnings = comparison_report.incomparable(differences([one.settings for one in found]))
-    out.writelines(f"{line}\n" for line in fact_lines(warnings))
+    out.lines([str(options.output), *fact_lines(warnings)])
     return True
 
 

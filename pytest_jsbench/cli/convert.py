@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any
 
+from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import evaluations, history
+from pytest_jsbench.reports import evaluations
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.registry import EVERY_EVAL_EVER, find
-
-if TYPE_CHECKING:
-    from pytest_jsbench.records.outcomes import Run
 
 
 def add_baseline(commands: Any) -> None:
@@ -74,12 +71,7 @@ def add_report(commands: Any) -> None:
     report.set_defaults(command=_report)
 
 
-def warn(found: Run | evaluations.Evaluation | history.History) -> None:
-    """Say what could not be read of a run, beside what the command prints."""
-    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in found.warnings)
-
-
-def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
+def _baseline(options: argparse.Namespace, out: Output) -> bool:
     found, outcomes = evaluations.with_cases(options.run)
     warn(found)
     data = evaluations.baseline_to_dict(found, outcomes)
@@ -90,7 +82,7 @@ def _baseline(options: argparse.Namespace, out: TextIO) -> bool:
     return True
 
 
-def _export(options: argparse.Namespace, out: TextIO) -> bool:
+def _export(options: argparse.Namespace, out: Output) -> bool:
     chosen = {name: value for name in ("version", "developer") if (value := getattr(options, name)) is not None}
     if chosen and options.format != EVERY_EVAL_EVER:
         message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
@@ -103,7 +95,7 @@ def _export(options: argparse.Namespace, out: TextIO) -> bool:
     return True
 
 
-def _report(options: argparse.Namespace, out: TextIO) -> bool:
+def _report(options: argparse.Namespace, out: Output) -> bool:
     run = evaluations.read_run(options.run)
     warn(run)
     summary = summarize(run)

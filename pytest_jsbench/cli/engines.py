@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any
 
-from tabulate import tabulate
-
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.cli.output import Output
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES, ProviderPreset, presets
+from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
 
 def add_engines(commands: Any) -> None:
@@ -27,7 +27,7 @@ def add_engines(commands: Any) -> None:
     engines.set_defaults(command=_engines)
 
 
-def _engines(options: argparse.Namespace, out: TextIO) -> bool:
+def _engines(options: argparse.Namespace, out: Output) -> bool:
     for name in options.name:
         registry.find(name)  # the nearest name is in its message
     names = options.name or registry.names()
@@ -35,14 +35,13 @@ def _engines(options: argparse.Namespace, out: TextIO) -> bool:
     others = {name: _options(name) for name in names if name not in PRESET_NAMES}
     if options.json:
         data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in chosen}}
-        out.write(json_text(data) + "\n")
+        out.json(data, indent=None)
     elif options.name:
         for preset in chosen:
-            out.writelines(f"{line}\n" for line in _everything(preset))
-        for name, taken in others.items():
-            out.write(f"{printable(name)}: {_listed(taken)}\n")
+            out.lines(_everything(preset))
+        out.lines(f"{printable(name)}: {_listed(taken)}" for name, taken in others.items())
     else:
-        out.writelines(f"{line}\n" for line in _tables(others, chosen))
+        out.report(_tables(others, chosen))
     return True
 
 
@@ -52,19 +51,15 @@ def _options(name: str) -> list[str] | None:
     return sorted(options) if isinstance(options, frozenset) else None
 
 
-def _tables(others: dict[str, list[str] | None], chosen: list[ProviderPreset]) -> Iterator[str]:
-    rows = [[name, _listed(taken)] for name, taken in others.items()]
-    width = 78 - max([len("Engine"), *map(len, others)])
-    yield from tabulate(rows, headers=["Engine", "Options"], maxcolwidths=[None, width]).splitlines()
-    yield ""
-    columns = ["Preset", "Structured output", "Streams", "Key", "Subset", "Date"]
-    rows = [
-        [each.name, structured(each), streams(each), each.key or "-", each.subset or "-", each.date] for each in chosen
+def _tables(others: dict[str, list[str] | None], chosen: list[ProviderPreset]) -> Iterator[Block]:
+    yield TableBlock.of_texts("Engine", ("Options",), [(name, (_listed(taken),)) for name, taken in others.items()])
+    rows: list[Row] = [
+        (each.name, (structured(each), streams(each), each.key or "-", each.subset or "-", each.date))
+        for each in chosen
     ]
-    yield from tabulate(rows, headers=columns).splitlines()
-    yield ""
+    yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
     hint = "jsbench engines NAME: all that is known of it, and from where"
-    yield f"a preset takes the options of {PRESET_ENGINE}; {hint}"
+    yield [("note", f"a preset takes the options of {PRESET_ENGINE}; {hint}")]
 
 
 def structured(preset: ProviderPreset) -> str:
@@ -73,7 +68,7 @@ def structured(preset: ProviderPreset) -> str:
     strict = preset.strict
     if strongest not in ("json_schema", "tool") or strict is False:
         return strongest.value
-    return f"{strongest}, strict" + (" with some models" if isinstance(strict, tuple) else "")
+    return f"strict {strongest}" + (" with some models" if isinstance(strict, tuple) else "")
 
 
 def streams(preset: ProviderPreset) -> str:

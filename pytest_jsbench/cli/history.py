@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.reports import evaluations, history
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.reports import evaluations, history, markdown
 from pytest_jsbench.reports.plot import plot_history
-from pytest_jsbench.reports.terminal import width_of
 
 _LAST = 10
 
@@ -49,7 +48,7 @@ def add_history(commands: Any) -> None:
     adding.set_defaults(command=_add)
 
 
-def _add(options: argparse.Namespace, out: TextIO) -> bool:
+def _add(options: argparse.Namespace, out: Output) -> bool:
     found = [evaluations.read(path) for path in options.runs]
     for one in found:
         warn(one)
@@ -63,7 +62,7 @@ def _add(options: argparse.Namespace, out: TextIO) -> bool:
     return True
 
 
-def _show(options: argparse.Namespace, out: TextIO) -> bool:
+def _show(options: argparse.Namespace, out: Output) -> bool:
     if options.file is None or options.last < 1:
         message = "jsbench history --file F [--last N]: name the history's file, and at least 1 line"
         raise ExportError(message, option="file")
@@ -78,12 +77,11 @@ def _show(options: argparse.Namespace, out: TextIO) -> bool:
         message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
-        out.write(json_text(history.history_to_dict(series), indent=2) + "\n")
+        out.json(history.history_to_dict(series))
     elif options.markdown:
-        out.write(history.history_markdown(series, last=options.last))
+        out.write(markdown.report(history.report(series, last=options.last)))
     else:
-        width = width_of(is_terminal=out.isatty())
-        out.writelines(f"{line}\n" for line in history.history_lines(series, last=options.last, width=width))
+        out.report(history.report(series, last=options.last))
     if options.plot is not None:
         plot_history(series, options.plot, options.metric)
         if not options.json:

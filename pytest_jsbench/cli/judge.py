@@ -7,25 +7,26 @@ import collections
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.cli.arguments import add_option
+from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.files import FileReader, make_private_folder
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
-from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines
-from pytest_jsbench.reports.terminal import detail, width_of
+from pytest_jsbench.reports.run_report import report
+from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.plan import policy_changes
 from pytest_jsbench.values.comparers import comparers_again
@@ -33,7 +34,6 @@ from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.outcomes import Place, Run
     from pytest_jsbench.records.records import Record, RunMetadata
     from pytest_jsbench.values import Comparer
 
@@ -57,7 +57,7 @@ def is_records(path: Path) -> bool:
 def judge_records(
     path: Path,
     changes: Mapping[str, Any],
-    out: TextIO,
+    out: Output,
     *,
     as_json: bool,
     verbose: bool,
@@ -65,107 +65,67 @@ def judge_records(
     comparers: Mapping[str, Comparer] = MappingProxyType({}),
 ) -> bool:
     """Judge a run's answers again, by the run's policy and comparers with these changes; True where all passed."""
-    run = run_of(path, journal.read_run(path))
+    before = run = run_of(path, journal.read_run(path))
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
     policy = policy_of(run.metadata.policy, changes)
-    rematch = Rematch.of(run.metadata.comparers, comparers)
+    every, missing = comparers_again(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
+
+    def records(judge: Judge) -> Iterator[Record]:
+        for outcome, record in zip(before.outcomes, before.records, strict=True):
+            # else its values stay, as far as the answer's verdict stays
+            compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
+            judged = judge_again(record, judge, every, compare=compare)
+            again.append(AttemptOutcome.of(judged, outcome.source))
+            if as_json:
+                names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
+                _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)
+            yield judged
+
     with Judge(policy) as judge:
-        records = _judged(run, judge, rematch, again, out if as_json else None)
         if output is None:
-            collections.deque(records, maxlen=0)
+            collections.deque(records(judge), maxlen=0)
         else:
-            run = dataclasses.replace(run, metadata=_metadata(run.metadata, policy, comparers))
-            places = _write(output, path, run.metadata, records)
-            again = [dataclasses.replace(one, source=place) for one, place in zip(again, places, strict=True)]
-    before, run = run, dataclasses.replace(run, outcomes=tuple(again))
+            run = replace(run, metadata=_metadata(run.metadata, policy, comparers))
+            if any(file.parent.resolve() == output.resolve() for file in journal.find_files(path)):
+                message = f"{output} is where the run is: name another folder, for what was judged then is kept"
+                raise RecordError(message, where=output)
+            make_folder(output, RecordError)
+            places = journal.write(output / "records.jsonl", run.metadata, records(judge))
+            again = [replace(outcome, source=place) for outcome, place in zip(again, places, strict=True)]
+    run = replace(run, outcomes=tuple(again))
     summary = summarize(run)
     if output is not None:
         write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
     if not as_json:
-        width = width_of(is_terminal=out.isatty())
-        lines = [f"warning: {printable(warning)}" for warning in run.warnings]
-        lines += rematch.warnings if any(one.match is not None for one in run.outcomes) else []
-        lines += _changed(before.outcomes, run.outcomes)
-        if verbose and summary.keywords:
-            lines += [*keyword_lines(summary, width), ""]
-        lines += [*summary_lines(run, summary, width), "", *detail_lines(run, summary, width)]
+        notes = [f"warning: {printable(warning)}" for warning in run.warnings]
+        if missing and any(outcome.match is not None for outcome in run.outcomes):
+            options = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
+            notes.append(
+                f"warning: values stay as the run compared them, which loads no function by itself: add {options}"
+            )
+        out.lines([*notes, *_changed(before.outcomes, run.outcomes)])
+        out.report(report(run, summary, keywords=verbose))
         if output is not None:
-            lines += detail("written", str(output))
-        out.writelines(f"{line}\n" for line in lines)
+            out.lines(detail("written", str(output)))
     return summary.total.pass_rate.successes == summary.total.planned
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rematch:
-    """How the values of a run are compared again."""
-
-    comparers: Mapping[str, Comparer]
-    #: what the user gives, who may have changed how the run compared them
-    given: bool
-    #: functions that the run compared with, by the name of the field, and that are not given
-    missing: Mapping[str, str]
-
-    @classmethod
-    def of(cls, named: Mapping[str, str], given: Mapping[str, Comparer]) -> Rematch:
-        """Of the comparers that a run names, and those that are given; RecordError where one of the run's is none."""
-        comparers, missing = comparers_again(named, given)
-        return cls(comparers=comparers, given=bool(given), missing=missing)
-
-    def again(self, record: Record) -> bool:
-        """Whether a record's values are compared again; else they stay, as far as the answer's verdict stays."""
-        known = record.match is not None and record.match.compared_with
-        return bool(self.given or known) and not self.missing
-
-    @property
-    def warnings(self) -> list[str]:
-        """A line that names what is missing, and how to give it."""
-        options = " ".join(f"--comparer '{name}={how}'" for name, how in self.missing.items())
-        said = f"values stay as the run compared them, which loads no function by itself: add {printable(options)}"
-        return [f"warning: {said}"] if self.missing else []
-
-
-def _judged(
-    run: Run, judge: Judge, rematch: Rematch, again: list[AttemptOutcome], out: TextIO | None
-) -> Iterator[Record]:
-    """Each record with its new verdict, whose outcome is added to `again`, and which is shown as JSON where asked."""
-    for outcome, record in zip(run.outcomes, run.records, strict=True):
-        judged = judge_again(record, judge, rematch.comparers, compare=rematch.again(record))
-        again.append(AttemptOutcome.of(judged, outcome.source))
-        if out is not None:
-            names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
-            _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)
-        yield judged
 
 
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
     """What produced a run that was judged again: another run, for its verdicts are others."""
-    values = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
+    values = dataclasses.asdict(policy)
     known = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
-    compared = {**metadata.comparers, **{name: one.how for name, one in given.items()}}
+    compared = {**metadata.comparers, **{name: comparer.how for name, comparer in given.items()}}
     rules = [known, JUDGE_VERSION, *([compared] if compared else [])]
     name = json.dumps(["judged again", metadata.uuid or metadata.run_id, *rules], sort_keys=True)
     uuid = str(uuid5(NAMESPACE_OID, name))
-    return dataclasses.replace(metadata, uuid=uuid, policy=known, versions=versions, comparers=compared)
+    return replace(metadata, uuid=uuid, policy=known, versions=versions, comparers=compared)
 
 
-def _write(output: Path, path: Path, metadata: RunMetadata, records: Iterator[Record]) -> Iterator[Place]:
-    """Write the records; RecordError where they would replace those that they come from."""
-    if any(file.parent.resolve() == output.resolve() for file in journal.find_files(path)):
-        message = f"{output} is where the run is: name another folder, for what was judged then is kept"
-        raise RecordError(message, where=output)
-    try:
-        make_private_folder(output)
-    except OSError as error:
-        message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
-        raise RecordError(message, where=output) from error
-    return journal.write(output / "records.jsonl", metadata, records)
-
-
-def judge_plain(path: Path, changes: Mapping[str, Any], out: TextIO, *, as_json: bool, verbose: bool) -> bool:
+def judge_plain(path: Path, changes: Mapping[str, Any], out: Output, *, as_json: bool, verbose: bool) -> bool:
     """Judge each line and print those that did not pass; True where all passed."""
     passed = judged = 0
     with Judge(policy_of({}, changes)) as judge:
@@ -205,8 +165,8 @@ def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolic
     return policy
 
 
-def _write_json(out: TextIO, names: Mapping[str, str | int], verdict: Verdict) -> None:
-    out.write(json_text({**names, **verdict.to_dict()}) + "\n")
+def _write_json(out: Output, names: Mapping[str, str | int], verdict: Verdict) -> None:
+    out.json({**names, **verdict.to_dict()}, indent=None)
 
 
 def _plain_lines(path: Path) -> Iterator[Plain]:
@@ -263,7 +223,7 @@ def add_judge(commands: Any) -> None:
     judge.set_defaults(command=_judge)
 
 
-def _judge(options: argparse.Namespace, out: TextIO) -> bool:
+def _judge(options: argparse.Namespace, out: Output) -> bool:
     path: Path = options.file
     chosen = policy_changes(vars(options))
     form: dict[str, bool] = {"as_json": options.json, "verbose": options.verbose}

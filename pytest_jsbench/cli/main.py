@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
@@ -16,9 +14,10 @@ from pytest_jsbench.cli.engines import add_engines
 from pytest_jsbench.cli.history import add_history
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.version import __version__
 
 
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
         return 2
     options = parser.parse_args(given)
     try:
-        passed: bool = options.command(options, _Printed(out or sys.stdout))
+        passed: bool = options.command(options, Output(out or sys.stdout))
     except JSBenchError as error:
         sys.stderr.write(f"jsbench: {error}\n")
         return 2
@@ -41,26 +40,10 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     return 0 if passed else 1
 
 
-class _Printed(io.TextIOBase):
-    """A stream that escapes what is not plain text, so that a quoted answer cannot control the terminal."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def isatty(self) -> bool:
-        """Whether a terminal shows it."""
-        return self._stream.isatty()
-
-    def write(self, text: str) -> int:
-        """Write whole lines."""
-        return self._stream.write(printable(text, None, lines=True))
-
-
 def _of_lab(module: str, *names: str) -> Iterator[Callable[[Any], None]]:
     """The commands of a module of the lab, which nobody imports."""
-    room = importlib.import_module(f"pytest_jsbench.lab.{module}")
     for name in names:
-        yield getattr(room, f"add_{name}")
+        yield getattr(of_lab(module), f"add_{name}")
 
 
 def _parser() -> argparse.ArgumentParser:

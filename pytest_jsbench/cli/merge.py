@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option
+from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import MergeError
-from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
@@ -19,8 +19,8 @@ from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.stores import at_hand, originally
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
-from pytest_jsbench.reports.run_report import detail_lines, summary_lines
-from pytest_jsbench.reports.terminal import detail, width_of
+from pytest_jsbench.reports.run_report import report
+from pytest_jsbench.reports.terminal import detail
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.merging import Merged
@@ -47,14 +47,14 @@ def add_merge(commands: Any) -> None:
     merge.set_defaults(command=_merge)
 
 
-def _merge(options: argparse.Namespace, out: TextIO) -> bool:
+def _merge(options: argparse.Namespace, out: Output) -> bool:
     gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
     with at_hand(options.runs) as (paths, originals):
         return merge_runs(paths, options.output, out, gate=gate, originals=originals)
 
 
 def merge_runs(
-    paths: Sequence[Path], output: Path, out: TextIO, *, gate: Gate | None, originals: Mapping[str, str] | None = None
+    paths: Sequence[Path], output: Path, out: Output, *, gate: Gate | None, originals: Mapping[str, str] | None = None
 ) -> bool:
     """
     Write the merged run to a folder and print its summary; True where its verdict is that it passed.
@@ -66,18 +66,13 @@ def merge_runs(
     gates = [] if gate is None else [check(gate, summary)]
     verdict = decide(_ending(merged, summary), summary.total, gates)
     run = replace(merged.run, verdict=verdict)
-    try:
-        make_private_folder(output)
-    except OSError as error:
-        message = f"cannot write to {output}: {error.strerror or error}; name a folder that can be written"
-        raise MergeError(message, where=output) from error
+    make_folder(output, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
-    lines = [printable(originally(note, originals or {})) for note in merged.notes]
-    width = width_of(is_terminal=out.isatty())
-    lines += ["", *summary_lines(run, summary, width), "", *detail_lines(run, summary, width), f"records    {output}"]
-    lines += [f"gate       {result.message}" for result in gates] + detail("verdict", verdict.text)
-    out.writelines(f"{line}\n" for line in lines)
+    out.lines([*(printable(originally(note, originals or {})) for note in merged.notes), ""])
+    out.report(report(run, summary))
+    out.lines([f"records    {output}", *(f"gate       {result.message}" for result in gates)])
+    out.lines(detail("verdict", verdict.text))
     return verdict.passed
 
 

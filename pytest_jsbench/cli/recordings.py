@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.engines.recorded import unasked
@@ -33,7 +34,7 @@ def add_recordings(commands: Any) -> None:
     parser.set_defaults(command=_recordings)
 
 
-def _recordings(options: argparse.Namespace, out: TextIO) -> bool:
+def _recordings(options: argparse.Namespace, out: Output) -> bool:
     if not options.folder.is_dir():
         message = f"{options.folder} is no folder; name what --jsbench-record filled"
         raise RecordError(message, found=str(options.folder), expected="a folder")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from pytest_jsbench.core.errors import ImportFailed, JSBenchError, nearest
 from pytest_jsbench.core.secrets import one_line
@@ -45,6 +46,11 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
             raise error(message, found=name, expected=tuple(names), where=module_name)
         target = getattr(target, name)
     return target
+
+
+def of_lab(module: str) -> Any:
+    """A module of the lab, which is imported when it is asked for, and by no room in its head."""
+    return importlib.import_module(f"pytest_jsbench.lab.{module}")
 
 
 _LONGEST = 160

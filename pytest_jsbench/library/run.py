@@ -22,6 +22,7 @@ from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports import run_report, tables
 from pytest_jsbench.reports.html.report import html_table
+from pytest_jsbench.reports.terminal import report_lines
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
@@ -38,7 +39,7 @@ class RunSummary(Summary):
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join(run_report.summary_lines(self.run, self))
+        return "\n".join(report_lines(run_report.tables(self.run, self)))
 
     def _repr_html_(self) -> str:
         return html_table(run_report.main_table(self.run, self))
@@ -170,7 +171,7 @@ class EvaluatedRun(Run):
             yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
-        return "\n".join([*self._lines, "", str(self.summary), "", *run_report.detail_lines(self, self.summary)])
+        return "\n".join([*self._lines, "", *report_lines(run_report.report(self, self.summary))])
 
     def _repr_html_(self) -> str:
         told = (*run_report.facts_of_variants(self.summary), *run_report.facts(self, self.summary))

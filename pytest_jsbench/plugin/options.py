@@ -57,9 +57,9 @@ def value_of(config: pytest.Config, name: str) -> Any:
 def _of_preset(config: pytest.Config, option: Option) -> Any:
     if option.name == "preset" or value_of(config, "preset") is None:
         return None
-    from pytest_jsbench.reports.published import published_coverage
+    from pytest_jsbench.core.extensions import of_lab
 
-    text = published_coverage().options.get(option.name)
+    text = of_lab("published").published_coverage().options.get(option.name)
     return None if text is None else option.read(text)
 
 

@@ -1,4 +1,4 @@
-"""The blocks of a report: tables of figures, and facts; `terminal`, `markdown` and `html` draw them."""
+"""The blocks of a report: headings, tables and facts; `terminal`, `markdown` and `html` draw them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pytest_jsbench.metrics.figures import Figure, HasFigures, Kind, Shown, colu
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 
 NOT_APPLICABLE = "n/a"
+_WHOLE_NAMES = 20
 #: a label and its text; of an empty label, more of the fact before it
 Fact = tuple[str, str]
 
@@ -90,6 +91,16 @@ class TableBlock:
     #: Markdown shows it under this title, when it is asked for
     folded: str = ""
 
+    @classmethod
+    def of_texts(cls, head: str, headings: Sequence[str], rows: Iterable[Row]) -> TableBlock:
+        """A table of texts."""
+        return cls(
+            head=head,
+            columns=tuple(Column(heading=one, left=True) for one in headings),
+            rows=tuple(rows),
+            whole_names=_WHOLE_NAMES,
+        )
+
     def part(self, places: Iterable[int]) -> TableBlock:
         """The table of only the columns at these places."""
         kept = list(places)
@@ -100,6 +111,17 @@ class TableBlock:
         """The table with another column at its end."""
         rows = tuple((name, (*before, cell)) for (name, before), cell in zip(self.rows, cells, strict=True))
         return replace(self, columns=(*self.columns, column), rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A stranger's text over what follows, and the label that it has on a terminal."""
+
+    label: str
+    text: str
+
+
+Block = Heading | TableBlock | list[Fact]
 
 
 def table_of_figures(

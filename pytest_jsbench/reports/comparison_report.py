@@ -14,15 +14,14 @@ from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueC
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
 from pytest_jsbench.records.settings import Bearing, SettingDifference, differences, distinguishing
-from pytest_jsbench.reports import markdown, terminal
-from pytest_jsbench.reports.blocks import Column, Fact, TableBlock, table_of_figures
+from pytest_jsbench.reports import markdown
+from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
 from pytest_jsbench.reports.evaluations import firsts
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.breakdown import Breakdown
     from pytest_jsbench.reports.evaluations import Evaluation
-    from pytest_jsbench.reports.published import BesidePublished
 
 _MOST_NAMED = 10
 _MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000
@@ -41,18 +40,15 @@ _OURS = frozenset({"pass_rate", "planned"})
 _LONGEST_COMMENT = 60_000
 _NAME_OF_COMMENT = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
-Block = TableBlock | list[Fact]
 
-
-def comparison_lines(
+def side_by_side(
     evaluations: Sequence[Evaluation],
     names: Sequence[str],
     *,
     verbose: bool = False,
     by: Breakdown | None = None,
-    beside: Sequence[BesidePublished] = (),
-    width: int = terminal.WIDTH,
-) -> list[str]:
+    more: Sequence[Block] = (),
+) -> list[Block]:
     """The runs side by side for a terminal; long names are numbered, and stand whole below the first table."""
     shown = [printable(name, None) for name in names]
     legend: list[Fact] = []
@@ -61,14 +57,8 @@ def comparison_lines(
         columns = [f"[{number}]" for number in range(1, len(shown) + 1)]
         rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]
         legend = list(zip(columns, shown, strict=True))
-    lines: list[str] = []
     most = _MOST_NAMED_AT_ALL if verbose else _MOST_NAMED_OF_PAIR
-    for block in _blocks(evaluations, rows, columns, legend, verbose=verbose, most=most, by=by, beside=beside):
-        draw = (
-            terminal.table_lines(block, width) if isinstance(block, TableBlock) else terminal.fact_lines(block, width)
-        )
-        lines += ["", *draw]
-    return lines[1:]
+    return list(_blocks(evaluations, rows, columns, legend, verbose=verbose, most=most, by=by, more=more))
 
 
 def comparison_markdown(
@@ -76,7 +66,7 @@ def comparison_markdown(
     names: Sequence[str],
     *,
     by: Breakdown | None = None,
-    beside: Sequence[BesidePublished] = (),
+    more: Sequence[Block] = (),
     comment: str | None = None,
 ) -> str:
     """
@@ -91,9 +81,7 @@ def comparison_markdown(
     text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
     text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
     left_out = 0
-    for block in _blocks(evaluations, names, names, most=_MOST_NAMED, by=by, beside=beside):
-        lines = markdown.table_lines(block) if isinstance(block, TableBlock) else markdown.fact_lines(block)
-        section = "\n".join(lines) + "\n\n"
+    for section in markdown.sections(_blocks(evaluations, names, names, most=_MOST_NAMED, by=by, more=more)):
         if comment is not None and len(text) + len(section) > _LONGEST_COMMENT:
             left_out += 1
         else:
@@ -120,7 +108,7 @@ def _blocks(
     verbose: bool = False,
     most: int,
     by: Breakdown | None,
-    beside: Sequence[BesidePublished],
+    more: Sequence[Block],
 ) -> Iterator[Block]:
     """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
     ours = all("pass_rate" in found.figures for found in evaluations)
@@ -145,8 +133,7 @@ def _blocks(
     if by is not None:
         yield by.table(columns)
         yield [("note", by.note(columns))]
-    for published in beside:
-        yield from published.blocks()
+    yield from more
     if settings:
         yield _table_of_settings(settings, columns)
 

@@ -20,8 +20,7 @@ from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
-from pytest_jsbench.reports import markdown, terminal
-from pytest_jsbench.reports.blocks import Column, Fact, TableBlock
+from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 
@@ -346,29 +345,14 @@ _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 _LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
 
 
-def history_lines(found: Sequence[Series], *, last: int, width: int = terminal.WIDTH) -> list[str]:
-    """The series for a terminal, one after the other, each with its newest lines."""
-    lines: list[str] = []
+def report(found: Sequence[Series], *, last: int) -> Iterator[Block]:
+    """The series, one after the other, each with its newest lines."""
     for series in found:
-        lines += [*terminal.detail("label", printable(series.label, None), width), ""]
-        lines += [*terminal.table_lines(_table(series, last), width), ""]
-        if facts := terminal.fact_lines(_newest(series), width):
-            lines += [*facts, ""]
-    return [*lines, *terminal.fact_lines(_legend(found), width)]
-
-
-def history_markdown(found: Sequence[Series], *, last: int) -> str:
-    """The series as GitHub Markdown; what a stranger may have named is in code spans."""
-    lines: list[str] = []
-    for series in found:
-        lines += [f"### {markdown.code(series.label)}", "", *markdown.table_lines(_table(series, last)), ""]
-        if facts := markdown.fact_lines(_newest(series)):
-            lines += [*facts, ""]
-    return "\n".join([*lines, *markdown.fact_lines(_legend(found))]) + "\n"
-
-
-def _legend(found: Sequence[Series]) -> list[Fact]:
-    return [("since", _LEGEND)] if any(len(series.entries) > 1 for series in found) else []
+        yield Heading("label", series.label)
+        yield _table(series, last)
+        yield list(_newest(series))
+    if any(len(series.entries) > 1 for series in found):
+        yield [("since", _LEGEND)]
 
 
 def history_to_dict(found: Sequence[Series]) -> dict[str, Any]:

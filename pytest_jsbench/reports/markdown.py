@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, assert_never
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
+from pytest_jsbench.reports.blocks import Block, Cell, Column, Fact, Heading, TableBlock
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run, RunVerdict
@@ -34,6 +34,27 @@ def code(text: str, longest: int = _LONGEST_NAME) -> str:
 def verdict_line(verdict: RunVerdict) -> str:
     """The verdict, each of its reasons whole."""
     return f"**{verdict.status.upper()}**: {'; '.join(code(reason, _LONGEST_FACT) for reason in verdict.because)}"
+
+
+def sections(blocks: Iterable[Block]) -> Iterator[str]:
+    """Each block that has any line, with the empty line behind it."""
+    for block in blocks:
+        match block:
+            case Heading():
+                lines = [f"### {code(block.text)}"]
+            case TableBlock():
+                lines = table_lines(block)
+            case list():
+                lines = fact_lines(block)
+            case _:
+                assert_never(block)
+        if lines:
+            yield "\n".join([*lines, "", ""])
+
+
+def report(blocks: Iterable[Block]) -> str:
+    """The blocks as one text."""
+    return "".join(sections(blocks)).rstrip("\n") + "\n"
 
 
 def fact_lines(facts: Iterable[Fact]) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
-from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.extensions import find_function, installed, of_lab
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
@@ -18,8 +17,8 @@ from pytest_jsbench.reports import tables
 ENTRY_POINTS = "pytest_jsbench.exporters"
 EVERY_EVAL_EVER = "every_eval_ever"
 _BUILT_IN: dict[str, Callable[..., object]] = {"csv": tables.write_csv, "parquet": tables.write_parquet}
-#: in a room that nobody imports
-_ROOMS = {EVERY_EVAL_EVER: "pytest_jsbench.lab.interchange.every_eval_ever:write"}
+#: modules of the lab
+_ROOMS = {EVERY_EVAL_EVER: "interchange.every_eval_ever"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,7 @@ class Exporter:
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
     if name in _ROOMS:
-        module, _, attribute = _ROOMS[name].partition(":")
-        return Exporter(name=name, origin="built in", function=getattr(importlib.import_module(module), attribute))
+        return Exporter(name=name, origin="built in", function=of_lab(_ROOMS[name]).write)
     points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
     # an installed one of its name stands before a table, as it did when there were none
     if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:

@@ -16,8 +16,8 @@ from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
-from pytest_jsbench.reports import markdown, terminal
-from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Column, Fact, Row, TableBlock, table_of_figures
+from pytest_jsbench.reports import markdown
+from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.reports.comparison_report import facts_of_comparison, facts_of_pairs
 from pytest_jsbench.verdicts import UNDESCRIBED
 
@@ -108,25 +108,21 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
     return table.beside(Column.of(FIGURES["pass_rate"], "Pass rate where used"), rates)
 
 
-def summary_lines(run: Run, summary: Summary, width: int = terminal.WIDTH) -> list[str]:
-    """The tables of a run for a terminal; of variants, also what is more than chance, and the cases that differ."""
-    lines = terminal.table_lines(main_table(run, summary), width)
+def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Block]:
+    """The report of a run on a terminal, which may begin with the table of keywords."""
+    if keywords and summary.keywords:
+        yield table_of_keywords(summary)
+    yield from tables(run, summary)
+    yield facts(run, summary)
+
+
+def tables(run: Run, summary: Summary) -> Iterator[Block]:
+    """The tables of a run; of variants, also what is more than chance, and the cases that differ."""
+    yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
-        lines += ["", *terminal.table_lines(by_task, width)]
-    if standing := terminal.fact_lines([*facts_of_variants(summary), *_differing(summary)], width):
-        lines += ["", *standing]
-    return lines
-
-
-def detail_lines(run: Run, summary: Summary, width: int = terminal.WIDTH) -> list[str]:
-    """The facts beside the tables for a terminal."""
-    return terminal.fact_lines(facts(run, summary), width)
-
-
-def keyword_lines(summary: Summary, width: int = terminal.WIDTH) -> list[str]:
-    """The table of keywords for a terminal."""
-    return terminal.table_lines(table_of_keywords(summary), width)
+        yield by_task
+    yield [*facts_of_variants(summary), *_differing(summary)]
 
 
 def summary_markdown(
@@ -144,20 +140,16 @@ def summary_markdown(
     if summary.variants:
         settings = asked(run, summary)
         table = table.beside(Column(heading="Asked", left=True), [settings[name] for name in summary.variants])
-    lines += markdown.table_lines(table)
-    if standing := facts_of_variants(summary):
-        lines += ["", *markdown.fact_lines(standing)]
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
-    lines += ["", f"- {passed}; rates with their 95 % intervals, times as medians"]
-    lines += markdown.fact_lines(facts(run, summary))
+    told = [f"- {passed}; rates with their 95 % intervals, times as medians"]
+    told += markdown.fact_lines(facts(run, summary))
     for variant, comparison in (comparisons or {}).items():
         source = f"variant {printable(variant)}" if variant else ""
-        lines += markdown.fact_lines(facts_of_comparison(comparison, source))
-    lines += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
-    for folded in _folded(run, summary):
-        lines += ["", *markdown.table_lines(folded)]
-    return "\n".join(lines) + "\n"
+        told += markdown.fact_lines(facts_of_comparison(comparison, source))
+    told += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
+    above = markdown.report([table, facts_of_variants(summary)])
+    return "\n".join([*lines, above, *told, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
 
 
 def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:

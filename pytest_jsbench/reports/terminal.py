@@ -8,10 +8,11 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.statistics import Proportion, Rate
-from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Cell, Column, Fact, Marked, TableBlock
+from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Cell, Column, Fact, Heading, Marked, TableBlock
 
 #: columns of a terminal whose width is not known
 WIDTH = 80
@@ -19,11 +20,30 @@ WIDTH = 80
 _SHORT_NAME, _SHORTEST_NAME = 16, 6
 _LABEL = 11
 _NARROWEST_TEXT = 8
+#: a word of a cell, such as a variable to be copied
+_WHOLE_WORD = 20
 
 
 def width_of(*, is_terminal: bool) -> int:
     """The width to fill: of the terminal, or of COLUMNS; the usual one where lines go elsewhere, or there is less."""
     return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal or "COLUMNS" in os.environ else WIDTH
+
+
+def report_lines(blocks: Iterable[Block], width: int = WIDTH) -> list[str]:
+    """The blocks, each but the first after an empty line."""
+    lines: list[str] = []
+    for block in blocks:
+        match block:
+            case Heading():
+                drawn = detail(block.label, printable(block.text, None), width)
+            case TableBlock():
+                drawn = table_lines(block, width)
+            case list():
+                drawn = fact_lines(block, width)
+            case _:
+                assert_never(block)
+        lines += ["", *drawn] if drawn else []
+    return lines[1:]
 
 
 def fact_lines(facts: Iterable[Fact], width: int = WIDTH) -> list[str]:
@@ -100,14 +120,29 @@ def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, pla
 
 def _texts(table: TableBlock, width: int, plain: int) -> list[list[list[str]]]:
     """By column and row, the lines of each cell."""
-    texts = sum(any(isinstance(cells[at], str) for _, cells in table.rows) for at in range(len(table.columns)))
-    names = max((len(printable(name, _SHORT_NAME)) for name, _ in table.rows), default=0)
-    widest = max(_NARROWEST_TEXT, (width - names) // max(texts, 1) - 2)
+    shortest = max(_SHORT_NAME, table.whole_names)
+    names = max((len(printable(name, shortest)) for name, _ in table.rows), default=0)
+    cells_of = [[cells[at] for _, cells in table.rows] for at in range(len(table.columns))]
+    texts_of = [[cell for cell in cells if isinstance(cell, str)] for cells in cells_of]
+    share = _share(sorted(max(map(len, texts)) for texts in texts_of if texts), width - names)
     columns = []
-    for at, column in enumerate(table.columns):
+    for at, (column, cells, texts) in enumerate(zip(table.columns, cells_of, texts_of, strict=True)):
         from_right = max(0, plain - (len(table.columns) - at - 1))
-        columns.append([_cell(column, cells[at], from_right, widest) for _, cells in table.rows])
+        longest_word = max((len(word) for text in texts for word in text.split()), default=0)
+        widest = max(_NARROWEST_TEXT, share, min(longest_word, _WHOLE_WORD))
+        columns.append([_cell(column, cell, from_right, widest) for cell in cells])
     return columns
+
+
+def _share(longest: Sequence[int], room: int) -> int:
+    """The width of a text column where those that need less, the first of these, leave their room to the others."""
+    share = 0
+    for at, needed in enumerate(longest):
+        share = room // (len(longest) - at) - 2
+        if needed > share:
+            break
+        room -= needed + 2
+    return share
 
 
 def _cell(column: Column, value: Cell, plain: int, widest: int) -> list[str]:

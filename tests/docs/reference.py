@@ -18,7 +18,7 @@ from pytest_jsbench.cli.engines import streams
 from pytest_jsbench.cli.main import _parser
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.engines.presets import presets as all_presets
-from pytest_jsbench.reports.published import published_coverage, published_masks, row_to_dict
+from pytest_jsbench.lab.published import published_coverage, published_masks, row_to_dict
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 

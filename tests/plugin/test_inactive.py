@@ -16,14 +16,13 @@ HEAVY = (
     "google.genai",
     "xllamacpp",
     "datasets",
-    "tabulate",
     "tenacity",
 )
 
 
 #: what a run needs after its answers, or only where it is asked for
 LATE = (
-    *("jsonschema", "jsonschema_rs", "tabulate", "jinja2", "yaml", "openai", "genai_prices", "datasets"),
+    *("jsonschema", "jsonschema_rs", "jinja2", "yaml", "openai", "genai_prices", "datasets"),
     "pytest_jsbench.adaptation.narrowing",
     "pytest_jsbench.adaptation.document",
     "pytest_jsbench.datasets.labelled",

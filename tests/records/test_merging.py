@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.cli.merge import merge_runs
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError, MergeError
 from pytest_jsbench.metrics.gates import Gate
@@ -85,7 +86,7 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
 def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    assert not merge_runs(shards[:1], tmp_path / "out", out, gate=Gate.least_pass_rate("0.5"))
+    assert not merge_runs(shards[:1], tmp_path / "out", Output(out), gate=Gate.least_pass_rate("0.5"))
 
     assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
     assert "shard 3/3 is not among them" in out.getvalue()
@@ -125,7 +126,7 @@ def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_pa
 def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    passed = merge_runs(shards, tmp_path / "out", out, gate=Gate.least_pass_rate("0.7"))
+    passed = merge_runs(shards, tmp_path / "out", Output(out), gate=Gate.least_pass_rate("0.7"))
 
     assert passed
     content = journal.read_run(tmp_path / "out")
@@ -140,14 +141,14 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
 def test_without_a_gate_a_merged_run_passes_when_all_did(tmp_path: Path) -> None:
     whole = write(tmp_path / "1", "1/1", [examples.record(name) for name in NAMES], NAMES)
 
-    assert merge_runs([whole], tmp_path / "out", io.StringIO(), gate=None)
+    assert merge_runs([whole], tmp_path / "out", Output(io.StringIO()), gate=None)
 
 
 def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
-        merge_runs(shards, tmp_path / "taken", io.StringIO(), gate=None)
+        merge_runs(shards, tmp_path / "taken", Output(io.StringIO()), gate=None)
 
 
 def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
@@ -173,7 +174,7 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     output = io.StringIO()
     part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
 
-    passed = merge_runs([part], tmp_path / "out", output, gate=None)
+    passed = merge_runs([part], tmp_path / "out", Output(output), gate=None)
 
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
@@ -252,7 +253,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
     journal.write(tmp_path / "run" / "records.jsonl", run.metadata, run.records)
     out = io.StringIO()
 
-    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", out, gate=None)
+    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", Output(out), gate=None)
 
     assert "1 test failed: simple::case01[a]" in out.getvalue()
     assert "b against a: 1 more of 2 cases pass" in out.getvalue()

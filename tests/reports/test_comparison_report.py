@@ -16,13 +16,13 @@ from pytest_jsbench.records.settings import Setting, differences, settings_of
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_report import (
     apart,
-    comparison_lines,
     comparison_markdown,
     facts_of_comparison,
     labels,
+    side_by_side,
 )
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.terminal import fact_lines
+from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from tests import examples
 
 
@@ -143,7 +143,7 @@ def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
     )
     hostile = evaluation("y", prompt="\x1b[31m\n::error::x" + "p" * 500)
 
-    text = "\n".join(comparison_lines([strange, hostile, evaluation("z")], ["a", "b", "c"], verbose=True))
+    text = "\n".join(report_lines(side_by_side([strange, hostile, evaluation("z")], ["a", "b", "c"], verbose=True)))
 
     assert "\x1b" not in text
     assert "prompt" in text
@@ -154,14 +154,14 @@ def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
     whole, broken = evaluation("a", model="a"), evaluation("b", model="b")
     broken = replace(broken, metrics={**broken.metrics, "planned": 12, "errors": 7, "unjudged": 1})
 
-    text = " ".join(" ".join(comparison_lines([whole, broken], ["a", "b"], verbose=False)).split())
+    text = " ".join(" ".join(report_lines(side_by_side([whole, broken], ["a", "b"], verbose=False))).split())
 
     assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
     assert "incomplete a" not in text
 
 
 def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
-    lines = comparison_lines([evaluation()], ["SmolLM2-135M-Instruct.Q4_1" * 2], verbose=False)
+    lines = report_lines(side_by_side([evaluation()], ["SmolLM2-135M-Instruct.Q4_1" * 2], verbose=False))
 
     assert lines[3].startswith("[1] SmolLM2-135M-Instruct.Q4_1SmolLM2")
     assert lines[4:6] == ["", f"[1]        {'SmolLM2-135M-Instruct.Q4_1' * 2}"]
@@ -171,7 +171,7 @@ def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> N
     metrics = {f"{'m' * 90}{end}": 1.0 for end in "ab"}
     found = parse({"metrics": metrics}, source="other.json")
 
-    lines = comparison_lines([found, found], ["x", "y"], verbose=False)
+    lines = report_lines(side_by_side([found, found], ["x", "y"], verbose=False))
 
     names = [line.split()[0] for line in lines if line.startswith("mmm")]
     assert len(set(names)) == len(names) == 2
@@ -247,7 +247,7 @@ def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
     figures = {"declared_coverage_excluding_errors": 0.833333, "fields.customer.address.postal_code.accuracy": 0.833333}
     runs = [parse({"metrics": figures | {"pass_rate": 0.5, "planned": 8}}, source=f"{at}.json") for at in range(5)]
 
-    lines = comparison_lines(runs, list("abcde"), verbose=True)
+    lines = report_lines(side_by_side(runs, list("abcde"), verbose=True))
 
     assert max(map(len, lines)) <= 80
     assert figures.keys() <= {line.split()[0] for line in lines if line}

@@ -23,11 +23,11 @@ from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run, RunStatus
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from pytest_jsbench.reports import comparison_report, evaluations, junit
-from pytest_jsbench.reports.evaluations import run_to_dict
+from pytest_jsbench.reports import comparison_report, evaluations, junit, run_report
+from pytest_jsbench.reports.evaluations import Evaluation, run_to_dict
 from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.run_report import detail_lines, facts, keyword_lines, summary_lines, summary_markdown
-from pytest_jsbench.reports.terminal import fact_lines
+from pytest_jsbench.reports.run_report import facts, summary_markdown
+from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from pytest_jsbench.verdicts import Note
 from tests import examples
 
@@ -84,6 +84,10 @@ def labelled() -> Run:
     return Run.of(metadata, [wrong.key, right.key], [replace(record, prompt=None) for record in (wrong, right)])
 
 
+def _compared(found: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
+    return "\n".join(report_lines(comparison_report.side_by_side(found, names, verbose=verbose)))
+
+
 def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
     """What each output says, as text."""
     path = every_eval_ever.write(folder, run, summary)
@@ -94,9 +98,7 @@ def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
     cases = "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
     shown = re.sub(r"<[^>]*>", " ", re.sub(r"(?s)<(script|style).*?</\1>", "", page))
     return {
-        "terminal": " ".join(
-            "\n".join([*summary_lines(run, summary), *keyword_lines(summary), *detail_lines(run, summary)]).split()
-        ),
+        "terminal": " ".join("\n".join(report_lines(run_report.report(run, summary, keywords=True))).split()),
         "summary.md": summary_markdown(run, summary),
         "report.html": " ".join(shown.split()) + cases,
         "every_eval_ever": path.read_text() + path.with_name(f"{path.stem}_samples.jsonl").read_text(),
@@ -199,7 +201,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     numbers = [name for name, value in known.items() if isinstance(value, int | float)]
     assert [name for name in numbers if f"jsbench.{name}" not in found["junit"]] == []
     evaluation = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(comparison_report.comparison_lines([evaluation, evaluation], ["x", "y"], verbose=True))
+    compared = _compared([evaluation, evaluation], ["x", "y"], verbose=True)
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
     assert [name for name in shown if name[:38] not in compared] == []
     gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
@@ -227,7 +229,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     found = evaluations.read(tmp_path / "run.json")
-    compared = "\n".join(comparison_report.comparison_lines([found, found], ["x", "y"], verbose=False))
+    compared = _compared([found, found], ["x", "y"])
     assert re.search(r"x +1\.00 \(\.34-1\) +0\.25 \(\.\d+-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
     kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
@@ -271,7 +273,7 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert check(Gate.parse("compile_time_p99<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
-    assert re.search(r"x .* 10\.00 +20\.0 +1$", comparison_report.comparison_lines([again], ["x"], verbose=False)[-1])
+    assert re.search(r"x .* 10\.00 +20\.0 +1$", _compared([again], ["x"]).splitlines()[-1])
 
 
 def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:
@@ -293,7 +295,7 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert gate.message == "pass_rate n/a, gate <= 1: NOT MET, nothing judged"
     assert verdict.status is RunStatus.INCOMPLETE
     run = replace(run, verdict=verdict)
-    lines = [*summary_lines(run, summary), *detail_lines(run, summary)]
+    lines = report_lines(run_report.report(run, summary))
     assert [line.split()[1:3] for line in lines if line.startswith(("down", "total"))] == [["n/a", "n/a"]] * 2
     assert "pass rate  n/a (nothing was judged)" in lines
     texts = [summary_markdown(run, summary, [gate]), "".join(report.render(run, summary, [gate])), "\n".join(lines)]
@@ -318,4 +320,4 @@ def test_a_figure_that_one_row_puts_into_a_table_is_in_the_table_of_every_output
     assert re.search(r"Made .*Task|Task .*Made ", found["terminal"])
     assert re.search(r"\| Task \|.* Made again \|", found["summary.md"])
     assert "Made again" in found["report.html"]
-    assert "Made" in comparison_report.comparison_lines([again], ["x"])[0]
+    assert "Made" in _compared([again], ["x"]).splitlines()[0]

@@ -14,16 +14,17 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.formats import published
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.history import (
     CaseBits,
     History,
     HistoryEntry,
     add,
-    history_lines,
-    history_markdown,
     history_to_dict,
+    report,
 )
+from pytest_jsbench.reports.terminal import report_lines
 from tests import examples
 from tests.mutations import mutated_lines, survive
 
@@ -54,7 +55,7 @@ def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> Hist
 
 
 def told(found: History, **changes: Any) -> str:
-    return " ".join(" ".join(history_lines(found.series, last=10, **changes)).split())
+    return " ".join(" ".join(report_lines(report(found.series, last=10), **changes)).split())
 
 
 def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_path: Path) -> None:
@@ -218,8 +219,8 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
         found = History.read(hostile).series
-        assert "\x1b" not in "\n".join(history_lines(found, last=5))
-        assert "\x1b" not in history_markdown(found, last=5)
+        assert "\x1b" not in "\n".join(report_lines(report(found, last=5)))
+        assert "\x1b" not in markdown.report(report(found, last=5))
         json.dumps(history_to_dict(found))
 
     survived = survive("histories", attempt)

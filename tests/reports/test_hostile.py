@@ -27,7 +27,8 @@ from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.reports.junit import complete, suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
-from pytest_jsbench.reports.run_report import detail_lines, keyword_lines, summary_lines, summary_markdown
+from pytest_jsbench.reports.run_report import report, summary_markdown
+from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record
@@ -96,8 +97,7 @@ def said_by(*arguments: object) -> str:
 
 
 def _terminal(folder: Path, run: Run) -> str:
-    summary = summarize(run)
-    lines = [*keyword_lines(summary), *summary_lines(run, summary), *detail_lines(run, summary)]
+    lines = report_lines(report(run, summarize(run), keywords=True))
     return "\n".join([*lines, *(str(CaseFailed(one, rerun="pytest")) for one in run.records)])
 
 

@@ -13,13 +13,13 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.run_report import (
-    detail_lines,
     facts,
     heading,
-    keyword_lines,
-    summary_lines,
     summary_markdown,
+    table_of_keywords,
+    tables,
 )
+from pytest_jsbench.reports.terminal import fact_lines, report_lines, table_lines
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
@@ -34,12 +34,12 @@ def hostile(case_id: str = "a") -> Verdict:
 
 def lines(*records: Record) -> list[str]:
     run = examples.run(*records)
-    return [*table_of(*records), *detail_lines(run, summarize(run))]
+    return [*table_of(*records), *fact_lines(facts(run, summarize(run)))]
 
 
 def table_of(*records: Record, **said: object) -> list[str]:
     run = replace(examples.run(*records), metadata=examples.metadata(dataset=said))
-    return summary_lines(run, summarize(run))
+    return report_lines(tables(run, summarize(run)))
 
 
 def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_there_is_room() -> None:
@@ -48,7 +48,7 @@ def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_
     run = examples.run(*answers, record("d", verdict=examples.BROKEN, generation=examples.failed()))
 
     for width, rates in ((80, ["Declared"]), (120, ["Pass", "rate", "Declared"])):
-        shown = summary_lines(run, summarize(run), width=width)
+        shown = report_lines(tables(run, summarize(run)), width)
 
         assert shown[0].split() == ["Task", *rates, "Empirical", "TTFT", "TPOT", "TGT", "GCT", "Errors"]
         assert shown[-1].count("(") == (2 if width == 80 else 3)
@@ -154,7 +154,7 @@ def test_values_of_which_none_could_be_compared_are_said_with_where_the_reason_s
     problem = Match(fields={}, invented=0, problem="the comparer same raised ValueError")
     run = examples.run(replace(record("a"), expected=Expected(value=1), match=problem))
 
-    said = " ".join(line.strip() for line in detail_lines(run, summarize(run)))
+    said = " ".join(line.strip() for line in fact_lines(facts(run, summarize(run))))
 
     assert "1 answer that could not be compared: match.problem in records.jsonl says why" in said
     assert "None" not in said
@@ -176,7 +176,7 @@ def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
         record("b", schema={"type": "object"}),
     )
 
-    shown = keyword_lines(summarize(run))
+    shown = table_lines(table_of_keywords(summarize(run)))
 
     assert [line.split()[:3] for line in shown[3:]] == [
         ["minimum", "1", "1"],
@@ -191,9 +191,9 @@ def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> 
     summary = summarize(run)
     paid = replace(summary, total=replace(summary.total, cost=1234.5))
 
-    assert "cost       $1,234.5000" in detail_lines(run, paid)
-    assert "cost       n/a (no price)" in detail_lines(run, replace(summary, cost_problem="no price"))
-    assert not any(line.startswith("cost") for line in detail_lines(run, summary))
+    assert "cost       $1,234.5000" in fact_lines(facts(run, paid))
+    assert "cost       n/a (no price)" in fact_lines(facts(run, replace(summary, cost_problem="no price")))
+    assert not any(line.startswith("cost") for line in fact_lines(facts(run, summary)))
 
 
 def test_of_how_many_answers_the_tokens_and_the_cost_are_is_said_where_not_of_all() -> None:
@@ -202,10 +202,10 @@ def test_of_how_many_answers_the_tokens_and_the_cost_are_is_said_where_not_of_al
     summary = summarize(run)
     whole = examples.run(record("a"), record("b"))
 
-    assert "tokens     60 in, 22 out, of 2 of 3 answers" in detail_lines(run, summary)
-    assert "tokens     60 in, 22 out" in detail_lines(whole, summarize(whole))
+    assert "tokens     60 in, 22 out, of 2 of 3 answers" in fact_lines(facts(run, summary))
+    assert "tokens     60 in, 22 out" in fact_lines(facts(whole, summarize(whole)))
     paid = replace(summary, total=replace(summary.total, cost=0.5, priced=2, unpriced=1))
-    assert "cost       $0.5000, of 2 of 3 answers" in detail_lines(run, paid)
+    assert "cost       $0.5000, of 2 of 3 answers" in fact_lines(facts(run, paid))
 
 
 def test_times_of_a_recording_are_said_to_be_those_of_then() -> None:
@@ -220,8 +220,8 @@ def test_times_of_a_recording_are_said_to_be_those_of_then() -> None:
 def test_how_a_model_was_asked_to_reason_is_said_and_nothing_where_it_was_not() -> None:
     run = examples.run(record())
     asked = replace(run, metadata=examples.metadata(details={"reasoning_effort": "low", "reasoning_budget": 512}))
-    assert "reasoning  effort low, budget 512" in detail_lines(asked, summarize(asked))
-    assert not any(line.startswith("reasoning") for line in detail_lines(run, summarize(run)))
+    assert "reasoning  effort low, budget 512" in fact_lines(facts(asked, summarize(asked)))
+    assert not any(line.startswith("reasoning") for line in fact_lines(facts(run, summarize(run))))
 
 
 def test_decisions_have_a_table_of_their_own() -> None:
@@ -233,14 +233,14 @@ def test_decisions_have_a_table_of_their_own() -> None:
     )
 
     labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
-    shown = summary_lines(labelled, summary)
+    shown = report_lines(tables(labelled, summary))
 
     assert max(map(len, shown)) <= 80
     assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
         ["simple", "0.00", "(0-.79)", "1.00", "(.21-1)", "1/2", "=", "0.500", "0/2", "10.00", "0"],
         ["hard", "0.00", "(0-.79)", "0.00", "(0-.79)", "n/a", "n/a", "n/a", "1"],
     ]
-    assert not [line for line in detail_lines(labelled, summary) if line.startswith("tokens")]
+    assert not [line for line in fact_lines(facts(labelled, summary)) if line.startswith("tokens")]
 
 
 def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
@@ -276,7 +276,7 @@ def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names
 
 
 def shown_of(run: Run) -> str:
-    return "\n".join(summary_lines(run, summarize(run)))
+    return "\n".join(report_lines(tables(run, summarize(run))))
 
 
 def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody_measured() -> None:
@@ -319,7 +319,7 @@ def test_names_that_are_long_are_cut_within_80_columns_and_stay_different() -> N
     run = examples.compared(**{f"{'n' * 60}-{end}": "pvb" for end in ("one", "two")})
     text = shown_of(run)
 
-    assert all(len(line) <= 80 for line in [*text.splitlines(), *detail_lines(run, summarize(run))])
+    assert all(len(line) <= 80 for line in [*text.splitlines(), *fact_lines(facts(run, summarize(run)))])
     assert len({line.split()[0] for line in text.splitlines()[3:5]}) == 2
 
 
@@ -347,10 +347,10 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
 
 def test_the_facts_are_of_all_variants_and_no_variant_is_a_repeat() -> None:
     run = examples.compared(a="pp", b="pv")
-    facts = "\n".join(detail_lines(run, summarize(run)))
+    text = "\n".join(fact_lines(facts(run, summarize(run))))
 
-    assert "3/4 = 0.750 (95 % interval 0.198 to 0.973) over all variants" in facts
-    assert "repeats" not in facts
+    assert "3/4 = 0.750 (95 % interval 0.198 to 0.973) over all variants" in text
+    assert "repeats" not in text
     assert heading(run.metadata) == "2 variants"
     assert heading(examples.metadata()) == "scripted m"
 

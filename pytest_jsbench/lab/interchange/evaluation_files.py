@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TextIO
+from typing import Any
 
-from pytest_jsbench.cli.convert import warn
+from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.formats import EVALUATION, METRICS, RUN
 from pytest_jsbench.metrics.figures import RATES, named
 from pytest_jsbench.reports import evaluations
-from pytest_jsbench.reports.blocks import Column, TableBlock
-from pytest_jsbench.reports.terminal import fact_lines, table_lines
+from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
 _FILES = "evaluation files, runs, or folders of runs"
 #: a metric that every run of ours has, and no file of another tool
@@ -68,20 +67,18 @@ def add_migrate(commands: Any) -> None:
     migrate.set_defaults(command=_migrate)
 
 
-def _validate(options: argparse.Namespace, out: TextIO) -> bool:
+def _validate(options: argparse.Namespace, out: Output) -> bool:
     found = {str(path): problems(path) for path in _each(options)}
     if options.json:
-        out.write(json_text({"files": [{"file": name, "problems": said} for name, said in found.items()]}, indent=2))
-        out.write("\n")
+        out.json({"files": [{"file": name, "problems": said} for name, said in found.items()]})
     else:
-        for name, said in found.items():
-            out.writelines(f"{name}: {line}\n" for line in said or ["valid"])
+        out.lines(f"{name}: {line}" for name, said in found.items() for line in said or ["valid"])
         wrong = sum(map(bool, found.values()))
         out.write(f"{counted(len(found), 'file')}, {wrong} not valid\n")
     return not any(found.values())
 
 
-def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
+def _aggregate(options: argparse.Namespace, out: Output) -> bool:
     read = [evaluations.read(path) for path in _each(options)]
     for whole in read:
         warn(whole)
@@ -93,13 +90,13 @@ def _aggregate(options: argparse.Namespace, out: TextIO) -> bool:
     means = aggregate(found, weight=options.weight)
     if options.json:
         rows = [one.to_dict() for one in means]
-        out.write(json_text({"evaluations": len(found), "metrics": rows}, indent=2) + "\n")
-        return True
-    out.writelines(f"{line}\n" for line in _lines(means, len(found)))
+        out.json({"evaluations": len(found), "metrics": rows})
+    else:
+        out.report(_table(means, len(found)))
     return True
 
 
-def _migrate(options: argparse.Namespace, out: TextIO) -> bool:
+def _migrate(options: argparse.Namespace, out: Output) -> bool:
     for path in options.files:
         migrated = migrate(evaluations.load(path))
         evaluations.parse(migrated, source=str(path))
@@ -118,7 +115,7 @@ def _each(options: argparse.Namespace) -> list[Path]:
     return [one for path in options.files for one in evaluations.each_run(path)]
 
 
-def _lines(means: list[Aggregate], evaluations: int) -> list[str]:
+def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
     """A table of the metrics that an evaluation names, and what their weights are."""
     shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
     table = TableBlock(head="Metric", columns=(), rows=tuple((one.metric, ()) for one in shown))
@@ -134,12 +131,12 @@ def _lines(means: list[Aggregate], evaluations: int) -> list[str]:
         if one.weighted_mean is not None:
             weighted.setdefault(one.weight, []).append(one.metric)
     left_out = [one for one in shown if one.weight is not None and 0 < one.weighted < one.values]
-    facts = [
+    facts: list[Fact] = [
         ("over", over),
         *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
         *(("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}") for one in left_out),
     ]
-    return [*table_lines(table), "", *fact_lines(facts)]
+    return [table, facts]
 
 
 def problems(path: Path) -> list[str]:

@@ -10,12 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from random import SystemRandom
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option, flag_of, reading
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.text import counted, json_text
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.lab.probe.questions import KEYWORDS
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
 
@@ -96,7 +97,7 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
     )
 
 
-def _probe(options: argparse.Namespace, out: TextIO) -> bool:
+def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.settings.variant import Variant
 
     values = {option.name: option.default for option in OPTIONS}
@@ -107,7 +108,7 @@ def _probe(options: argparse.Namespace, out: TextIO) -> bool:
         raise
 
 
-def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
+def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     from pytest_jsbench.engines.secrets import check, describe
     from pytest_jsbench.lab.probe import report
     from pytest_jsbench.lab.probe.enforcement import Probed
@@ -120,31 +121,27 @@ def _run(options: argparse.Namespace, base: Variant, out: TextIO) -> bool:
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                out.write(_announced(info, plan))
-                out.flush()
+                out.lines([_announced(info, plan)])
             control = probe.ask_control()
             if control is not None and not options.json:
-                out.write(f"{report.control_line(control)}\n\n")
-                out.flush()
+                out.lines([report.control_line(control), ""])
             findings = []
             for finding in probe.findings():
                 findings.append(finding)
                 if not options.json:
-                    out.write(f"{report.line_of(finding)}\n")
-                    out.writelines(f"{line}\n" for line in report.evidence_of(finding, verbose=options.verbose))
-                    out.flush()
+                    out.lines([report.line_of(finding), *report.evidence_of(finding, verbose=options.verbose)])
             probed = Probed(findings=tuple(findings), control=control, calls=probe.calls)
             started_at = session.handover.metadata.started_at
     if options.json:
-        out.write(json_text(report.to_dict(probed, info, started_at=started_at), indent=2) + "\n")
+        out.json(report.to_dict(probed, info, started_at=started_at))
     else:
-        out.write(f"\n{report.last_line(probed)}\n")
+        out.lines(["", report.last_line(probed)])
     return probed.passed
 
 
 def _announced(info: EngineInfo, plan: ProbePlan) -> str:
     ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
-    return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once\n"
+    return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once"
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:

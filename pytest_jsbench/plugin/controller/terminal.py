@@ -117,18 +117,13 @@ class Terminal:
         controller = self._controller
         if controller.run is None or controller.summary is None:
             return
-        from pytest_jsbench.reports.run_report import detail_lines, heading, keyword_lines, summary_lines
-        from pytest_jsbench.reports.terminal import detail, fact_lines, width_of
+        from pytest_jsbench.reports.run_report import heading, report
+        from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
 
         width = width_of(is_terminal=bool(reporter.isatty))
         reporter.write_sep("=", f"jsbench: {heading(controller.run.metadata)}")
-        if reporter.verbosity > 0 and controller.summary.keywords:
-            for line in [*keyword_lines(controller.summary, width), ""]:
-                reporter.write_line(line)
-        for line in [*summary_lines(controller.run, controller.summary, width), ""]:
-            reporter.write_line(line)
         decision = controller.decision
-        lines = detail_lines(controller.run, controller.summary, width)
+        lines = report_lines(report(controller.run, controller.summary, keywords=reporter.verbosity > 0), width)
         if decision.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
 

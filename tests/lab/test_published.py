@@ -8,10 +8,7 @@ import pytest
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Timing
-from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.blocks import TableBlock
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.published import (
+from pytest_jsbench.lab.published import (
     BesidePublished,
     beside_published,
     coverage_of_run,
@@ -19,6 +16,9 @@ from pytest_jsbench.reports.published import (
     published_masks,
     row_to_dict,
 )
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports.blocks import TableBlock
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
@@ -129,7 +129,7 @@ def test_a_grammar_that_decided_on_labelled_answers_has_no_empirical_coverage() 
 
 
 def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
-    data = tomllib.loads(files("pytest_jsbench.reports").joinpath("published.toml").read_text("utf-8"))["masks"]
+    data = tomllib.loads(files("pytest_jsbench.lab").joinpath("published.toml").read_text("utf-8"))["masks"]
     assert {name: sum(row["schemas"]) for name, row in data["engines"].items()} == dict.fromkeys(data["engines"], 10163)
     outlines = row_to_dict(published_masks().tasks["all"]["Outlines"])
     assert outlines["grammar_compilation"]["p50"] == pytest.approx(6.987012)

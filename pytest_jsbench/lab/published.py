@@ -122,7 +122,7 @@ def _published_rate(value: float) -> Rate:
 
 
 def _published(name: str) -> dict[str, Any]:
-    data = tomllib.loads(files("pytest_jsbench.reports").joinpath("published.toml").read_text("utf-8"))[name]
+    data = tomllib.loads(files("pytest_jsbench.lab").joinpath("published.toml").read_text("utf-8"))[name]
     return {**data, "notes": tuple(data["notes"])}
 
 

@@ -1,0 +1,63 @@
+"""What a command prints, and the folder that it writes a run to."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.files import make_private_folder
+from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.reports.terminal import report_lines, width_of
+
+if TYPE_CHECKING:
+    from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.reports.blocks import Block
+    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.history import History
+
+
+class Output(io.TextIOBase):
+    """A stream that escapes what is not plain text, so that a quoted answer cannot control the terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def width(self) -> int:
+        """The columns that a report may fill."""
+        return width_of(is_terminal=self._stream.isatty())
+
+    def write(self, text: str) -> int:
+        """Write whole lines."""
+        return self._stream.write(printable(text, None, lines=True))
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Write each as a line, and show them now."""
+        self.writelines(f"{line}\n" for line in lines)
+        self._stream.flush()
+
+    def json(self, data: object, indent: int | None = 2) -> None:
+        """Write a JSON value."""
+        self.write(json_text(data, indent=indent) + "\n")
+
+    def report(self, blocks: Iterable[Block]) -> None:
+        """Write the blocks of a report."""
+        self.lines(report_lines(blocks, self.width))
+
+
+def warn(found: Run | Evaluation | History) -> None:
+    """Say what could not be read of a run, beside what the command prints."""
+    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in found.warnings)
+
+
+def make_folder(folder: Path, error: type[JSBenchError]) -> None:
+    """Make the folder of a run; the given error where that fails."""
+    try:
+        make_private_folder(folder)
+    except OSError as problem:
+        message = f"cannot write to {folder}: {problem.strerror or problem}; name a folder that can be written"
+        raise error(message, where=folder) from problem
