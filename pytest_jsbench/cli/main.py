@@ -12,6 +12,7 @@ from pytest_jsbench.cli.compare import add_compare, add_plot
 from pytest_jsbench.cli.convert import add_baseline, add_export, add_report
 from pytest_jsbench.cli.engines import add_engines
 from pytest_jsbench.cli.history import add_history
+from pytest_jsbench.cli.init import add_init
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_command in (
+        add_init,
         add_judge,
         add_adapt,
         *_of_lab("probe.command", "probe"),

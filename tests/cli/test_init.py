@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.cli import main
+from pytest_jsbench.cli.init import find_sources, providers
+from tests.plugin.conftest import Bench, bench, not_a_worker  # noqa: F401  fixtures
+
+MODELS = """
+from pydantic import BaseModel
+import unknown_package
+
+class Base(BaseModel):
+    a: int
+
+class Invoice(Base):
+    number: str
+    total: float
+
+class Other:
+    pass
+"""
+SCHEMA = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}
+TOOL = {"name": "find", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+API = {"openapi": "3.1.0", "info": {}, "components": {"schemas": {"ValidationError": {}, "Order": {"type": "object"}}}}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+
+
+def write(folder: Path, files: dict[str, Any]) -> None:
+    for name, value in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+
+
+def run(*arguments: object) -> str:
+    out = io.StringIO()
+    assert main.main(["init", *map(str, arguments)], out=out) == 0
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("files", "dataset", "test"),
+    [
+        ({"shop/models.py": MODELS}, "shop.models:*", "from shop.models import Base"),
+        ({"src/shop/models.py": MODELS}, "shop.models:*", "from shop.models import Base"),
+        ({"schemas/a.json": SCHEMA, "schemas/b.json": {**SCHEMA, "minProperties": 1}}, "schemas", "schemas::a"),
+        ({"order.json": SCHEMA}, "order.json", "::order"),
+        ({"api/openapi.json": API}, "api/openapi.json", "openapi.schemas::Order"),
+        ({"tool.json": TOOL}, "tool.json", "::find"),
+        ({"order.json": SCHEMA, "api.json": API}, "api.json", "api.schemas::Order"),
+    ],
+)
+def test_what_a_project_has_becomes_its_dataset_and_its_first_test(
+    tmp_path: Path, files: dict[str, Any], dataset: str, test: str
+) -> None:
+    write(tmp_path, files)
+
+    run(tmp_path)
+
+    assert f"jsbench_dataset = {dataset}\n" in (tmp_path / "pytest.ini").read_text()
+    text = (tmp_path / "tests" / "test_jsbench.py").read_text()
+    assert test in text
+    compile(text, "test", "exec")
+
+
+def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "package.json": {"name": "a", "type": "module"},
+            "node_modules/a/schema.json": SCHEMA,
+            ".hidden/schema.json": SCHEMA,
+            "broken.json": "{",
+            "broken.py": "class (",
+            "plain.py": "class A:\n    pass\n",
+        },
+    )
+
+    assert list(find_sources(tmp_path)) == []
+
+
+def test_a_project_without_schemas_is_told_what_was_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["init", str(tmp_path)]) == 2
+    assert "no Pydantic model, schema file, OpenAPI document or tool definition" in capsys.readouterr().err
+
+
+def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "order.json": SCHEMA,
+            "tests/test_jsbench.py": "mine",
+            ".gitignore": "a\n",
+            ".github/workflows/other.yml": "",
+            "pyproject.toml": '[project]\nname = "a"\n\n[tool.pytest.ini_options]\naddopts = "-q"\n\n[tool.b]\nc = 1\n',
+        },
+    )
+
+    assert "is there, and kept" in run(tmp_path)
+    first = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    run(tmp_path)
+
+    assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == first
+    assert first[tmp_path / "tests" / "test_jsbench.py"] == "mine"
+    assert first[tmp_path / ".gitignore"] == "a\nruns/\n"
+    settings = tomllib.loads(first[tmp_path / "pyproject.toml"])
+    assert settings["tool"]["b"] == {"c": 1}
+    assert settings["tool"]["pytest"]["ini_options"] == {
+        "addopts": "-q",
+        "jsbench_dataset": "order.json",
+        "jsbench_min_pass_rate": "0.5",
+    }
+    assert (tmp_path / ".github" / "workflows" / "jsbench.yml") in first
+
+
+def test_a_dry_run_shows_what_it_would_write_and_writes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, {"order.json": SCHEMA, ".gitlab-ci.yml": ""})
+
+    shown = run("--dry-run", tmp_path)
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".gitlab-ci.yml", "order.json"]
+    for name in ("pytest.ini", "test_jsbench.py", ".gitlab/jsbench.yml", ".gitignore"):
+        assert name in shown
+    assert "jsbench_dataset = order.json" in shown
+
+
+def test_a_provider_is_named_by_its_key_and_never_shown_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {"GROQ_API_KEY": "gsk-secret", "ANTHROPIC_API_KEY": "sk-secret", "OPENAI_API_KEY": " "}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    write(tmp_path, {"order.json": SCHEMA, ".github/a": ""})
+
+    shown = run("--dry-run", tmp_path)
+
+    assert list(providers(environment)) == ["anthropic", "groq"]
+    assert "ANTHROPIC_API_KEY: ${{ secrets.ANTHROPIC_API_KEY }}" in shown
+    assert "--jsbench-engine=anthropic --jsbench-model=MODEL --jsbench-record=tests/answers" in shown
+    assert "sk-secret" not in shown
+
+
+def test_both_pipelines_are_yaml_with_the_replay_and_the_live_run(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="needs the extra yaml")
+    for mark, name in ((".github/a", ".github/workflows/jsbench.yml"), (".gitlab-ci.yml", ".gitlab/jsbench.yml")):
+        folder = tmp_path / name.split("/")[0]
+        write(folder, {"order.json": SCHEMA, mark: ""})
+        run(folder)
+        text = json.dumps(yaml.safe_load((folder / name).read_text()))
+        assert "--jsbench-replay=tests/answers" in text
+        assert "--jsbench-engine=local" in text
+
+
+def test_what_it_wrote_passes_as_it_is_asked_and_replayed(bench: Bench) -> None:  # noqa: F811
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    write(bench.path, {"shop.py": "from pydantic import BaseModel\n\nclass Money(BaseModel):\n    amount: int\n"})
+    run(bench.path)
+    write(bench.path, {"scripted.json": {"*": {"instance": {"amount": 1}}}})
+    asked = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=scripted.json")
+
+    for arguments in (
+        ("tests/test_jsbench.py", *asked, "--jsbench-record=tests/answers"),
+        ("tests/test_jsbench.py", "--jsbench-replay=tests/answers"),
+        asked,
+    ):
+        result = bench.pytester.runpytest_inprocess(*arguments, "-p", "no:randomly", "-p", "no:benchmark")
+        result.assert_outcomes(passed=1)
+        assert result.ret == 0
