@@ -137,7 +137,7 @@ def test_a_condition_nested_too_deeply_is_refused_before_python_gives_up(opening
         parse(opening * 5000 + "size<1")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "selecting.md"
+PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 
 
 def test_every_condition_of_the_page_can_be_read() -> None:

@@ -15,7 +15,7 @@ from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.registry import open_labelled
-from pytest_jsbench.datasets.sources import hub as of_hub
+from pytest_jsbench.datasets.sources import parquet as of_parquet
 from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.presets import PRESETS
 from pytest_jsbench.prompts.registry import with_shots
@@ -123,7 +123,9 @@ def parquet(chance: random.Random, root: Path) -> None:
 
     written = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([ROW, ROW | {"id": "r2"}]), written)
-    (root / "rows.parquet").write_bytes(mutated_bytes(written.getvalue(), chance))
+    data = mutated_bytes(written.getvalue(), chance)
+    # a name of its own, since the child keeps what it has read
+    (root / f"rows-{chance.getrandbits(32)}.parquet").write_bytes(data)
     read_all(root / "*.parquet")
 
 
@@ -137,7 +139,8 @@ def hub(chance: random.Random, root: Path) -> None:
     pyarrow.parquet.write_table(table, written)
     data = written.getvalue()
     card = CARD if chance.random() < 0.5 else mutated_bytes(CARD, chance)
-    (root / "t" / "test-0.parquet").write_bytes(data if card is not CARD else mutated_bytes(data, chance))
+    data = data if card is not CARD else mutated_bytes(data, chance)
+    (root / "t" / f"test-{chance.getrandbits(32)}.parquet").write_bytes(data)
     (root / "README.md").write_bytes(card)
     from pytest_jsbench.datasets.sources.hub import check_folder, open_folder
 
@@ -195,7 +198,8 @@ KEPT: dict[str, tuple[str, ...]] = {
 def test_no_mutation_of_a_source_is_more_than_one_line(
     reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(of_hub, "GuardedCalls", CallsHere)
+    if reader == "hub":
+        monkeypatch.setattr(of_parquet, "_calls", CallsHere)
 
     def attempt(chance: random.Random) -> None:
         for path in sorted(tmp_path.rglob("*"), reverse=True):

@@ -59,7 +59,7 @@ def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
         "surrogate": {"title": "\ud800"},
     }
     assert isinstance(cases["oops"], BrokenCase)
-    assert cases["oops"].problem.startswith("file oops: not JSON: ")
+    assert cases["oops"].problem.startswith("file\\noops: not JSON: ")
 
 
 def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:

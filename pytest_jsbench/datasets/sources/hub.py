@@ -1,10 +1,9 @@
 """
 JSONSchemaBench's layout: one config per task, splits, rows of `json_schema` and `unique_id`; by name or on disk.
 
-A folder that is laid out just as it is published is read by pyarrow alone, in a process that ends when all is read:
-pyarrow keeps 60 MB and more for itself. Names of the hub, and folders in any other layout, are left to the `datasets`
-library, which takes a second and 100 MB to import, and copies what it reads; first a folder is seen to name no file
-outside of it.
+A folder that is laid out just as it is published is read file by file, as any Parquet files are. Names of the hub, and
+folders in any other layout, are left to the `datasets` library, which takes a second and 100 MB to import, and copies
+what it reads; first a folder is seen to name no file outside of it.
 """
 
 from __future__ import annotations
@@ -12,24 +11,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Literal
 
-from pytest_jsbench.core.cases import Case, CaseKey, safe_name
+from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import DatasetError, nearest
-from pytest_jsbench.core.files import FileReader, Unreadable, here, inside
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
-from pytest_jsbench.datasets.row_file import RowFile
 from pytest_jsbench.datasets.sources import parquet
-from pytest_jsbench.datasets.sources.parquet import Unpacked
-from pytest_jsbench.datasets.sources.rows import Table, case_at, case_of
+from pytest_jsbench.datasets.sources.rows import Table, case_at
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 _SPLITS_ALL = "all"
@@ -39,8 +33,6 @@ _WHOLE = "default"
 _PATIENCE = 5.0
 #: bytes of a dataset card
 _LARGEST_CARD = 1_000_000
-#: bytes of the names of a file's rows, or of their places
-_LONGEST = 256 << 20
 #: where the library looks for a description of the files
 _CARDS = ("README.md", ".huggingface.yaml")
 _NAMING = frozenset({"data_files", "data_dir", "path"})
@@ -251,11 +243,14 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
     layout = find_layout(folder)
     if layout is None:
         return None
-    tables = _Tables(folder)
-    files = [str(path) for by_split in layout.values() for paths in by_split.values() for path in paths]
-    if any(set(columns) != {_SCHEMA, _ID} for columns in tables.ask("columns_of", files)):
-        return None
-    return _listing(selection, [*layout, _WHOLE], lambda task: _find_in_folder(selection, tables, task, layout[task]))
+    reader = FileReader(root=folder)
+
+    def find(task: str) -> Iterator[ListedCase]:
+        for split in choose_splits(selection, task, list(layout[task])):
+            for path in layout[task][split]:
+                yield from parquet.find(reader, path, task=task)
+
+    return _listing(selection, [*layout, _WHOLE], find)
 
 
 def find_layout(folder: Path) -> _Layout | None:
@@ -284,81 +279,3 @@ def find_layout(folder: Path) -> _Layout | None:
     files = sorted(path for paths in splits for path in paths)
     whole = bool(splits) and all(splits) and files == sorted(folder.rglob("*.parquet"))
     return layout if whole else None
-
-
-def _find_in_folder(
-    selection: Selection, tables: _Tables, task: str, files: Mapping[str, Sequence[Path]]
-) -> Iterator[ListedCase]:
-    for split in choose_splits(selection, task, list(files)):
-        for path in files[split]:
-            tables.files.append(path)
-            for number, name in enumerate(tables.ask("names_of", str(path), _ID)):
-                yield ListedCase(
-                    task=task,
-                    name=name,
-                    where=f"{selection.source} {safe_name(task)} row {number}",
-                    read=partial(_read_unpacked, tables, path, number),
-                    text=partial(tables.text, path, number),
-                )
-
-
-def _read_unpacked(tables: _Tables, path: Path, number: int, key: CaseKey) -> Case:
-    text = tables.text(path, number)
-    if text is False:
-        raise Unreadable("cannot be read: not UTF-8")
-    return case_of(key, {_SCHEMA: text})
-
-
-class _Tables:
-    """
-    The Parquet files of a folder, read in a child process, and their rows, unpacked in a file of their own.
-
-    A dataset makes one and keeps it; any thread may ask. The child starts with the first question, and again with one
-    after it has ended. The threads of all calls in flight ask for rows. The first that comes has a thread begin which
-    unpacks one file after the other, and then lets the child go; a file that is asked for sooner is unpacked at once.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        #: those whose rows are cases
-        self.files: list[Path] = []
-        self._folder = folder
-        #: where its name and those of its files start from; a child that starts later may start elsewhere
-        self._start = here()
-        self._calls = GuardedCalls(memory=parquet.MEMORY, longest=_LONGEST)
-        self._lock = threading.Lock()
-        self._rows: RowFile | None = None
-        #: by file, where its rows are, or why they are not
-        self._places: dict[Path, Sequence[Unpacked] | DatasetError] = {}
-
-    def ask(self, function: str, *arguments: object) -> Any:
-        """Call a function of `parquet` for these files; DatasetError in one line where it returns nothing."""
-        return parquet.ask(self._calls, function, self._folder, str(self._folder), str(self._start), *arguments)
-
-    def text(self, path: Path, number: int) -> str | Literal[False] | None:
-        """Read a row of the file: a text, None where there is none, False where it cannot be read."""
-        with self._lock:
-            if (rows := self._rows) is None:
-                self._rows = rows = RowFile.shared()
-                others = threading.Thread(target=self._unpack_all, args=(rows,), name="jsbench-parquet", daemon=True)
-                with contextlib.suppress(RuntimeError):  # no more threads: each is unpacked when it is asked for
-                    others.start()
-            places = self._unpack(path, rows)
-        if isinstance(places, DatasetError):
-            raise DatasetError(*places.args)
-        place = places[number]
-        return rows.read(place).text if place else place
-
-    def _unpack_all(self, rows: RowFile) -> None:
-        for path in self.files:
-            with self._lock:
-                self._unpack(path, rows)
-        self._calls.close()
-        rows.unname()
-
-    def _unpack(self, path: Path, rows: RowFile) -> Sequence[Unpacked] | DatasetError:
-        if path not in self._places:
-            try:
-                self._places[path] = self.ask("unpack", str(path), _SCHEMA, str(rows.path))
-            except DatasetError as error:
-                self._places[path] = error
-        return self._places[path]

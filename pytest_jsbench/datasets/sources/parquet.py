@@ -1,35 +1,31 @@
-"""A Parquet file: a row of its table is a case."""
+"""A Parquet file: a row of its table is a case, read by pyarrow in a child process."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
-from pytest_jsbench.core.files import FileReader, Unreadable, check_size
+from pytest_jsbench.core.files import FileReader, Unreadable
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.text import described
-from pytest_jsbench.datasets.base import MOST_CASES, ListedCase, Row
-from pytest_jsbench.datasets.row_file import RowFile, RowPlace
+from pytest_jsbench.datasets.base import MOST_CASES, ListedCase
 from pytest_jsbench.datasets.sources import rows
 
-#: where a row is in a file of rows; None for one that holds nothing, False for one that holds no text of UTF-8
-Unpacked = RowPlace | Literal[False] | None
 #: bytes of the rows that are unpacked together
 LARGEST_GROUP = 400_000_000
-#: bytes of all texts of a dataset, unpacked
-LARGEST_UNPACKED = 4_000_000_000
 #: bytes of address space for reading Parquet, of which its allocator takes a gigabyte in advance
 MEMORY = 4 << 30
 #: seconds to read one file
 SECONDS = 300.0
-_NAMED_AT_ONCE = 10_000
+#: rows that are named, and that are read, at once
+_NAMED_AT_ONCE, _READ_AT_ONCE = 10_000, 16
 
 
 def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
@@ -38,14 +34,63 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
         raise DatasetError(f"dataset '{path}' needs the package pyarrow: pip install 'pytest-jsbench[datasets]'")
     number = 0
     places = str(reader.root or path.parent), str(reader.start), str(path)
-    for group in range(ask(_calls(), "groups_of", path, *places)):
+    groups, only_schemas = _ask("outline", *places)
+    for group in range(groups):
         first = 0
-        while named := ask(_calls(), "named", path, *places, group, first):
+        while named := _ask("named", *places, group, first):
             for index, (name, own_task) in enumerate(named, start=first):
-                where, read = f"{path} row {number}", partial(_read, path, (*places, group, index))
-                yield ListedCase(task=own_task or task, name=name or f"row-{number}", where=where, read=read)
+                row = partial(_row, (*places, group), index)
+                yield ListedCase(
+                    task=own_task or task,
+                    name=name or f"row-{number}",
+                    where=f"{path} row {number}",
+                    read=partial(_read, row),
+                    text=partial(_text, row) if only_schemas else None,
+                )
                 number += 1
             first += len(named)
+
+
+def _read(row: Callable[[], dict[str, Any]], key: CaseKey) -> Case:
+    try:
+        return rows.case_of(key, row())
+    except DatasetError as error:
+        if exhausted(error):
+            raise
+        raise Unreadable(str(error)) from None
+
+
+def _text(row: Callable[[], dict[str, Any]]) -> object:
+    try:
+        held = row()
+    except DatasetError as error:
+        if exhausted(error):
+            raise
+        return None  # it is said when the case is read
+    return next((held[name] for name in rows.SCHEMA_NAMES if name in held), None)
+
+
+#: the folder of a file, where its name starts from, its name, and a row group of it
+_Group = tuple[str, str, str, int]
+
+
+def _row(group: _Group, index: int) -> dict[str, Any]:
+    """Read a row of a group, with those beside it that are likely to be wanted next."""
+    block, place = divmod(index, _READ_AT_ONCE)
+    try:
+        return _block(group, block)[place]
+    except DatasetError as error:
+        if exhausted(error):
+            raise
+    # together they may come to more than a row may
+    row: dict[str, Any] = _ask("rows_of", *group, index, 1)[0]
+    return row
+
+
+@lru_cache(maxsize=4)
+def _block(group: _Group, number: int) -> list[dict[str, Any]]:
+    block: list[dict[str, Any]] = _ask("rows_of", *group, number * _READ_AT_ONCE, _READ_AT_ONCE)
+    return block
 
 
 @lru_cache(maxsize=1)
@@ -54,16 +99,16 @@ def _calls() -> GuardedCalls:
     return GuardedCalls(memory=MEMORY)
 
 
-def ask(calls: GuardedCalls, function: str, about: Path, *arguments: object) -> Any:
+def _ask(function: str, root: str, start: str, name: str, *arguments: object) -> Any:
     """Call one of this module's functions in the child; DatasetError in one line where it returns nothing."""
     cause: Exception
     try:
-        return calls.call(f"{__name__}:{function}", *arguments, seconds=SECONDS)
+        return _calls().call(f"{__name__}:{function}", root, start, name, *arguments, seconds=SECONDS)
     except CallBroke as error:
         kind, _, problem = str(error).partition(": ")
-        cause, message = error, problem if kind == DatasetError.__name__ else f"cannot read {about}: {error}"
+        cause, message = error, problem if kind == DatasetError.__name__ else f"cannot read {name}: {error}"
     except (BoundExceeded, ChildNotStarted) as error:
-        cause, message = error, f"cannot read {about}: {error}"
+        cause, message = error, f"cannot read {name}: {error}"
     raise DatasetError(message) from cause
 
 
@@ -113,11 +158,12 @@ def _check_size(path: Path, metadata: Any) -> None:
             raise Unreadable(message, reason="too_large", path=path)
 
 
-def groups_of(root: str, start: str, name: str) -> int:
-    """The row groups of a file whose rows can be cases; this and what follows is called in a child process."""
+def outline(root: str, start: str, name: str) -> tuple[int, bool]:
+    """Count the row groups of a file, and see that its rows can be cases, perhaps of nothing but a schema each."""
+    # this and what follows is called in the child process
     with open_table(root, start, name) as file:
-        _columns(name, file.metadata.schema.to_arrow_schema())
-        return int(file.num_row_groups)
+        columns = _columns(name, file.metadata.schema.to_arrow_schema())
+        return int(file.num_row_groups), {"task", *rows.SCHEMA_NAMES, *rows.ID_NAMES}.issuperset(columns)
 
 
 def named(root: str, start: str, name: str, group: int, first: int) -> list[tuple[str | None, str | None]]:
@@ -131,11 +177,11 @@ def named(root: str, start: str, name: str, group: int, first: int) -> list[tupl
         return [(rows.name_of(row), rows.task_of(row)) for row in each]
 
 
-def row_of(root: str, start: str, name: str, group: int, index: int) -> dict[str, Any]:
-    """Read a row of a group."""
+def rows_of(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:
+    """Read rows of a group."""
     with reading(Path(name)):
-        row: dict[str, Any] = _group(root, start, name, group).slice(index, 1).to_pylist()[0]
-        return row
+        block: list[dict[str, Any]] = _group(root, start, name, group).slice(first, count).to_pylist()
+        return block
 
 
 @lru_cache(maxsize=2)
@@ -145,42 +191,6 @@ def _group(root: str, start: str, name: str, group: int, *, names_only: bool = F
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
         wanted = [column for column in columns if column in (*rows.ID_NAMES, "task")] if names_only else columns
         return file.read_row_group(group, columns=wanted, use_threads=False)
-
-
-def columns_of(root: str, start: str, names: Iterable[str]) -> list[list[str]]:
-    """The names of each file's columns."""
-    columns = []
-    for name in names:
-        with open_table(root, start, name) as file:
-            columns.append(list(file.schema_arrow.names))
-    return columns
-
-
-def names_of(root: str, start: str, name: str, column: str) -> list[str]:
-    """The values of a file's column that names its rows."""
-    with open_table(root, start, name) as file:
-        return [str(value.as_py()) for value in file.read(columns=[column], use_threads=False)[column]]
-
-
-def unpack(root: str, start: str, name: str, column: str, into: str) -> list[Unpacked]:
-    """Append the texts of a column to a file of rows, and say where each is."""
-    places: list[Unpacked] = []
-    with open_table(root, start, name) as file, contextlib.closing(RowFile.open(Path(into), "r+b")) as texts:
-        for batch in file.iter_batches(batch_size=64, columns=[column], use_threads=False):
-            for value in batch.column(0):
-                places.append(place := _unpacked(value, texts))
-                check_size(place[1] if place else 0, LARGEST_UNPACKED)
-    return places
-
-
-def _unpacked(value: Any, texts: RowFile) -> Unpacked:
-    try:
-        text = value.as_py()
-    except UnicodeDecodeError:
-        return False
-    if text is None:
-        return None
-    return texts.append(Row(text=text, where="")) if isinstance(text, str) else False
 
 
 def _columns(name: str, schema: Any) -> list[str]:
@@ -195,13 +205,3 @@ def _columns(name: str, schema: Any) -> list[str]:
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
         raise DatasetError(f"{name}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema")
     return [column for column in schema.names if column in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]
-
-
-def _read(path: Path, place: Sequence[object], key: CaseKey) -> Case:
-    try:
-        row = ask(_calls(), "row_of", path, *place)
-    except DatasetError as error:
-        if exhausted(error):
-            raise
-        raise Unreadable(str(error)) from None
-    return rows.case_of(key, row)

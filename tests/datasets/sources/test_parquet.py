@@ -143,6 +143,11 @@ def test_a_table_that_would_fill_the_memory_is_one_line(tmp_path: Path, monkeypa
     calls.close()
 
 
+def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path) -> None:
+    path = table(tmp_path, [{"schema": json.dumps({"title": "x" * 2_000_000, "maxLength": n})} for n in range(12)])
+    assert [schema(path, f"row-{n}")["maxLength"] for n in range(12)] == list(range(12))
+
+
 def test_a_value_that_json_has_not_makes_its_row_a_broken_one(tmp_path: Path) -> None:
     path = table(tmp_path, [{"schema": "true", "reference": datetime(2026, 1, 1, tzinfo=UTC)}])
 
