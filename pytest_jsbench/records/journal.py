@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from pytest_jsbench.core.files import (
     append_whole,
     check_size,
     inside,
+    json_line,
     make_private_folder,
     parse_json,
     private,
@@ -87,13 +87,13 @@ class Journal:
     def append(self, record: Record, digests: Digests | None = None) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
         try:
-            line = _line(record.to_dict(digests))
+            line = json_line(record.to_dict(digests))
             with self._lock:
                 if self._file is None:
                     self._file = private(self.path).open("ab", buffering=0)
                 size = self._file.seek(0, os.SEEK_END)
-                text = line if size else _line(_header(self._metadata)) + line
-                append_whole(self._file, text.encode("ascii"), size)
+                text = line if size else json_line(_header(self._metadata)) + line
+                append_whole(self._file, text, size)
                 if self._closed:
                     self._close()
                 return Place(path=self.path, start=size + len(text) - len(line))
@@ -290,7 +290,7 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
     What is on disk is copied, line by line. It gives the place of each record in the new file, once that is there.
     """
     starts: list[int] = []
-    write_atomically(path, _all_lines(_line(_header(metadata)), sources, starts))
+    write_atomically(path, _all_lines(json_line(_header(metadata)).decode("ascii"), sources, starts))
     return (Place(path=path, start=start) for start in starts)
 
 
@@ -306,7 +306,7 @@ def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]
     written = len(header)
     with open_lines() as lines:
         for source in sources:
-            text = _line(source.to_dict()) if isinstance(source, Record) else line_at(source, lines)
+            text = json_line(source.to_dict()).decode("ascii") if isinstance(source, Record) else line_at(source, lines)
             starts.append(written)
             written += len(text) if text.isascii() else len(text.encode())
             yield text
@@ -314,7 +314,3 @@ def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]
 
 def _header(metadata: RunMetadata) -> dict[str, Any]:
     return {"type": "run", "records_version": RECORDS_VERSION, "run": metadata.to_dict()}
-
-
-def _line(data: dict[str, Any]) -> str:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False) + "\n"

@@ -1,16 +1,29 @@
 """The one door for foreign files: what is read through it, and what is refused in one line."""
 
+import contextlib
 import gzip
 import json
+import math
 import os
+import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.core import files
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, IndexedLines, Unreadable, inside, parse_json, write_atomically
+from pytest_jsbench.core.files import (
+    FileReader,
+    IndexedLines,
+    Unreadable,
+    inside,
+    json_line,
+    parse_json,
+    write_atomically,
+)
+from tests.mutations import TRIED, mutated, mutated_bytes, text_of
 
 
 def refusal(path: Path, reader: FileReader | None = None) -> Unreadable:
@@ -39,6 +52,11 @@ def test_a_file_is_read_as_bytes_text_and_json(tmp_path: Path) -> None:
         (b'[1,\n"a\xff"]', "cannot be read: line 2 is not UTF-8", "not_json"),
         (b"[NaN]", "not JSON: NaN is not JSON", "not_json"),
         (b'{"a": 1, "a": 2}', "not JSON: an object has the key 'a' twice", "not_json"),
+        (b'{"b":{"a":1,"a":2}}', "not JSON: an object has the key 'a' twice", "not_json"),
+        (b'{"a":1,"a":1}', "not JSON: an object has the key 'a' twice", "not_json"),
+        (b'{"a":1,"\\u0061":1}', "not JSON: an object has the key 'a' twice", "not_json"),
+        (b'{"a":NaN}', "not JSON: NaN is not JSON", "not_json"),
+        (b'{"a":1e400}', "not JSON: the number 1e400 is beyond double precision", "not_json"),
         (b"1e999", "not JSON: the number 1e999 is beyond double precision", "not_json"),
         (b"9" * 5000, "not JSON: a number of too many digits", "not_json"),
         (b"[" * 100_000, "nested too deeply to be read as JSON", "too_deep"),
@@ -52,6 +70,43 @@ def test_what_is_no_json_is_said_with_the_file(tmp_path: Path, data: bytes, prob
     found = refusal(path)
 
     assert (found.problem, found.reason) == (problem, reason)
+
+
+VALUE = {"a": ["\ud800", "é", "\x7f/\u2028"], "b": {"c": 4.1e-05, "d": [10**400, -0.0, 1e22, 0]}, "": None, "[": True}
+
+
+def outcome(text: str | bytes) -> Any:
+    with contextlib.suppress(Unreadable):
+        return json.dumps(parse_json(text), sort_keys=True)
+    return Unreadable
+
+
+def test_a_text_without_white_space_is_read_as_any_other_whatever_it_holds() -> None:
+    chance = random.Random("compact")
+    for _ in range(20 * TRIED):
+        compact = re.sub(r'(?<=["\w\]}])([:,]) ', r"\1", text_of(mutated(VALUE, chance)))
+        spaced = "\n " + compact
+        assert outcome(compact) == outcome(spaced), compact
+        broken = mutated_bytes(compact.encode("utf-8", "surrogatepass"), chance)
+        assert outcome(broken) == outcome(b"\n " + broken if broken[:3] != b"\xef\xbb\xbf" else broken), broken
+
+
+@pytest.mark.parametrize("lone", [chr(0xD800), chr(0xDCFF), chr(0xDFFF)])
+def test_a_line_holds_every_value_and_stays_ascii(lone: str) -> None:
+    value = {**VALUE, lone: {"of": [lone, "a" + lone]}}
+
+    line = json_line(value)
+
+    assert line.isascii()
+    assert line.endswith(b"}\n")
+    assert parse_json(line) == value
+    assert parse_json(json_line({"text": "ascii", "time": 4.1e-05})) == {"text": "ascii", "time": 4.1e-05}
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_none_is_not_written_as_null(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        json_line({"a": [number]})
 
 
 @pytest.mark.parametrize("text", ['"[[[["', r'"\\[[[["', r'"\"[[[["', r'"\n[[[["', '{"[[[[": "[[["}', "[[[]]]"])
