@@ -25,8 +25,8 @@ WORKER, CHILD = "-u", "-P"
 _IMPORTS = {
     # a worker of xdist
     WORKER: (
-        "pytest_jsbench.plugin.controller.controller",
-        "pytest_jsbench.plugin.worker.worker",
+        "pytest_jsbench.plugin.controller",
+        "pytest_jsbench.plugin.worker",
         "pytest_jsbench.run.limits",
         "openai",
         "anthropic",

@@ -1,9 +1,9 @@
 """
 The only part that knows pytest: declares options, and does nothing more until an engine is named.
 
-`options` declares them and `settings` reads them; `activation` starts a run; `session` holds what all processes of the
-run know; `worker` collects and runs tests; `controller` takes the reports, decides the exit status, writes the files
-and shows the summary.
+`options` declares them and `settings` reads them; `activation` starts a run. In each process `worker` makes attempts,
+for the tests of `items` and `project_tests`; where reports land `controller` decides the exit status and writes the
+files, and `terminal` shows the summary.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
     if not _is_asked_for(request.config):
-        from pytest_jsbench.plugin.without_run import open_without_run
+        from pytest_jsbench.plugin.fixtures import open_without_run
 
         return open_without_run(request)
     from pytest_jsbench.plugin.fixtures import open_fixture

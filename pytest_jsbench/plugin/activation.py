@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import re
+import shutil
+import tempfile
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.plugin.session import cases
-from pytest_jsbench.plugin.session.context import RUN_CONTEXT, RunContext, WorkerInput
-from pytest_jsbench.plugin.session.folders import run_folder, shared_folder
-from pytest_jsbench.plugin.session.interruption import Interruption
-from pytest_jsbench.plugin.session.secrecy import Secrecy, quieten, usage_errors
+from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.plugin.cases import declare_marks, select
+from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext
+from pytest_jsbench.plugin.items import RESULT_OF, Suite
+from pytest_jsbench.plugin.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.transport import WorkerInput
+from pytest_jsbench.plugin.worker import Interruption, Worker
+from pytest_jsbench.records.journal import BATCHES, new_folder
 from pytest_jsbench.records.records import Entry
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
@@ -21,17 +28,18 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variant import make_variants
 
-if TYPE_CHECKING:
-    from pytest_jsbench.plugin.worker.worker import Worker
-    from pytest_jsbench.records.records import Record
+_CACHED_RUNS = 5
+#: what the name of a run, and of its folder, begins with
+_RUN_ID = re.compile(r"\d{8}T\d{6}Z-.")
+#: seconds after its last record in which a run that has not ended may still go on
+_LONGEST_PAUSE = 24 * 60 * 60.0
 
 
 def activate(config: pytest.Config) -> None:
     """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
     with usage_errors(config):
-        context = _make_context(config)
-        config.stash[RUN_CONTEXT] = context
-        _declare_marks(config, context)
+        context = config.stash[RUN_CONTEXT] = _make_context(config)
+        declare_marks(config, context.plan)
         worker = _register_worker(config, context)
         if context.worker is None:
             _register_controller(config, context, worker)
@@ -40,8 +48,9 @@ def activate(config: pytest.Config) -> None:
 def _make_context(config: pytest.Config) -> RunContext:
     settings, given = Settings.from_config(config), WorkerInput.of(config)
     variants = make_variants(settings.ways, workers=1 if given is None else given.workers)
-    selected, marks = cases.select(settings, {} if given is None else given.selected)
-    suite, hook = settings.targets.suite, _classify_hook(config)
+    selected, marks = select(settings, {} if given is None else given.selected)
+    classify, suite = config.hook.pytest_jsbench_classify, settings.targets.suite
+    hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     plan = Plan.of(settings.values, variants, selected, suite=suite, gates=settings.gates, hook=hook)
     if given is None:
         return RunContext(settings=settings, session=_start(config, settings, plan), marks=marks)
@@ -55,52 +64,38 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
     if not settings.only_lists:
         plan.check_engines()
     metadata = describe_run(plan, Entry.PYTEST, only_lists=settings.only_lists)
-    shared = shared_folder(config)
+    # for what the processes of this run tell each other
+    shared = Path(tempfile.mkdtemp(prefix="jsbench-"))
+    config.add_cleanup(partial(shutil.rmtree, shared, ignore_errors=True))
     if settings.only_lists:
         return RunSession(plan, Handover(metadata=metadata, folder=None, shared=shared))
-    return RunSession.start(plan, metadata, shared=shared, new_folder=partial(run_folder, config, plan.output))
-
-
-def _classify_hook(config: pytest.Config) -> Callable[[Record], object] | None:
-    """The hook that classifies a failed attempt; None where nobody implements it."""
-    hook = config.hook.pytest_jsbench_classify
-    return (lambda record: hook(config=config, record=record)) if hook.get_hookimpls() else None
-
-
-def _declare_marks(config: pytest.Config, context: RunContext) -> None:
-    from pytest_jsbench.verdicts import FailureType
-
-    for kind in FailureType:
-        config.addinivalue_line(
-            "markers", f"{cases.failure_mark(kind)}: set by pytest-jsbench, while it runs, on a case that ended so"
-        )
-    cases.register(config, (key.task for key in context.plan.keys), filter(None, context.plan.variants))
+    return RunSession.start(plan, metadata, shared=shared, new_folder=partial(_run_folder, config, plan.output))
 
 
 def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
     """Register what every process has: what keeps secrets, the suite, and what makes the attempts."""
-    from pytest_jsbench.plugin.worker.items import ATTEMPT_SOURCE, Suite
-    from pytest_jsbench.plugin.worker.project_tests import PROJECT_TESTS, ProjectTests
-    from pytest_jsbench.plugin.worker.worker import Worker
-
     if context.plan.redact:
         quieten(config)
-    config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
     secrecy = Secrecy(config, *context.plan.engines)
-    config.stash[ATTEMPT_SOURCE] = worker = Worker(config, context)
-    config.stash[PROJECT_TESTS] = project_tests = ProjectTests(config, context, secrecy)
+    worker = Worker(config, context)
+    config.stash[RESULT_OF] = worker.result
+    config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
     config.pluginmanager.register(secrecy, "jsbench-secrecy")
     config.pluginmanager.register(Suite(config, context), "jsbench-suite")
     config.pluginmanager.register(worker, "jsbench-worker")
-    config.pluginmanager.register(project_tests, "jsbench-project-tests")
+    if context.settings.targets.project:
+        from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, ProjectTests
+
+        config.stash[PROJECT_TESTS] = ProjectTests(config, context, secrecy)
+        config.pluginmanager.register(config.stash[PROJECT_TESTS], "jsbench-project-tests")
     return worker
 
 
 def _register_controller(config: pytest.Config, context: RunContext, worker: Worker) -> None:
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
-    from pytest_jsbench.plugin.controller.controller import Controller
-    from pytest_jsbench.plugin.controller.progress import Progress, ProviderWatch
-    from pytest_jsbench.plugin.controller.terminal import Terminal
+    from pytest_jsbench.plugin.controller import Controller
+    from pytest_jsbench.plugin.progress import Progress, ProviderWatch
+    from pytest_jsbench.plugin.terminal import Terminal
     from pytest_jsbench.run.state import RunState
 
     state = RunState(context.plan.keys, variants=context.plan.variants)
@@ -111,6 +106,59 @@ def _register_controller(config: pytest.Config, context: RunContext, worker: Wor
     config.pluginmanager.register(progress, "jsbench-progress")
     config.pluginmanager.register(ProviderWatch(config, context), "jsbench-provider-watch")
     if context.plan.batch is not None:
-        from pytest_jsbench.plugin.controller.batch import Batch
+        from pytest_jsbench.plugin.batch import Batch
 
         config.pluginmanager.register(Batch(config, context, controller), "jsbench-batch")
+
+
+def _run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:
+    """Make a folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
+    if output is not None:
+        return new_folder(output, run_id)
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return None
+    _refuse_links(config)
+    try:
+        parent: Path = cache.mkdir("jsbench")
+        if not any(parent.iterdir()):  # it is new, and ours
+            parent.chmod(0o700)
+        _prune(parent, keep=_CACHED_RUNS - 1)
+        return new_folder(parent, run_id)
+    except (OSError, JournalError):  # a cache that cannot be written is pytest's to report
+        return None
+
+
+def _refuse_links(config: pytest.Config) -> None:
+    """Refuse a cache that a link leads elsewhere: a foreign repository may hold such a link."""
+    root = config.rootpath
+    given = Path(os.path.expandvars(config.getini("cache_dir"))).expanduser()
+    cache = Path(os.path.abspath(root / given))  # noqa: PTH100  resolve() follows the links that are looked for
+    folder = cache / "d" / "jsbench"
+    named, target = root if cache.is_relative_to(root) else cache, folder.resolve()
+    if target != named.resolve() / folder.relative_to(named):
+        raise pytest.UsageError(
+            f"{folder} leads to {target} by a link, through which no run is kept: remove it, or add --jsbench-output"
+        )
+
+
+def _prune(parent: Path, *, keep: int) -> None:
+    """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
+    runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
+    for folder in runs[: max(0, len(runs) - keep)]:
+        if (folder / BATCHES).exists():
+            from pytest_jsbench.run.batches import is_unfinished
+
+            if is_unfinished(folder):
+                continue
+        newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
+        if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_run(entry: Path) -> bool:
+    records = entry / "records.jsonl"
+    if not _RUN_ID.match(entry.name) or entry.resolve() != entry.parent.resolve() / entry.name:
+        return False
+    return entry.is_dir() and records.is_file() and not records.is_symlink()

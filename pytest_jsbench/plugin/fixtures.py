@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.session.cases import variant_mark
-from pytest_jsbench.plugin.session.context import FIXTURE, RUN_CONTEXT, SHARED
-from pytest_jsbench.plugin.worker.project_tests import PROJECT_TESTS
+from pytest_jsbench.fixture.conformance import shared_judge
+from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
+from pytest_jsbench.plugin.cases import mark
+from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of
+from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
+from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, read_terms
+from pytest_jsbench.records.records import Record
+from pytest_jsbench.settings.plan import policy_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import JSBench, SharedJSBench
-    from pytest_jsbench.plugin.worker.project_tests import ProjectTests
+    from pytest_jsbench.plugin.project_tests import ProjectTests
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
@@ -24,7 +30,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     asking = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
     if asking and list(plan.variants) != [""]:
         marked = [
-            pytest.param(*[name] * len(asking), marks=getattr(pytest.mark, variant_mark(name)), id=name)
+            pytest.param(*[name] * len(asking), marks=getattr(pytest.mark, mark("variant", name)), id=name)
             for name in plan.variants
         ]
         metafunc.parametrize(asking, marked, indirect=True)
@@ -59,3 +65,40 @@ def load_case(request: pytest.FixtureRequest) -> Case:
         skips = request.config.stash[RUN_CONTEXT].settings.selection.skips_invalid
         (pytest.skip if skips else pytest.fail)(f"invalid_schema: {printable(case.problem)}")
     return case
+
+
+class WithoutRun(JSBench):
+    """Skips the test where it would ask."""
+
+    @property
+    def endpoint(self) -> NoReturn:
+        """There is none."""
+        pytest.skip(NO_ENGINE)
+
+    def _question(self, *_asked: Any) -> NoReturn:
+        pytest.skip(NO_ENGINE)
+
+
+def open_without_run(request: pytest.FixtureRequest) -> JSBench:
+    """Make the object by which a test has its answers judged, as strictly as a run would; no record is written."""
+    item, config = request.node, request.config
+    values = read_judging(config)
+    judge, comparers = shared_judge(policy_of(values)), dict(values["comparer"])
+
+    def ask(question: Question) -> Record:
+        assert question.given is not None
+        given = question.given
+        return given.record(
+            given.generation,
+            question.case,
+            question.prompt,
+            repeat=question.repeat,
+            judge=judge,
+            comparers=comparers,
+        )
+
+    def serve(_: object) -> NoReturn:
+        pytest.skip(NO_ENGINE)
+
+    attempts = Attempts(key_of(item.nodeid), ask, serve=serve)
+    return WithoutRun(read_terms(item), attempts, folder=item.path.parent, rerun=f"pytest {shlex.quote(item.nodeid)}")

@@ -16,11 +16,11 @@ import pytest_jsbench.engines.recorded.engine
 import pytest_jsbench.engines.recorded.replay
 import pytest_jsbench.engines.scripted
 import pytest_jsbench.metrics.gates
-import pytest_jsbench.plugin.controller.controller
-import pytest_jsbench.plugin.controller.progress
-import pytest_jsbench.plugin.controller.terminal
+import pytest_jsbench.plugin.controller
 import pytest_jsbench.plugin.fixtures
-import pytest_jsbench.plugin.worker.worker
+import pytest_jsbench.plugin.progress
+import pytest_jsbench.plugin.terminal
+import pytest_jsbench.plugin.worker
 import pytest_jsbench.reports.evaluations
 import pytest_jsbench.reports.run_report
 import pytest_jsbench.run.limits  # noqa: F401

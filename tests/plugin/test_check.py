@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
-from tests.plugin.worker.test_project_tests import run_one
+from tests.plugin.test_project_tests import run_one
 
 CHECKED = """
 pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt="say {text}")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.conftest import Bench, both_ways
-from tests.plugin.worker.test_project_tests import run_one
+from tests.plugin.test_project_tests import run_one
 from tests.reports.html.pages import unpacked
 
 

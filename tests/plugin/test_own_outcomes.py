@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.conftest import NUMBER, Bench, both_ways
-from tests.plugin.worker.test_project_tests import ANSWERING, arguments, run_one
+from tests.plugin.test_project_tests import ANSWERING, arguments, run_one
 
 SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
 ENDS = (

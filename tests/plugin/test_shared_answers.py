@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.plugin.conftest import NUMBER, Bench, both_ways
-from tests.plugin.worker.test_project_tests import run_one
+from tests.plugin.test_project_tests import run_one
 
 SHARED = (
     "@pytest.fixture(scope='module')\n"
@@ -111,7 +111,7 @@ def test_each_answer_that_is_handed_in_is_a_case_of_its_own(bench: Bench) -> Non
 
 def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(bench: Bench) -> None:
     code = (
-        "from pytest_jsbench.plugin.session.context import RUN_CONTEXT\n"
+        "from pytest_jsbench.plugin.context import RUN_CONTEXT\n"
         "def test_it(answer, jsbench_shared, pytestconfig):\n"
         "    (told,) = pytestconfig.stash[RUN_CONTEXT].handover.shared.glob('answers.*')\n"
         "    with told.open('ab') as file: file.write(b'{\"task\": \"jsb')\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plugin.conftest import Bench
-from tests.plugin.worker.test_project_tests import run_one
+from tests.plugin.test_project_tests import run_one
 
 MARK = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
 TESTS = (

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_jsbench.plugin.worker import lookahead
+from pytest_jsbench.plugin import lookahead
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.test_records import without_times

@@ -14,7 +14,7 @@ import pytest
 
 from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_endings import RUN_AGAIN
-from tests.plugin.worker.test_project_tests import run_one
+from tests.plugin.test_project_tests import run_one
 
 KEPT = ("--jsbench-output=out", "--junitxml=junit.xml")
 ASKS = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.plugin.conftest import Bench
+from tests.plugin.test_project_tests import run_one
 from tests.plugin.test_verdict import ASKS, BAD, GOOD, KEPT, verdict
-from tests.plugin.worker.test_project_tests import run_one
 
 DOWN = {"fault": "connection", "message": "refused"}
 LEAST = "--jsbench-min-pass-rate="

@@ -19,7 +19,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Declined, DeclineReason
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.fixture.jsbench import CaseFailed
+from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run

@@ -1,0 +1,164 @@
+"""The suite's cases handed in as a provider's batches, before the first of them runs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.engines.registry import require_batches
+from pytest_jsbench.engines.secrets import build_batches
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.plugin.progress import clock, is_watched, write_line
+from pytest_jsbench.plugin.secrecy import usage_errors
+from pytest_jsbench.records import journal
+from pytest_jsbench.run.attempts import Runner
+from pytest_jsbench.run.batches import (
+    BatchAnswers,
+    BatchFile,
+    BatchPart,
+    Polling,
+    Submission,
+    doubt,
+    gather,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from pytest_jsbench.engines.base import BatchState
+    from pytest_jsbench.plugin.context import RunContext
+    from pytest_jsbench.plugin.controller import Controller
+
+#: how often a batch is looked at
+POLLING = Polling()
+#: seconds between two lines of progress
+_BETWEEN_LINES = 30.0
+
+
+class Batch:
+    """
+    Hands the suite's calls in as batches of the provider, and waits for their answers.
+
+    The activation makes one beside the controller, where --jsbench-batch is given. pytest calls its hooks in the main
+    thread: when the tests are collected it hands in and waits, and no test starts before; below the summary it says
+    what stays with the provider. The answers are in a file, which the workers read; the run's folder keeps the ids.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
+        self._config = config
+        self._context = context
+        self._controller = controller
+        self._submission: Submission | None = None
+        if context.handover.folder is None and not config.option.collectonly:
+            message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
+            raise pytest.UsageError(message)
+        self._earlier = context.session.earlier_batches
+
+    def pytest_report_header(self) -> str | None:
+        """The batches of an earlier run that this one waits for."""
+        under_way = [part for part in self._earlier if not part.ended]
+        return f"jsbench: going on with {_listed(under_way)}" if under_way else None
+
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Hand in, where this process runs the tests."""
+        self._run(session)
+
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Hand in, where workers run the tests: xdist sends them no test before this returns."""
+        session = self._config.pluginmanager.get_plugin("session")
+        self._run(session)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+        """Say, below the summary, which batches the provider still has and how to resume them."""
+        try:
+            return (yield)
+        finally:
+            self._say_what_is_left(terminalreporter)
+
+    def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
+        folder = self._context.handover.folder
+        if self._submission is None or folder is None:
+            return
+        here = Path.cwd()
+        path = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        waiting = [part for part in self._submission.waiting() if part.id is not None]
+        if waiting:
+            reporter.write_line(
+                f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
+                f"with --jsbench-batch --jsbench-resume={path}",
+                yellow=True,
+            )
+        for part in self._submission.file:
+            if part.id is None:
+                reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
+
+    def _run(self, session: Any) -> None:
+        if self._submission is not None or not self._controller.state.planned or self._config.option.collectonly:
+            return
+        if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
+            return
+        with usage_errors(self._config, about="--jsbench-batch"), contextlib.ExitStack() as resources:
+            self._hand_in_and_wait(resources)
+
+    def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
+        context = self._context
+        assert context.handover.folder is not None
+        (variant,) = context.plan.variants.values()
+        factory = require_batches(variant.factory, variant.engine.name)
+        batches = build_batches(factory, variant.engine)
+        resources.callback(batches.close)
+        limit = context.plan.limits.max_cost
+        submission = self._submission = Submission(
+            batches=batches,
+            file=BatchFile(context.handover.folder / journal.BATCHES, context.handover.metadata, self._earlier),
+            answers=resources.enter_context(BatchAnswers(context.handover.answers)),
+            price=None if limit is None else price_of(context.handover.metadata, batch=True),
+            most=limit,
+            polling=POLLING,
+            told=self._say_handed_in,
+        )
+        resources.callback(self._spend, submission)
+        attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.session.recorded]
+        runner = context.session.suite_runner(variant.name)
+        assert isinstance(runner, Runner)
+        submission.hand_in(gather(runner, attempts, context.plan.cases.case))
+        submission.wait(self._progress(), leave=context.plan.batch == "leave")
+
+    def _spend(self, submission: Submission) -> None:
+        """Count the cost of the batches against the limit that holds for the project's tests."""
+        if submission.spent:
+            with contextlib.closing(self._context.session.limits_file()) as limits:
+                limits.spend(submission.spent)
+
+    def _say_handed_in(self, part: BatchPart) -> None:
+        if self._config.get_verbosity() >= 0:
+            write_line(self._config, f"jsbench: {_listed([part])} handed in")
+
+    def _progress(self) -> Callable[[BatchState], None]:
+        """Give a function that writes a line now and then, where a person watches."""
+        started = time.perf_counter()
+        latest = started
+        watched = is_watched(self._config)
+
+        def say(standing: BatchState) -> None:
+            nonlocal latest
+            now = time.perf_counter()
+            if watched and (latest == started or now - latest >= _BETWEEN_LINES):
+                latest = now
+                counts = f"{standing.answered:,} of {standing.total:,} answered, {standing.failed:,} failed"
+                write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")
+
+        return say
+
+
+def _listed(parts: list[BatchPart]) -> str:
+    total = sum(len(part.requests) for part in parts)
+    names = ", ".join(str(part.id) for part in parts)
+    requests = f"{total:,} request{'' if total == 1 else 's'}"
+    return f"batch{'' if len(parts) == 1 else 'es'} {names} ({requests})"

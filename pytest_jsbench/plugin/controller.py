@@ -1,0 +1,310 @@
+"""Takes the reports: collects the records, summarises, decides the exit status, writes files."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.text import described
+from pytest_jsbench.plugin.context import RunContext, key_of
+from pytest_jsbench.plugin.ending import Expectations, GateDecision, SessionEnding
+from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
+from pytest_jsbench.plugin.progress import write_line
+from pytest_jsbench.plugin.secrecy import usage_errors
+from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
+from pytest_jsbench.records.records import Missing, MissingReason
+from pytest_jsbench.schemas.keywords import misspelt
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.plugin.progress import Progress
+    from pytest_jsbench.plugin.worker import Worker
+    from pytest_jsbench.records.outcomes import Run, RunVerdict
+    from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.run.record_keeper import AttemptResult
+    from pytest_jsbench.run.state import RunState
+
+#: cases of the user's own that are looked at before the first test
+_MOST_READ = 2000
+
+
+class Controller:
+    """
+    Collects the records of all processes, and ends the run.
+
+    The activation makes one in the only process, or in xdist's controller, never in a worker. All its hooks are called
+    in the main thread: `pytest_configure_node` hands each worker its input, `pytest_runtest_logreport` takes the record
+    off each report, and `pytest_sessionfinish` summarises the run, decides its exit status and writes its files.
+    `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
+    """
+
+    def __init__(
+        self, config: pytest.Config, context: RunContext, worker: Worker, *, state: RunState, progress: Progress
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._worker = worker
+        self.state = state
+        self._progress = progress
+        #: found before anything is paid for
+        self._exporters = _find_exporters(context)
+        self._expectations = Expectations.of(context)
+        self._ending = SessionEnding()
+        #: what one of xdist's workers has collected
+        self._collected: Collected | None = None
+        #: what each worker is handed; None until the first starts
+        self._input: WorkerInput | None = None
+        self._resources = ExitStack()
+        config.add_cleanup(self._resources.close)
+        #: the last four: None, or empty, until the verdict is decided
+        self._session: pytest.Session | None = None
+        self.run: Run | None = None
+        self.summary: Summary | None = None
+        self.decision = GateDecision()
+        #: how many recorded answers no test of a whole run has asked for
+        self.unasked = 0
+        #: words in the user's own schemas that are near to a keyword, by case
+        self.misspelt = list(_misspelt(context))
+        resumption = context.session.resumption
+        self.state.warn(*(resumption.warnings if resumption else ()), *self._expectations.warnings, *self.misspelt)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Note the attempts of the suite, where this process runs the tests."""
+        if not self.state.planned:
+            self.state.plan(item.attempt for item in session.items if isinstance(item, JSBenchCase))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Note the attempts of the suite, where xdist's workers run the tests."""
+        if not self.state.planned:
+            attempts = (attempt_of(nodeid, repeats=self._context.plan.repeats) for nodeid in ids)
+            self.state.plan(attempt for attempt in attempts if attempt is not None)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Start what the workers share, once, and tell each how to reach it."""
+        if self._input is None:
+            self._input = self._prepare(steals=node.config.getoption("dist") == "worksteal")
+        self._input.hand_to(node)
+
+    def _prepare(self, *, steals: bool) -> WorkerInput:
+        from pytest_jsbench.core.files import make_private_folder
+        from pytest_jsbench.plugin.cases import hand_over
+        from pytest_jsbench.run.session import prepare
+        from pytest_jsbench.settings.variant import errors_of
+
+        plan, handover = self._context.plan, self._context.handover
+        prepared: dict[str, EngineConfig] = {}
+        for name, variant in plan.variants.items():
+            with usage_errors(self._config), errors_of(name):
+                prepared[name] = self._resources.enter_context(prepare(plan, variant))
+        selected: Mapping[str, Any] = {}
+        if handover.redaction is None:  # else the workers read the dataset themselves
+            folder = handover.shared / "selected"
+            make_private_folder(folder)
+            selected = hand_over(plan.cases, self._context.marks, folder)
+        return WorkerInput(handover=handover, prepared=prepared, selected=selected, steals=steals)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take what the worker collected; if it died, write that down for those who will run its tests."""
+        self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
+        if error:
+            from pytest_jsbench.run.record_keeper import note_death
+
+            note_death(self._context.handover.shared, node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Keep as many tests queued at each worker as it looks ahead; step aside where the user chose otherwise."""
+        from pytest_jsbench.plugin.xdist_scheduling import scheduler
+
+        variants = self._context.plan.variants.values()
+        # their tests stand side by side, so that each variant has its share of any number of them
+        return scheduler(config, log, ahead=4 * len(variants) * max(variant.concurrency for variant in variants))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the record off the report, which pytest keeps for the whole session."""
+        for result in take(report):
+            self._take(result, of_project=not of_suite(report.nodeid))
+        self._ending.add(report)
+        if report.failed and not failure_type_of(report):
+            died = report.nodeid in self._ending.crashed
+            if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.repeats)) is not None:
+                self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+
+    def _take(self, result: AttemptResult, *, of_project: bool) -> None:
+        errors = [error for error in result.classifier_errors if error not in self.state.warnings]
+        attempt = self.state.take(result, of_project=of_project)
+        if attempt is None:
+            return
+        for error in errors:
+            self._ending.fail(error)
+        self._progress.count(attempt, resumed=result.resumed)
+        if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
+            hook(config=self._config, record=attempt.read())
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note an error of the collection, which fails the run whatever its gates say."""
+        self._ending.add(report)
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note why the session was stopped: Ctrl-C, `pytest.exit`, or -x in one of xdist's workers."""
+        self._ending.stop(str(excinfo.value) or "Ctrl-C")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, object, object]:
+        """Summarise, decide, and write, before any other plugin shows or saves anything."""
+        if not self._context.settings.only_looks and self._can_decide(session):
+            self._finish(session)
+        self._resources.close()
+        try:
+            result = yield
+            if (overruled := self.settle()) is not None:  # the summary has been shown by now
+                write_line(self._config, f"jsbench: the verdict is {overruled.text}", red=True)
+        finally:  # another plugin may end the run by raising, as pytest-benchmark's comparison does
+            if self.run is not None and self.summary is not None and self._config.getoption("xmlpath", None):
+                from pytest_jsbench.plugin.outputs import complete_junit
+
+                complete_junit(self._config, self.run, self.summary, self.decision, self._context.handover.folder)
+        return result
+
+    @pytest.hookimpl(wrapper=True, optionalhook=True)
+    def pytest_benchmark_group_stats(self) -> Generator[None, list[tuple[Any, Any]], list[tuple[Any, Any]]]:
+        """Leave our rows out of pytest-benchmark's table unless they are asked for; they stay in its data."""
+        from pytest_jsbench.plugin.benchmark import shown_groups
+
+        groups = yield
+        return shown_groups(self._config, groups)
+
+    def settle(self, raised: Exception | None = None) -> RunVerdict | None:
+        """Correct the verdict where another plugin changed the exit status; None where none did."""
+        if self.run is None or self.run.verdict is None or self._session is None:
+            return None
+        if raised is None and self._session.exitstatus == self.run.verdict.exit_status:
+            return None
+        status = int(self._session.exitstatus if raised is None else pytest.ExitCode.TESTS_FAILED)
+        reason = f"another plugin has set the exit status to {status}"
+        if raised is not None:
+            reason = f"another plugin: {described(raised)}"
+        overruled = self.run.verdict.overruled(status, reason)
+        before, self.run = self.run, replace(self.run, verdict=overruled)
+        self._write_files(instead_of=before)
+        self._session.exitstatus = overruled.exit_status
+        return overruled
+
+    def _can_decide(self, session: pytest.Session) -> bool:
+        """Say whether there are attempts, or gates for which there should have been some."""
+        if self.state.count:
+            return True
+        ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
+        asked = self._context.settings.gates_typed or self._all_collected.any
+        return bool(self._context.plan.gates) and session.exitstatus in ends and asked
+
+    @property
+    def _all_collected(self) -> Collected:
+        return self._worker.collected or self._collected or Collected()
+
+    def _finish(self, session: pytest.Session) -> None:
+        from pytest_jsbench.metrics.gates import decide
+        from pytest_jsbench.metrics.summary import summarize
+        from pytest_jsbench.reports.run_files import problem_of
+
+        self._worker.leave_records()
+        if self._may_lack_records(session):
+            # xdist ends its workers before their files are read and removed, and not only after
+            if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
+                xdist.pytest_sessionfinish()
+            self.state.add_from(self._context.handover.records)
+        self.state.miss_project_tests(self._silent_project_tests(session))
+        # first, so that whoever keeps the run can read its records for as long as it likes
+        run = self._context.session.finish(self.state)
+        self.summary = summary = summarize(run)
+        self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
+        self.decision = self._expectations.decide(run.metadata, summary)
+        verdict = decide(
+            self._ending.to_ending(session, self._all_collected.deselected), summary.total, self.decision.gates
+        )
+        self._session, session.exitstatus = session, verdict.exit_status
+        self.run = run = replace(run, verdict=verdict)
+        self._write_files()
+        if (self._context.plan.record or self._context.plan.replay) is not None:
+            from pytest_jsbench.plugin.unasked import note_unasked
+
+            self.unasked, problem = note_unasked(session, self._context, run, self._all_collected, self._ending)
+            self.state.warn(problem)
+        for exporter, path in self._exporters:
+            self.state.warn(problem_of(partial(exporter.write, path, run, summary)))
+        # recorded times are no news, and would stand among those that are
+        if self._context.plan.replay is None and self._config.pluginmanager.has_plugin("pytest-benchmark"):
+            from pytest_jsbench.plugin.benchmark import add_rows
+
+            self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
+
+    def _may_lack_records(self, session: pytest.Session) -> bool:
+        """Say whether there may be attempts that were made and not reported."""
+        stopped = session.shouldstop or session.shouldfail or self._ending.crashed
+        ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        return bool(stopped) or not ended or not self.state.complete
+
+    def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
+        """Give the first attempts of the project's tests during or before which their process or the session ended."""
+        for nodeid, variant in self._all_collected.project_tests:
+            if nodeid in self._ending.crashed:
+                reason = MissingReason.WORKER_DIED
+            elif nodeid not in self._ending.ended and session.exitstatus != pytest.ExitCode.OK:
+                reason = MissingReason.STOPPED
+            else:
+                continue
+            yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
+
+    def _write_files(self, instead_of: Run | None = None) -> None:
+        """Write run.json, where the user keeps the run all else, and the page of a step of a GitHub workflow."""
+        from pytest_jsbench.plugin.outputs import append_step_summary
+        from pytest_jsbench.reports.run_files import write_files
+
+        assert self.run is not None
+        assert self.summary is not None
+        if self._context.handover.folder is not None:
+            path = self._config.inipath
+            problems = write_files(
+                self._context.handover.folder,
+                self.run,
+                self.summary,
+                config_path="unknown" if path is None else path.name,
+                gates=self.decision.gates,
+                comparisons=self.decision.comparisons,
+                baselines=self.decision.comparisons_to_dict(),
+                everything=self._context.plan.output is not None,
+                page=find_spec("jinja2") is not None,  # without it the summary's line `page` says how to get it
+            )
+            self.state.warn(*problems)
+        self.state.warn(append_step_summary(self.run, self.summary, self.decision, instead_of=instead_of))
+
+
+def _misspelt(context: RunContext) -> Iterator[str]:
+    """Give a line for each word in the user's own schemas that is near to a keyword; of many cases read the first."""
+    settings = context.settings
+    if settings.targets.suite and not (settings.selection.skips_invalid or context.plan.redact):
+        for key in context.plan.keys[:_MOST_READ]:
+            case = context.plan.cases.case(key)
+            yield from (f"{key}: {problem}" for problem in (misspelt(case.schema) if isinstance(case, Case) else ()))
+
+
+def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:
+    if not context.plan.exports:
+        return ()
+    from pytest_jsbench.reports import registry
+
+    return tuple((registry.find(name), path) for name, path in context.plan.exports)

@@ -1,0 +1,377 @@
+"""The virtual suite: a collector without a file, one item per case; and how many tests would ask an engine."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import sys
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.errors import nearest
+from pytest_jsbench.core.json_values import from_json, to_json
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.fixture.case_failed import CaseFailed
+from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin.cases import MANY, add_markers, mark
+from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, RunContext, uses, variant_of
+from pytest_jsbench.plugin.options import ROOT
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Missing
+
+if TYPE_CHECKING:
+    from pytest_jsbench.run.record_keeper import AttemptResult
+
+
+class JSBenchSuite(pytest.Collector):
+    """The root of the suite: `jsbench`."""
+
+    def collect(self) -> Iterator[pytest.Collector]:
+        """Make a collector for each task, in the dataset's order."""
+        by_task: dict[str, list[CaseKey]] = {}
+        for key in self.config.stash[RUN_CONTEXT].plan.keys:
+            by_task.setdefault(key.task, []).append(key)
+        for task, keys in by_task.items():
+            collector = JSBenchTask.from_parent(self, name=task)
+            collector.keys = keys
+            for name in ("jsbench", mark("task", task)):
+                collector.add_marker(name)
+            yield collector
+
+
+class JSBenchTask(pytest.Collector):
+    """A task: `jsbench::<task>`."""
+
+    keys: Iterable[CaseKey] = ()
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Make an item for each case, or for each attempt where a case has several: its variants stand side by side."""
+        context = self.config.stash[RUN_CONTEXT]
+        repeats = context.plan.repeats
+        variants = {name: (mark("variant", name),) if name else () for name in context.plan.variants}
+        for key, repeat, variant in itertools.product(self.keys, range(repeats), variants):
+            attempt = Attempt(key, repeat, variant)
+            name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
+            # said as a text, since --lf does not know a node again whose name ends in brackets
+            nodeid = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
+            item = JSBenchCase.from_parent(self, name=name, key=key, repeat=repeat, variant=variant, **nodeid)
+            for marker in (*context.marks.get(key, ()), *variants[variant]):
+                item.add_marker(marker)
+            yield item
+
+
+def of_suite(nodeid: str) -> bool:
+    """Say whether a node id is of one of the suite's cases."""
+    return nodeid.startswith(f"{ROOT}::")
+
+
+def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
+    """The attempt of one of the suite's node ids; None for any other."""
+    if not of_suite(nodeid):
+        return None
+    name, _, variant = nodeid.removeprefix(f"{ROOT}::").removesuffix("]").partition("[")
+    number = "1"
+    if repeats > 1:
+        variant, _, number = variant.rpartition("-")
+    return Attempt(CaseKey.parse(name), int(number) - 1, variant)
+
+
+class JSBenchCase(pytest.Item):
+    """A case, or one attempt of it, as `Attempt.name` calls it; its schema is read only when it runs."""
+
+    #: slots, since there may be a hundred thousand, and what is added to a dictionary later makes a larger one
+    __slots__ = ("answered", "has_passed", "has_run", "key", "outcome", "repeat", "variant")
+
+    def __init__(self, *, key: CaseKey, repeat: int, variant: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.key = key
+        self.repeat = repeat
+        self.variant = variant
+        #: the result of its attempt, from its call to its report
+        self.outcome: AttemptResult | None = None
+        #: the answer that did not pass; where a plugin runs the test again, the model is not asked again
+        self.answered: AttemptResult | None = None
+        #: whether it has run, and whether it has passed
+        self.has_run = False
+        self.has_passed = False
+
+    @property
+    def attempt(self) -> Attempt:
+        """Which attempt of the run it makes."""
+        return Attempt(self.key, self.repeat, self.variant)
+
+    @property
+    def fixturenames(self) -> list[str]:
+        """With --benchmark-only or --benchmark-skip, the fixture by which pytest-benchmark knows a benchmark."""
+        option = self.config.option
+        selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
+        return ["benchmark"] if selects else []
+
+    def runtest(self) -> None:
+        """Wait for the result of the attempt; fail or skip as its verdict says."""
+        if self.has_passed:  # run again by a plugin: its answer stands, and was reported
+            return
+        # no local name for it: the frames of an exception may stay in memory long after, and its record with them
+        self.outcome = self.config.stash[RESULT_OF](self)
+        self.has_run = True
+        attempt, resumed = self.outcome.result, self.outcome.resumed
+        if isinstance(attempt, Missing):
+            message = f"{self.nodeid}: not run: {attempt.message}"
+            raise pytest.skip.Exception(message, _use_item_location=True)
+        values = properties(attempt)
+        if self.session.testscollected > MANY:
+            values = [(name, value) for name, value in values if name in _ALWAYS_SAID]
+        set_properties(self, [*values, *([("jsbench.resumed", True)] if resumed else [])])
+        if attempt.passed:
+            self.has_passed = True
+            return
+        add_markers(self, attempt)
+        explanation = self.outcome.explanation or attempt.read().explanation
+        context = self.config.stash[RUN_CONTEXT]
+        if attempt.excluded and context.settings.selection.skips_invalid:
+            message = f"{self.nodeid}: {explanation}"
+            raise pytest.skip.Exception(message, _use_item_location=True)
+        if attempt.excluded:
+            explanation += "\n  next:   mend the schema, or leave such cases out with --jsbench-invalid-schemas=skip"
+        rerun = f"{context.settings.rerun} {shlex.quote(self.nodeid)}"
+        raise CaseFailed(attempt, explanation=explanation, rerun=rerun)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
+        failed = excinfo.value
+        if isinstance(failed, CaseFailed):
+            excinfo = _last_entry(excinfo)
+        else:
+            # pytest looks into the frames that it shows, and keeps in each what it saw
+            excinfo.traceback = excinfo.traceback.cut(path=__file__)
+            if not isinstance(failed, pytest.fail.Exception):
+                return super().repr_failure(excinfo, style)
+        shown = excinfo.getrepr(style="value", chain=False, tbfilter=False)  # none of its entries is shown
+        if (crash := shown.reprcrash) is not None:
+            # what the short summary and JUnit's message say; in place, for it stands in the chain too
+            crash.path, crash.lineno = self.nodeid, 0
+            crash.message = failed.headline if isinstance(failed, CaseFailed) else str(failed)
+        return shown
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the item stands, for headings; a line number because `Node.warn` needs one."""
+        name = f"{ROOT}::{self.key}{f'[{self.variant}]' if self.variant else ''}"
+        # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
+        return self.path, 0, f"{name} " if "." in name else name
+
+
+def _last_entry(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
+    """The same, with the last entry of its traceback alone; dozens lie between, to look at which takes long."""
+    entry = excinfo.tb
+    while entry.tb_next is not None:
+        entry = entry.tb_next
+    return pytest.ExceptionInfo.from_exc_info((excinfo.type, excinfo.value, entry))
+
+
+#: waits for the result of an item's attempt: the worker's
+RESULT_OF = pytest.StashKey[Callable[[JSBenchCase], "AttemptResult"]]()
+
+
+class Suite:
+    """
+    Adds the virtual suite to the session, and each attempt's result to its report.
+
+    The activation makes one in every process. pytest calls its hooks, in the main thread: while it collects, after each
+    phase of a test, and under xdist before and after a report is sent. It keeps nothing of its own.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext) -> None:
+        self._config = config
+        self._context = context
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Append the suite to the session's own collectors."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed and self._context.settings.targets.suite:
+            suite = JSBenchSuite.from_parent(collector, name=ROOT, nodeid=ROOT)
+            report.result = [*(report.result or ()), suite]
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect what the command line does not name, if it names cases; put first what an earlier run answered."""
+        if chosen := self._context.settings.targets.chosen:
+            cases = [item for item in items if isinstance(item, JSBenchCase)]
+            nodeids = [case.nodeid for case in cases]
+            for top in chosen:
+                if not any(_below(nodeid, top) for nodeid in nodeids):
+                    names = {nodeid.rpartition("::")[0] for nodeid in nodeids} | {ROOT}
+                    message = f"not found: {top}: {nearest(top, names)}; --collect-only lists the cases"
+                    raise pytest.UsageError(message)
+            dropped = [case for case in cases if not any(_below(case.nodeid, top) for top in chosen)]
+            if dropped:
+                config.hook.pytest_deselected(items=dropped)
+                left_out = set(map(id, dropped))
+                items[:] = [item for item in items if id(item) not in left_out]
+        if self._context.handover.recorded is not None:
+            self._begin_with_recorded(items)
+
+    def _begin_with_recorded(self, items: list[pytest.Item]) -> None:
+        """Put cases that an earlier run answered first, so that the look-ahead is filled with cases to be called."""
+        places = [place for place, item in enumerate(items) if isinstance(item, JSBenchCase)]
+        cases = [item for item in items if isinstance(item, JSBenchCase)]
+        cases.sort(key=lambda item: item.attempt not in self._context.session.recorded)
+        for place, case in zip(places, cases, strict=True):
+            items[place] = case
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the attempt's result on the report of the call, which pytest or xdist carries to the controller."""
+        report = yield
+        if not isinstance(item, JSBenchCase):
+            return report
+        if self._context.handover.redaction is not None:  # what was logged meanwhile
+            report.sections.clear()
+        if report.when == "call" and item.outcome is not None:
+            attempt = item.outcome.result
+            transport.attach(report, [item.outcome], getattr(attempt, "failure_type", None))
+            if (timing := getattr(attempt, "timing", None)) is not None:
+                report.duration = timing.tgt
+            item.outcome = None  # pytest keeps the item, and where reports land the record is kept anyway
+        return report
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
+        """Break the circle of a failed case's exception and its frames, which would stay until cycles are collected."""
+        if isinstance(node, JSBenchCase) and call.excinfo is not None:
+            traceback.clear_frames(call.excinfo.tb)
+            call.excinfo = None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+        """Write the results on a report as text, before it leaves the process."""
+        data = yield
+        if data is not None:
+            transport.write_out(data)
+        return data
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """
+        Have pytest's terminal reporter let go of reports that nobody is shown: it keeps them all.
+
+        Of the only process and of xdist's controller these are setups and teardowns, which it searches for each
+        failure; of a worker all, for what they carry has been sent.
+        """
+        if self._context.worker is not None:
+            transport.take(report)
+        if of_suite(report.nodeid):
+            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            stats: dict[str, list[object]] = {} if reporter is None else reporter.stats
+            for category in [""] if self._context.worker is None else list(stats):
+                reports = stats.get(category, [])
+                if reports and reports[-1] is report:
+                    reports.pop()
+
+
+def set_properties(item: pytest.Item, properties: Iterable[tuple[str, object]]) -> None:
+    """Set a test's properties in reports; those of an earlier run of the same test are removed."""
+    others = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
+    item.user_properties[:] = [*others, *properties]
+
+
+#: the properties of a case in a run of many, where report.html and the records have the others
+_ALWAYS_SAID = frozenset({"jsbench.task", "jsbench.failure_type"})
+
+
+def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
+    """The properties of a case in JUnit's file; those without a value are left out."""
+    timing, usage, decisions, match = attempt.timing, attempt.usage, attempt.decisions, attempt.match
+    values = {
+        "task": attempt.key.task,
+        "variant": attempt.variant or None,
+        "attempt": attempt.attempt.name(several=True),
+        "failure_type": attempt.failure_type and attempt.failure_type.value,
+        "reason": attempt.reason,
+        "codes": ", ".join(attempt.codes) or None,
+        "keyword": attempt.broken[0] if attempt.broken else None,
+        "notes": ", ".join(note.value for note in attempt.notes) or None,
+        "values": match and f"{match.right}/{match.expected}",
+        "values_invented": (match and match.invented) or None,
+        "retries": attempt.retries or None,
+        "queue_s": attempt.queue_s,
+        "decisions": decisions and decisions.asked,
+        "wrong_decisions": decisions and decisions.wrong,
+        "grammar_compilation_s": timing and timing.grammar_compilation,
+        "compile_time_s": timing and timing.compile_time,
+        "ttft_s": timing and timing.ttft,
+        "tgt_s": timing and timing.tgt,
+        "reasoning_time_s": timing and timing.reasoning_time,
+        "input_tokens": usage and usage.input_tokens,
+        "output_tokens": usage and usage.output_tokens,
+        "cached_tokens": usage and usage.cached_tokens,
+        "reasoning_tokens": usage and usage.reasoning_tokens,
+    }
+    return [(sys.intern(f"jsbench.{name}"), _shown(value)) for name, value in values.items() if value is not None]
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, str):
+        return printable(value)
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _below(nodeid: str, top: str) -> bool:
+    return nodeid == top or nodeid.startswith((f"{top}::", f"{top}["))
+
+
+_KEY = "jsbench"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The tests that would ask an engine, as this process has collected them; every worker collects the same."""
+
+    #: node ids of the project's tests that are to run, each with its variant
+    project_tests: tuple[tuple[str, str], ...] = ()
+    #: node ids of those whose fixtures ask for answers that several tests look at
+    sharing: tuple[str, ...] = ()
+    #: how many are to run, and how many were deselected
+    selected: int = 0
+    deselected: int = 0
+
+    @classmethod
+    def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
+        """The tests that will run, of as many as were collected before any was deselected."""
+        chosen = [item for item in items if would_ask(item)]
+        return cls(
+            project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
+            sharing=tuple(item.nodeid for item in chosen if uses(item, SHARED)),
+            selected=len(chosen),
+            deselected=max(0, before - len(chosen)),
+        )
+
+    @property
+    def any(self) -> bool:
+        """Whether any test was collected that would ask."""
+        return self.selected + self.deselected > 0
+
+    def hand_back(self, config: pytest.Config) -> None:
+        """Give it to xdist, which carries it to the controller, if this is one of its workers."""
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output[_KEY] = to_json(self)
+
+    @classmethod
+    def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
+        """The counts that a worker has given to xdist; None if it has given none."""
+        data = output.get(_KEY)
+        return None if data is None else from_json(cls, data)
+
+
+def would_ask(item: pytest.Item) -> bool:
+    """Say whether this test makes attempts when it runs."""
+    return isinstance(item, JSBenchCase) or uses(item, FIXTURE) or uses(item, SHARED)

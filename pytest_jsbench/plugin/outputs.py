@@ -1,0 +1,63 @@
+"""What is added, when the run has ended, to files of others: pytest's JUnit file, the page of a workflow's step."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import ParseError
+
+from pytest_jsbench.metrics import prices
+from pytest_jsbench.plugin.cases import MANY
+from pytest_jsbench.plugin.ending import GateDecision
+from pytest_jsbench.plugin.progress import write_line
+from pytest_jsbench.plugin.secrecy import known_secrets
+from pytest_jsbench.reports import junit
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.outcomes import Run
+
+
+def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:
+    """
+    Append the summary to the page of a GitHub workflow's step, where there is one; what went wrong, or nothing.
+
+    What was appended before of the same run, under another verdict, is taken away again.
+    """
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return ""
+    from pytest_jsbench.reports.run_report import summary_markdown
+
+    text = summary_markdown(run, summary, decision.gates, decision.comparisons)
+    try:
+        if instead_of is not None:
+            before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons)
+            page = Path(path)
+            page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        return f"cannot write GITHUB_STEP_SUMMARY: {error}"
+    return ""
+
+
+def complete_junit(
+    config: pytest.Config, run: Run, summary: Summary, decision: GateDecision, folder: Path | None
+) -> None:
+    """Add to pytest's JUnit file what it leaves out; of a large run, say where that is."""
+    path = Path(os.path.expandvars(config.getoption("xmlpath"))).expanduser()
+    properties = junit.suite_properties(run, summary, decision.gates)
+    costs = {attempt.name(several=True): cost for attempt, cost in prices.costs(run).attempts.items()}
+    details = None
+    if len(run.planned) > MANY:
+        where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"
+        details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are in {where}"
+    try:
+        junit.complete(path, properties, costs, details=details, hide=known_secrets(config).out_of_message)
+    except (OSError, ParseError) as error:
+        # the summary has been shown by now
+        write_line(config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

@@ -1,0 +1,235 @@
+"""What is said while a run goes: how far it is, where a person watches, and that calls wait for a provider."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
+
+import pytest
+
+from pytest_jsbench.core.errors import PriceError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.records.variants import each
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.prices import Price
+    from pytest_jsbench.plugin.context import RunContext
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import AnsweredBy
+    from pytest_jsbench.run.limits import LimitsFile
+    from pytest_jsbench.run.provider_state import ProviderState
+    from pytest_jsbench.run.state import RunState
+
+#: seconds to the first line, and between two of them at least and at most
+_SOONEST = 10.0
+_LATEST = 60.0
+
+
+class Progress:
+    """
+    Writes a line now and then on how far the run is: on a terminal, not under CI, not with -q.
+
+    The activation makes one for the controller, which counts each attempt with it. pytest calls its hooks in the main
+    thread: the clock starts with the test loop, and a line may follow each test. It needs no end.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, state: RunState) -> None:
+        self._config = config
+        self._context = context
+        self._state = state
+        self._watched = False
+        #: who answers, by the variant's name
+        self._asked = {one.variant: one.engine_asked for one in each(context.handover.metadata)}
+        #: by who answers, and whether in a batch; None where no price is published
+        self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
+        self._started = self._said = time.perf_counter()
+        self._done = self._called = self._failing = 0
+        self._cost = 0.0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Start the clock, and find out whether a person watches, which pytest does not know any earlier."""
+        self._started = self._said = time.perf_counter()
+        self._watched = is_watched(self._config)
+        if not self._watched:
+            return
+        for who in self._asked.values():
+            self._price(who, batch=False)
+
+    def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
+        """Count an attempt; an earlier run has paid for a resumed one."""
+        self._done += 1
+        self._failing += attempt.failing
+        if resumed:
+            return
+        self._called += 1
+        who = attempt.answered_by or self._asked[attempt.variant]
+        price = self._price(who, batch=attempt.batch)
+        if price is not None and attempt.usage is not None:
+            self._cost += price(attempt.usage) or 0.0
+
+    def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
+        if (who, batch) not in self._prices:
+            try:
+                self._prices[who, batch] = price_of(self._context.handover.metadata, who, batch=batch)
+            except PriceError:  # the summary says why there is none
+                self._prices[who, batch] = None
+        return self._prices[who, batch]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Write a line, if it is time."""
+        now = time.perf_counter()
+        if not self._watched or self._done == self._state.count:
+            return
+        if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+            return
+        self._said = now
+        write_line(self._config, f"jsbench: {self.line(now - self._started)}")
+
+    def line(self, seconds: float) -> str:
+        """How far it is after so many seconds."""
+        planned = self._state.count
+        parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
+        if self._called:
+            rate = self._called / seconds
+            parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
+        if any(self._prices.values()):
+            parts.append(f"${self._cost:,.2f} so far")
+        return ", ".join(parts)
+
+
+def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
+    """Write a line of its own between those of the tests, or after them; none with -p no:terminal."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None:
+        return
+    reporter.ensure_newline()
+    if config.get_terminal_writer().width_of_current_line:  # under xdist, where no path heads the line
+        reporter.line("")
+    reporter.write_line(printable(line, None), **markup)
+
+
+def is_watched(config: pytest.Config) -> bool:
+    """Whether a person watches the run."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or config.get_verbosity() < 0:
+        return False
+    return bool(reporter.isatty) and not any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds, and hours where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+#: seconds between two looks
+_INTERVAL = 1.0
+#: with -q too it is said why nothing happens; with -qq nothing is said
+_QUIETEST = -1
+
+
+class ProviderWatch:
+    """
+    Looks at the run's shared limits once a second, and writes a line where something has changed.
+
+    The activation makes one beside the controller. It looks in a thread of its own, from the start of the test loop to
+    the end of the session, since the main thread has nothing to do while all calls wait. Being down and being given up
+    is said to everybody; being slowed down only where a person watches. Where tests run in this process, pytest
+    captures what is written meanwhile, so the lines go past it, by a handle of their own.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext) -> None:
+        self._config = config
+        self._context = context
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)
+        #: what was last said of each provider, without its numbers
+        self._said: dict[str, str] = {}
+        #: None where nothing is captured
+        self._terminal: TextIO | None = None
+        #: the test that began last
+        self._nodeid = ""
+        #: the width of pytest's line and its test, when this last wrote
+        self._written = (0, "")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        """Begin to look; nothing is captured yet."""
+        shown = self._config.pluginmanager.has_plugin("terminalreporter") and self._config.get_verbosity() >= _QUIETEST
+        if shown and not self._context.settings.only_looks:
+            if not self._config.pluginmanager.has_plugin("dsession"):
+                self._terminal = _past_capturing()
+            with suppress(RuntimeError):  # no more threads: the calls themselves will say so
+                self._thread.start()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Remember it: with -v, lines of different tests may be equally wide."""
+        self._nodeid = nodeid
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Look a last time, and no more."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._terminal is not None:
+            self._terminal.close()
+
+    def _work(self) -> None:
+        limits = self._context.session.limits_file()
+        while not self._ended.wait(_INTERVAL):
+            self._look(limits)
+        self._look(limits)
+        limits.close()
+
+    def _look(self, limits: LimitsFile) -> None:
+        try:
+            states = limits.providers()
+        except sqlite3.Error:  # the calls themselves say what is wrong with the file
+            return
+        for name, state in states.items():
+            if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
+                self._write(f"jsbench: {line}")
+
+    def _write(self, line: str) -> None:
+        if self._terminal is None:
+            write_line(self._config, line)
+            return
+        width = self._config.get_terminal_writer().width_of_current_line
+        before, self._written = self._written, (width, self._nodeid)
+        with suppress(OSError):  # nobody reads it any more, and pytest itself will say so
+            self._terminal.write(("\n" if width and self._written != before else "") + printable(line, None) + "\n")
+            self._terminal.flush()
+
+    def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
+        """What is to be said now of a provider; empty where that was said before, or nothing is to be said."""
+        before = self._said.get(name, "")
+        slow = state.share_at(now) < 1
+        is_now = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
+        if is_now == before or (is_now == "slow" and not watched and before != "down"):
+            return ""
+        self._said[name] = is_now
+        if before == "down" and is_now in ("", "slow"):
+            return f"{name} answers again"
+        if before == "slow" and not is_now:
+            return f"{name} takes as many calls as before" if watched else ""
+        return f"{name}: {state.describe(now)}"
+
+
+def _past_capturing() -> TextIO | None:
+    """The standard output as it is now, whatever pytest does to it later; None where it is no file."""
+    try:
+        handle = os.dup(sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return os.fdopen(handle, "w", encoding=sys.stdout.encoding, errors="backslashreplace")

@@ -1,0 +1,552 @@
+"""The project's tests that ask an engine through the fixture `jsbench`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey, safe_name
+from pytest_jsbench.core.errors import ContractError, JSBenchError
+from pytest_jsbench.core.generations import Failed
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import described
+from pytest_jsbench.fixture.case_failed import CaseFailed
+from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
+from pytest_jsbench.fixture.jsbench import Answer, Attempts, JSBench, Question, SharedJSBench
+from pytest_jsbench.fixture.marker import MarkerArguments
+from pytest_jsbench.plugin import transport
+from pytest_jsbench.plugin.cases import add_markers
+from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, key_of, uses, variant_of
+from pytest_jsbench.plugin.items import properties, set_properties
+from pytest_jsbench.plugin.project_runners import ProjectRunners, StandingAnswers
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
+from pytest_jsbench.run.limits import Refused
+from pytest_jsbench.run.record_keeper import AttemptResult, missed
+
+if TYPE_CHECKING:
+    from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
+    from pytest_jsbench.plugin.secrecy import Secrecy
+    from pytest_jsbench.records.records import OwnOutcome
+    from pytest_jsbench.records.redaction import Redaction
+
+
+class ProjectTest:
+    """One run of a test: the arguments of its marker, and the attempts that it makes."""
+
+    def __init__(
+        self,
+        terms: MarkerArguments,
+        runners: ProjectRunners,
+        standing: StandingAnswers,
+        serve: Callable[[Endpoint[Answer]], str],
+        rerun: str,
+    ) -> None:
+        self.terms = terms
+        self.attempts = Attempts(
+            standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model), hide=runners.clean
+        )
+        #: whether the runs of a repeated test are under way
+        self.repeating = False
+        #: whether the test's function is running, so that a report is of a subtest
+        self.running = False
+        #: by repeat, how those that have ended did
+        self._ended: dict[int, OwnOutcome] = {}
+        #: how the failed subtests of this repeat did
+        self._subtests: list[OwnOutcome] = []
+        #: why those of its repeats that failed did
+        self._failures: list[BaseException] = []
+        self._runners = runners
+        self._standing = standing
+        self._rerun = rerun
+        standing.begin()
+        #: what this run of the test has heard since it was last checked
+        self._heard: list[tuple[Question, Record]] = []
+        #: the calls of its application that were answered, and those of them after which it called again for the same
+        self._calls: list[Record] = []
+        self._called_again: dict[Attempt, str] = {}
+        #: the results of its attempts, and how many of them are on a report
+        self.outcomes: list[AttemptResult] = []
+        self._taken = 0
+
+    @contextmanager
+    def repeat(self, number: int) -> Iterator[None]:
+        """Run the test for this time, from 0, for as many failures as it may have; a skip ends it as usual."""
+        __tracebackhide__ = True
+        if number == 0:
+            self._failures.clear()
+        self.attempts.begin(number)
+        self._subtests.clear()
+        try:
+            yield
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
+            self._ended[number] = of_error(error, self._runners.clean)
+            if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+                raise
+            self._failures.append(error)
+            return
+        self._ended[number] = next(iter(self._subtests), of_error(None, self._runners.clean))
+
+    def failure(self) -> BaseException | None:
+        """Why the repeats failed, an assertion of the project first; None where enough of them passed."""
+        repeats, passed = self.terms.repeats, self.terms.repeats - len(self._failures)
+        needed = repeats if self.terms.min_pass is None else self.terms.min_pass
+        if passed >= needed:
+            return None
+        # a gate may forgive an answer, and no assertion
+        failure = next((error for error in self._failures if not isinstance(error, CaseFailed)), self._failures[0])
+        count = f"{passed} of {repeats} repeats passed, {needed} needed"
+        failure.add_note(count)
+        if isinstance(failure, CaseFailed):
+            failure.headline += f" ({count})"
+        return failure
+
+    def check(self) -> None:
+        """
+        Fail the test unless all that it and its application have ended with passes.
+
+        An answer that does not pass counts for nothing where the same conversation went on, or began again, with a call
+        for the same schema. A call that was not made skips the test, or fails it, with the reason.
+        """
+        __tracebackhide__ = True
+        self.attempts.settle()
+        exchanges, self._heard = self._heard, []
+        for endpoint in self.attempts.endpoints:
+            if endpoint.refusal is not None:
+                raise endpoint.refusal.with_traceback(None) from None
+        for position, (question, record) in enumerate(exchanges, 1):
+            if not question.terms.check or not _fails(record):
+                continue
+            if not any(_goes_on(later, record) for _, later in exchanges[position:]):
+                whose = "the application got this answer" if question.exchange else "the test caught this failure"
+                text = f"{record.explanation}\n  note:   {whose}; with check=False in the marker the test decides"
+                raise CaseFailed(record, explanation=text, rerun=self._rerun)
+
+    def forget(self) -> None:
+        """Drop what the test has heard, since it has failed of something else or was skipped."""
+        self._heard.clear()
+        for endpoint in self.attempts.endpoints:
+            endpoint.refusal = None
+
+    def conclude(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
+        """The results that are on no report yet, with the outcome of the test, once it has one."""
+        if self.running or (report.when == "setup" and report.passed):
+            if report.failed:
+                self._subtests.append(of_report(report, error, self._runners.clean))
+            return []
+        if report.when != "teardown":
+            ended = of_report(report, error, self._runners.clean)
+            self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
+        results = self.outcomes[self._taken :]
+        self._taken += len(results)
+        return [self._concluded(result) for result in results]
+
+    def _concluded(self, result: AttemptResult) -> AttemptResult:
+        ended = self._ended.get(result.result.repeat)
+        if ended is None:
+            return result
+        return self._runners.conclude(result, ended, called_again=self._called_again.get(result.result.attempt, ""))
+
+    def _ask(self, question: Question) -> Record:
+        __tracebackhide__ = True
+        before = self._calls[:]
+        try:
+            outcome, result = self._runners.ask(question, self._standing)
+        except JSBenchError:
+            raise
+        except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
+            stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
+            refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
+            attempt = Attempt(question.case.key, question.repeat, self._runners.variant)
+            self.outcomes.append(AttemptResult(result=missed(attempt, refused)))
+            if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
+                raise ended.with_traceback(None) from None
+            raise
+        self.outcomes.append(outcome)
+        if isinstance(result, Missing):
+            raise pytest.skip.Exception(f"not run: {result.message}", _use_item_location=True)
+        self._heard.append((question, result))
+        if question.exchange is not None:
+            self._calls.append(result)
+            for call in before:
+                if call.repeat == result.repeat and _tries_again(result, call):
+                    self._called_again[call.attempt] = result.key.id
+        return result
+
+
+def _fails(record: Record) -> bool:
+    """Tell whether it did not pass; an answer that no schema describes is nobody's to judge."""
+    return record.schema is not None and not record.verdict.passed
+
+
+def _goes_on(later: Record, record: Record) -> bool:
+    """Tell whether the later call asks by the same schema, or after a broken call, in the other's conversation."""
+    same = later.schema_digest == record.schema_digest or isinstance(record.generation, Failed)
+    if record.prompt is None or later.prompt is None or not same:
+        return False
+    return later.prompt.messages[: len(record.prompt.messages)] == record.prompt.messages
+
+
+def _tries_again(later: Record, record: Record) -> bool:
+    """Tell whether an application calls again for the same: a passed answer that it asks for anew is another sample."""
+    return _goes_on(later, record) and (_fails(record) or later.prompt != record.prompt)
+
+
+_TEST = pytest.StashKey[ProjectTest]()
+_STANDING = pytest.StashKey[StandingAnswers]()
+
+
+class ProjectTests:
+    """
+    Reads the markers of the project's tests, runs repeated tests, and puts the results on the reports.
+
+    The activation makes one in every process. The fixture `jsbench` enters `fixture`; pytest calls the hooks, in the
+    main thread: while it collects, around each test function, and for each report. It ends with the session; engines
+    that only tests named are closed when pytest is unconfigured.
+    """
+
+    def __init__(self, config: pytest.Config, context: RunContext, secrecy: Secrecy) -> None:
+        self._config = config
+        self._context = context
+        self._server: EndpointServer | None = None
+        self._lock = threading.Lock()
+        #: by the variant's name
+        self._runners = {
+            name: ProjectRunners(context, variant, secrecy) for name, variant in context.plan.variants.items()
+        }
+        #: the tests that have asked for the fixture
+        self._asking: set[str] = set()
+        #: the answers for several tests, by variant and name; and the results that are on no report yet
+        self._standing: dict[tuple[str, str], StandingAnswers] = {}
+        self._shared_results: list[AttemptResult] = []
+        for runners in self._runners.values():
+            config.add_cleanup(runners.close)
+
+    def fixture(self, item: pytest.Item) -> JSBench:
+        """Make the object through which a test asks."""
+        self._asking.add(item.nodeid)
+        if (variant := variant_of(item)) not in self._runners:
+            names = ", ".join(self._runners)
+            message = f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each of {names}: "
+            pytest.fail(message + "name it as an argument", pytrace=False)
+        line = None if item.location[1] is None else item.location[1] + 1
+        standing = StandingAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
+        standing = item.stash.setdefault(_STANDING, standing)
+        rerun = self._rerun(item)
+        test = ProjectTest(read_terms(item), self._runners[variant], standing, self._serve, rerun)
+        item.stash[_TEST] = test
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
+
+    def shared(self, variant: str) -> SharedJSBench:
+        """Make the object through which fixtures ask for several tests."""
+        if variant not in self._runners:
+            names = ", ".join(self._runners)
+            pytest.fail(
+                f"jsbench_shared is got while a test runs, and cannot be asked of each of {names}: name it as "
+                "an argument",
+                pytrace=False,
+            )
+        return SharedJSBench(lambda name, terms: self._open_shared(name, terms, variant))
+
+    def _open_shared(self, name: str, terms: MarkerArguments, variant: str) -> JSBench:
+        standing = StandingAnswers(_key_of_shared(name), variant, test=f"{SHARED}::{name}", shared=True)
+        with self._lock:
+            standing = self._standing.setdefault((variant, name), standing)
+        test = ProjectTest(terms, self._runners[variant], standing, _serve_nobody, rerun="")
+        test.outcomes = self._shared_results
+        return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
+
+    def close(self, item: pytest.Item) -> None:
+        """The test is over: its addresses answer no more, and what was asked after its function is checked."""
+        __tracebackhide__ = True
+        test = item.stash[_TEST]
+        for endpoint in test.attempts.endpoints:
+            endpoint.close()
+        test.check()
+
+    def _serve(self, endpoint: Endpoint[Answer]) -> str:
+        """An address of this process for an application that the test calls; the server starts with the first."""
+        from pytest_jsbench.fixture.endpoint import EndpointServer
+
+        with self._lock:
+            if self._server is None:
+                self._server = EndpointServer()
+                self._config.add_cleanup(self._server.close)
+            return self._server.open(endpoint)
+
+    def _rerun(self, item: pytest.Item) -> str:
+        return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """With --jsbench-redact, remove captured output from reports of subtests too."""
+        if self._context.handover.redaction is not None and report.nodeid in self._asking:
+            report.sections.clear()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Make a marker that cannot be read an error of its module, before anything is paid for."""
+        report = yield
+        problems = list(_problems(report.result or ()))
+        if not problems:
+            return report
+        return pytest.CollectReport(report.nodeid, "failed", "\n".join(problems), [])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
+        __tracebackhide__ = True
+        test = pyfuncitem.stash.get(_TEST, None)
+        if test is None or test.repeating or test.terms.repeats == 1:
+            with _Running(test):
+                return (yield)
+        last = test.terms.repeats - 1
+        test.repeating = True
+        try:
+            for repeat in range(last):
+                with test.repeat(repeat), _Running(test):
+                    # through the hook again, for whoever runs coroutines
+                    pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
+            with test.repeat(last), _Running(test):
+                yield
+        finally:
+            test.repeating = False
+        if (failure := test.failure()) is not None:
+            raise failure
+        return True
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the results on the report of the phase in which the attempts were made."""
+        test = item.stash.get(_TEST, None)
+        if test is None and not uses(item, SHARED):
+            return (yield)
+        if test is not None:
+            test.attempts.settle()
+            set_properties(item, _properties(test.outcomes))
+            if call.excinfo is not None:
+                test.forget()
+        failed = call.excinfo.value if call.excinfo is not None else None
+        if isinstance(failed, CaseFailed) and failed.record.verdict.failure_type is not None:
+            add_markers(item, AttemptOutcome.of(failed.record))
+        report = yield
+        shared = self._shared_results[:]
+        del self._shared_results[: len(shared)]  # a thread may add one meanwhile
+        own = [] if test is None else test.conclude(report, failed)
+        if report.failed and len(own) > 1:
+            report.sections.append(("calls", "\n".join(map(_listed, own))))
+        redaction = self._context.handover.redaction
+        if redaction is not None:
+            withhold(report, item, call, redaction, rerun=self._rerun(item))
+        blamed = None
+        if isinstance(failed, CaseFailed):
+            if redaction is None:
+                _say_it_first(report.longrepr, failed)
+            if not failed.record.excluded:  # an invalid schema of the project is not the engine's failure
+                blamed = failed.record.verdict.failure_type
+        transport.attach(report, [*shared, *own], blamed)
+        return report
+
+
+def _serve_nobody(_: object) -> str:
+    raise ContractError("jsbench_shared has no endpoint: an application is called by one test; use the fixture jsbench")
+
+
+#: where the fixture finds them
+PROJECT_TESTS = pytest.StashKey[ProjectTests]()
+
+
+class _Running:
+    """
+    Inside, the test's function runs; at its end what it has heard is checked.
+
+    A test that fails because a limit forbids its application a call is skipped, as one that asks itself.
+    """
+
+    def __init__(self, test: ProjectTest | None) -> None:
+        self._test = test
+
+    def __enter__(self) -> None:
+        if self._test is not None:
+            self._test.running = True
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        __tracebackhide__ = True
+        if (test := self._test) is None:
+            return
+        try:
+            if error is None:
+                test.check()
+            elif isinstance(error, Exception | pytest.fail.Exception):
+                for endpoint in test.attempts.endpoints:
+                    if isinstance(endpoint.refusal, pytest.skip.Exception):
+                        raise endpoint.refusal from None
+        finally:
+            test.running = False
+
+
+def read_terms(item: pytest.Item) -> MarkerArguments:
+    """Read the arguments of the test's markers; ContractError where one cannot be read."""
+    return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
+
+
+def _key_of_shared(name: str) -> CaseKey:
+    """Name the case of a shared answer; no two names are one case, or a further question of one."""
+    key = CaseKey(task=SHARED, id=safe_name(name))
+    return key if key.number == 1 else CaseKey(task=SHARED, id=safe_name(f"{name}/"))
+
+
+def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
+    for item in collected:
+        if isinstance(item, pytest.Item) and uses(item, FIXTURE):
+            try:
+                read_terms(item)
+            except JSBenchError as error:
+                yield f"{item.nodeid}: {error}"
+
+
+def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
+    """The properties of a test in JUnit's file: of its only attempt, or how many it made and how many passed."""
+    attempts = [outcome.result for outcome in outcomes if isinstance(outcome.result, AttemptOutcome)]
+    resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
+    if len(attempts) == 1:
+        return [*properties(attempts[0]), *resumed]
+    passed = sum(attempt.passed for attempt in attempts)
+    return [("jsbench.attempts", len(attempts)), ("jsbench.passed", passed), *resumed] if attempts else []
+
+
+def _listed(result: AttemptResult) -> str:
+    """Write one of a test's attempts on a line, with its end."""
+    attempt = result.result
+    if isinstance(attempt, Missing):
+        return f"{attempt.key}: not run ({attempt.reason})"
+    facts = [result.explanation.partition("\n")[0] or "passed"]
+    if attempt.usage is not None and attempt.usage.total_tokens:
+        facts.append(f"{attempt.usage.total_tokens:,} tokens")
+    if attempt.called_again:
+        facts.append("called again")
+    return f"{attempt.key}: {', '.join(facts)}"
+
+
+def _say_it_first(longrepr: Any, failed: CaseFailed) -> None:
+    """Show the failure type first, in the short summary, JUnit's message and the traceback."""
+    crash = getattr(longrepr, "reprcrash", None)
+    if crash is not None:
+        crash.message = failed.headline
+    name = f"{CaseFailed.__module__}.{CaseFailed.__qualname__}: "
+    traceback = getattr(longrepr, "reprtraceback", None)
+    if traceback is not None:  # where the test's end raised it, pytest says that all frames are hidden
+        traceback.extraline = None
+    for entry in getattr(traceback, "reprentries", ()):
+        lines = getattr(entry, "lines", None)
+        if lines is not None:
+            entry.lines[:] = [line.replace(name, "", 1) if line.startswith("E ") else line for line in lines]
+
+
+#: what pytest-timeout says when it fails a test
+_TIMED_OUT = re.compile(r"Timeout \(?>\d")
+#: on one line, where pytest begins to say where the values of an assertion are from
+_WHERE = re.compile(r" \+ +where ")
+_FAILED = pytest.fail.Exception
+
+
+def of_report(report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
+    """The outcome of a test whose last phase has ended with this report; `clean` takes secrets out of a message."""
+    if report.passed:
+        return OwnOutcome(end=End.PASSED)
+    if hasattr(report, "wasxfail"):
+        return OwnOutcome(end=End.XFAILED, message=one_line(clean(str(report.wasxfail))))
+    if error is None:  # a test that was to fail has passed
+        return OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message=one_line(clean(str(report.longrepr))))
+    return of_error(error, clean)
+
+
+def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
+    """The outcome of one repeat of a test, which has raised this."""
+    if error is None:
+        return OwnOutcome(end=End.PASSED)
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if _cause(error) is Cause.ERROR:
+        error = _telling(error)
+    # without pytest's lines on where each value is from, which repeat the answer
+    said = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
+    cause, field = None, None
+    match error:
+        case pytest.skip.Exception():
+            end = End.SKIPPED
+        case pytest.xfail.Exception():
+            end = End.XFAILED
+        case _:
+            end, cause = End.FAILED, _cause(error)
+    if isinstance(error, CaseFailed):
+        said = error.headline
+    elif isinstance(error, TypeRefused):
+        field = error.where if isinstance(error.where, str) else None
+        said = str(error.found)
+    elif cause is Cause.TYPE_REFUSED:
+        field, said = refused(error)
+    elif cause is Cause.ERROR:
+        said = described(error)
+    return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(said)))
+
+
+def _telling(error: BaseException) -> BaseException:
+    """Of an exception and those that it was raised from, the first that says what an answer was; or itself."""
+    chain = [error]
+    while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and all(
+        one is not inner for one in chain
+    ):
+        chain.append(inner)
+    return next((one for one in chain if _cause(one) in (Cause.ANSWER, Cause.TYPE_REFUSED)), error)
+
+
+def _cause(error: BaseException) -> Cause:
+    if isinstance(error, CaseFailed):
+        return Cause.ANSWER
+    if isinstance(error, TypeRefused) or is_refusal(error):
+        return Cause.TYPE_REFUSED
+    if isinstance(error, TimeoutError) or (isinstance(error, _FAILED) and _TIMED_OUT.match(str(error))):
+        return Cause.TIMEOUT
+    return Cause.ASSERTION if isinstance(error, AssertionError | _FAILED) else Cause.ERROR
+
+
+class Withheld(Exception):
+    """A test of the project failed; its error is not shown because it may quote a prompt or an answer."""
+
+
+def withhold(
+    report: pytest.TestReport, item: pytest.Item, call: pytest.CallInfo[None], redaction: Redaction, *, rerun: str
+) -> None:
+    """Reduce the report of a project's test to the place and kind of its failure, and an answer to its digest."""
+    report.sections.clear()
+    if call.excinfo is None or isinstance(call.excinfo.value, pytest.skip.Exception):
+        return
+    failed, traceback = call.excinfo.value, call.excinfo.traceback
+    # the last line of the test's own file that the error went through
+    last = ([entry for entry in traceback if entry.path == item.path] or list(traceback))[-1]
+    place, line = str(last.path), last.lineno + 1
+    shown: Exception
+    if isinstance(failed, CaseFailed):
+        shown = CaseFailed(redaction.record(failed.record), rerun=rerun)
+        headline = shown.headline
+    else:
+        where = f"{Path(place).name}:{line}"
+        headline = f"{type(failed).__name__} at {where}: what it says is left out (--jsbench-redact)"
+        shown = Withheld(headline)
+    try:
+        raise shown
+    except type(shown) as error:
+        longrepr = pytest.ExceptionInfo.from_exception(error).getrepr(style="value", chain=False)
+    if (crash := longrepr.reprcrash) is not None:
+        crash.path, crash.lineno, crash.message = place, line, headline
+    report.longrepr = longrepr

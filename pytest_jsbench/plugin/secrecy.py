@@ -1,0 +1,147 @@
+"""What pytest shows and sends, without secrets: reports, log records, warnings and usage errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
+from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.settings import read_ways
+from pytest_jsbench.settings.options import SETTABLE
+
+if TYPE_CHECKING:
+    import warnings
+
+    from pytest_jsbench.core.generations import Completion
+    from pytest_jsbench.core.secrets import Secrets
+
+R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
+
+_FORMATTER = logging.Formatter()
+#: the packages that log what they send and get
+_LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
+
+
+@contextmanager
+def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
+    """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
+    try:
+        yield
+    except (JSBenchError, pytest.UsageError) as error:
+        secrets = known_secrets(config)
+        # the cause is shown with the error where pytest shows a traceback
+        error.args = tuple(secrets.out_of(error.args))
+        prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
+        raise pytest.UsageError(secrets.out_of_message(f"{prefix}{error}")) from error
+
+
+def known_secrets(config: pytest.Config) -> Secrets:
+    """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
+    values: dict[str, Any] = dict.fromkeys(("variants", "record", "replay", *SETTABLE))
+    for name in ("variants", *SETTABLE):
+        with suppress(pytest.UsageError):
+            values[name] = value_of(config, name)
+    engines = [_engine(values)]
+    with suppress(JSBenchError):
+        engines += map(_engine, read_ways(config, values)[0].values())
+    return find_secrets(*engines)
+
+
+def _engine(values: Mapping[str, Any]) -> EngineConfig:
+    options = dict(values["engine_option"] or ())
+    return EngineConfig(name="", base_url=values["base_url"], api_key_env=values["api_key_env"], options=options)
+
+
+class Secrecy:
+    """
+    Removes the secrets of the engines from what pytest is about to show.
+
+    The activation makes one in every process. pytest calls its hooks in the main thread; any thread that logs enters it
+    through the factory of log records, which pytest's cleanup puts back when the run ends.
+    """
+
+    def __init__(self, config: pytest.Config, *engines: EngineConfig) -> None:
+        self._secrets: list[Secrets] = [find_secrets(*engines)]
+        make = logging.getLogRecordFactory()
+        # SDKs log addresses and headers at DEBUG, to whichever handler a user or pytest has put up
+        logging.setLogRecordFactory(self._log_records(make))
+        config.add_cleanup(lambda: logging.setLogRecordFactory(make))
+
+    def add(self, engine: EngineConfig) -> None:
+        """Know the secrets of another engine, before it is asked."""
+        self._secrets.append(find_secrets(engine))
+
+    def out_of(self, text: str) -> str:
+        """The text without the secrets that are known so far."""
+        for secrets in self._secrets:
+            text = secrets.out_of_message(text)
+        return text
+
+    def out_of_answer(self, answer: Completion) -> Completion:
+        """The answer without them; a text that held one is marked."""
+        for secrets in self._secrets:
+            answer = out_of_generation(answer, secrets)
+        return answer
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A traceback may show the locals of an SDK, and captured output holds what third parties print."""
+        report = self._cleaned((yield))
+        report.user_properties = [(self.out_of(name), self._shown(value)) for name, value in report.user_properties]
+        if hasattr(report, "wasxfail"):
+            report.wasxfail = self.out_of(report.wasxfail)
+        return report
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """A module that breaks while it is imported is shown like a test."""
+        return self._cleaned((yield))
+
+    def _cleaned(self, report: R) -> R:
+        report.sections = [(name, self.out_of(text)) for name, text in report.sections]
+        shown: Any = report.longrepr or ""
+        if (clean := self._shown(shown)) is not shown:
+            # a skip keeps its path and line
+            report.longrepr = (*shown[:2], clean) if isinstance(shown, tuple) else clean
+        return report
+
+    def _shown(self, value: object) -> Any:
+        """The value, or the text that it would be shown as, where that holds a secret."""
+        return clean if (clean := self.out_of(text := str(value))) != text else value
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        """An SDK's warnings quote what they are about."""
+        message = warning_message.message
+        if (clean := self._shown(message)) is not message:
+            warning_message.message = warning_message.category(clean)
+
+    def _log_records(self, make: Callable[..., logging.LogRecord]) -> Callable[..., logging.LogRecord]:
+        def clean_record(*args: Any, **named: Any) -> logging.LogRecord:
+            record = make(*args, **named)
+            try:
+                message = record.getMessage()
+            except Exception:  # noqa: BLE001  whoever handles it says what is wrong with it
+                return record
+            if (clean := self.out_of(message)) != message:
+                record.msg, record.args = clean, ()
+            if record.exc_info and record.exc_info[0] is not None:
+                record.exc_text = self.out_of(_FORMATTER.formatException(record.exc_info))
+            return record
+
+        return clean_record
+
+
+def quieten(config: pytest.Config) -> None:
+    """Let the packages that call models log warnings and errors only, while the session lasts."""
+    for logger in map(logging.getLogger, _LOGGERS):
+        config.add_cleanup(partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.WARNING)

@@ -1,0 +1,108 @@
+"""What goes between the processes of a run: to xdist's workers their input, and back the results, on reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, assert_never
+
+import pytest
+
+from pytest_jsbench.core.json_values import from_json, to_json
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Missing, Record
+from pytest_jsbench.run.handover import Handover
+from pytest_jsbench.run.record_keeper import AttemptResult
+
+if TYPE_CHECKING:
+    from pytest_jsbench.verdicts import FailureType
+
+_INPUT = "jsbench"
+#: the results of attempts: themselves where reports land in the same process, and else each as one ASCII text: execnet
+#: carries builtins only, and no lone surrogate, no enum, no deep nesting can break it
+_RESULTS = "jsbench_results"
+_FAILURE_TYPE = "jsbench_failure_type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInput:
+    """The part of a run that a worker cannot find out for itself."""
+
+    handover: Handover
+    #: by the variant's name, the engine as the controller has prepared it
+    prepared: Mapping[str, EngineConfig] = field(default_factory=dict)
+    #: the cases, as the controller has written them down
+    selected: Mapping[str, Any] = field(default_factory=dict)
+    #: whether xdist may give a worker's tests to another, so that it must not call ahead of them
+    steals: bool = False
+    #: how many workers make the run's calls
+    workers: int = 1
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> WorkerInput | None:
+        """Read what the controller has handed to this worker; None in any other process."""
+        given = getattr(config, "workerinput", {})
+        if _INPUT not in given:
+            return None
+        return from_json(cls, json.loads(given[_INPUT]), workers=int(given.get("workercount", 1)))
+
+    def hand_to(self, node: Any) -> None:
+        """Give it to a worker, as one JSON text: xdist carries builtins only."""
+        node.workerinput[_INPUT] = json.dumps(to_json(self))
+
+
+def attach(
+    report: pytest.TestReport, results: Iterable[AttemptResult], failure_type: FailureType | None = None
+) -> None:
+    """Put the results of a test's attempts on its report, and how the answer failed because of which the test did."""
+    report.__dict__[_RESULTS] = list(results)
+    if failure_type is not None:
+        report.__dict__[_FAILURE_TYPE] = failure_type.value
+
+
+def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Read how the answer failed because of which a test did; empty for any other report."""
+    return str(getattr(report, _FAILURE_TYPE, ""))
+
+
+def take(report: pytest.TestReport) -> list[AttemptResult]:
+    """Take the results of attempts off a report, which pytest keeps for the whole session."""
+    return [_read(carried) for carried in report.__dict__.pop(_RESULTS, ())]
+
+
+def write_out(data: dict[str, Any]) -> None:
+    """Write each result as text in a report that will be sent or stored."""
+    if _RESULTS in data:
+        data[_RESULTS] = [_write(result) for result in data[_RESULTS]]
+
+
+def _write(made: AttemptResult | str) -> str:
+    if isinstance(made, str):
+        return made
+    result = made.result
+    match result:
+        case AttemptOutcome(source=Record() as record):
+            carried = {"record": record.to_dict()}
+        case AttemptOutcome():
+            carried = {"outcome": result.to_dict()}
+        case Missing():
+            carried = {"missing": to_json(result)}
+        case _:
+            assert_never(result)
+    return json.dumps({**to_json(made), **carried}, allow_nan=False)
+
+
+def _read(carried: AttemptResult | str) -> AttemptResult:
+    if isinstance(carried, AttemptResult):
+        return carried
+    data: dict[str, Any] = json.loads(carried)
+    result: AttemptOutcome | Missing
+    if "missing" in data:
+        result = from_json(Missing, data["missing"])
+    elif "outcome" in data:
+        result = AttemptOutcome.from_dict(data["outcome"])
+    else:
+        result = AttemptOutcome.of(Record.from_dict(data["record"]))
+    return from_json(AttemptResult, data, result=result)

@@ -1,0 +1,88 @@
+"""The recordings that no test has asked for, where all tests have run to the end of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
+from pytest_jsbench.settings.variants import holds_run
+
+if TYPE_CHECKING:
+    from pytest_jsbench.plugin.ending import SessionEnding
+    from pytest_jsbench.plugin.items import Collected
+    from pytest_jsbench.records.outcomes import Run
+
+
+def note_unasked(
+    session: pytest.Session, context: RunContext, run: Run, collected: Collected, ending: SessionEnding
+) -> tuple[int, str]:
+    """Write down the recordings that no test has asked for; how many they are, and what kept that from being done."""
+    folder, config = context.plan.record or context.plan.replay, session.config
+    ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+    if folder is None or not ended or session.shouldstop or session.shouldfail or ending.lacks_tests:
+        return 0, ""
+    if holds_run(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
+        return 0, ""
+    paths = list(_find(config, context, run, collected, ending.finished, folder))
+    try:
+        if context.handover.folder is not None:
+            unasked.write(context.handover.records, folder, paths)
+    except JSBenchError as error:
+        return len(paths), str(error)
+    return len(paths), ""
+
+
+def _find(
+    config: pytest.Config, context: RunContext, run: Run, collected: Collected, finished: set[str], folder: Path
+) -> Iterator[Path]:
+    """Find them; a test that did not pass, and so is not `finished`, may not have asked for all that it needs."""
+    patterns = config.getini("python_files")
+    for name in context.plan.variants:
+        unfinished = {
+            key_of(nodeid, variant)
+            for nodeid, variant in collected.project_tests
+            if variant == name and nodeid not in finished
+        }
+        outcomes = (outcome for outcome in run.outcomes if outcome.variant == name)
+        for path in unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished):
+            if path.parent.name == SHARED:
+                wanted = finished >= set(collected.sharing)
+            else:
+                # what is recorded of a dataset is for other runs; a task is named as its module is
+                module = f"{path.parent.name.rpartition('.')[2]}.py"
+                wanted = context.settings.targets.suite or any(fnmatch(module, pattern) for pattern in patterns)
+            if wanted:
+                yield path
+
+
+def _is_whole(config: pytest.Config, context: RunContext, run: Run, collected: Collected) -> bool:
+    """Say whether every test of the project has run, and every case of the dataset if the run has one."""
+    settings, selection = context.settings, context.settings.selection
+    parts = (selection.tasks, selection.limit, selection.where, selection.sample) if settings.targets.suite else ()
+    narrowed = (
+        settings.targets.chosen,
+        context.plan.shard,
+        collected.deselected,
+        run.missing,
+        *parts,
+        selection.split not in {"test", "all"},
+        *(getattr(config.option, name, None) for name in ("lf", "ignore", "ignore_glob")),
+    )
+    return settings.targets.project and not any(narrowed) and _collects_all(config)
+
+
+def _collects_all(config: pytest.Config) -> bool:
+    """Say whether pytest looked for tests everywhere: in all of `testpaths`, or from the root on."""
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        return True
+    wanted = [config.rootpath / path for path in config.getini("testpaths")] or [config.rootpath]
+    given = [config.invocation_params.dir / path for path in config.args]
+    return all(any(path.is_relative_to(one) for one in given) for path in wanted)

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import gc
+import json
+
+import pytest
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.files import LinesByPlace
+from pytest_jsbench.plugin.items import attempt_of
+from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.records import Attempt, Record
+from tests.plugin.conftest import Bench, both_ways
+
+CALLS = """
+import pathlib
+def answer(request):
+    with open("calls.log", "a") as log:
+        log.write(f"{request.key}\\n")
+    return '{"n": -1}' if "bad" in request.key.id else '{"n": 1}'
+"""
+
+
+@pytest.fixture
+def counted(bench: Bench) -> Bench:
+    """Three good cases and two bad ones, whose calls are written down."""
+    for name in ("alpha", "beta", "gamma", "bad_d", "bad_e"):
+        bench.case(name, task="bad" if "bad" in name else "good")
+    bench.write({"answering.py": CALLS})
+    return bench
+
+
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    return bench.run("--jsbench-engine-option=answers=answering:answer", *args)
+
+
+def calls(bench: Bench) -> list[str]:
+    log = bench.path / "calls.log"
+    return sorted(log.read_text().split()) if log.exists() else []
+
+
+def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> None:
+    result = counted.run("--collect-only", "-q", "--jsbench-engine-option=answers=missing.json")
+
+    assert result.ret == 0
+    assert [line for line in result.outlines if line.startswith("jsbench::")] == [
+        "jsbench::bad::bad_d",
+        "jsbench::bad::bad_e",
+        "jsbench::good::alpha",
+        "jsbench::good::beta",
+        "jsbench::good::gamma",
+    ]
+    assert calls(counted) == []
+    assert not (counted.path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("bench", "args", "expected"),
+    [
+        ("plain", ["-k", "good and not beta"], ["good::alpha", "good::gamma"]),
+        ("xdist", ["-k", "good and not beta", "--jsbench-tasks=good"], ["good::alpha", "good::gamma"]),
+        ("plain", ["-k", "bad_d"], ["bad::bad_d"]),
+        ("plain", ["jsbench::good"], ["good::alpha", "good::beta", "good::gamma"]),
+        ("plain", ["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
+        ("xdist", ["jsbench::good::alpha", "jsbench::bad::bad_e"], ["bad::bad_e", "good::alpha"]),
+        ("plain", ["jsbench", "--deselect", "jsbench::bad"], ["good::alpha", "good::beta", "good::gamma"]),
+        ("xdist", ["jsbench", "--deselect", "jsbench::bad", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
+        ("plain", ["--jsbench-tasks=good", "--jsbench-limit=2"], ["good::alpha", "good::beta"]),
+    ],
+    indirect=["bench"],
+)
+def test_only_what_is_selected_is_paid_for(counted: Bench, args: list[str], expected: list[str]) -> None:
+    run(counted, *args)
+
+    assert calls(counted) == expected
+
+
+def test_the_marker_selects_the_suite(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): pass"})
+
+    run(counted, ".", "-m", "jsbench").assert_outcomes(passed=3, failed=2)
+    run(counted, ".", "-m", "not jsbench").assert_outcomes(passed=1)
+    assert len(calls(counted)) == 5
+
+
+def test_last_failed_runs_the_failed_cases_again(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): pass\ndef test_wrong(): assert 0"})
+    run(counted, ".")
+    (counted.path / "calls.log").unlink()
+
+    run(counted, ".", "--lf").assert_outcomes(failed=3)
+
+    assert calls(counted) == ["bad::bad_d", "bad::bad_e"]
+
+
+def test_a_projects_tests_run_once_where_a_path_names_them(counted: Bench) -> None:
+    counted.write(
+        {"tests/test_own.py": "def test_own():\n    with open('own.log', 'a') as log:\n        log.write('x')\n"}
+    )
+
+    run(counted, "tests").assert_outcomes(passed=4, failed=2)
+
+    assert (counted.path / "own.log").read_text() == "x"
+    assert len(calls(counted)) == 5
+
+
+def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_so(counted: Bench) -> None:
+    counted.write({"test_own.py": "def test_own(): raise AssertionError"})
+
+    result = run(counted)
+
+    result.assert_outcomes(passed=3, failed=2)
+    assert calls(counted) == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
+    result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
+
+
+def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted: Bench) -> None:
+    counted.write(
+        {
+            "test_own.py": "def test_own(): pass",
+            "pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_dataset = schemas\n"
+            "jsbench_engine_option = answers=answering:answer\n",
+        }
+    )
+
+    result = counted.run_only()
+
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.no_fnmatch_line("*only the schemas*")
+
+
+@both_ways
+def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -> None:
+    for number in range(30):
+        bench.case(f"bad_{number:02}")
+    bench.write({"answering.py": CALLS})
+
+    result = run(bench, "-x", "--jsbench-concurrency=2")
+
+    assert 1 <= result.parseoutcomes()["failed"] <= 2
+    assert len(calls(bench)) <= 8
+
+
+def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
+    counted.write(
+        {
+            "test_own.py": "def test_case(jsbench_case):\n"
+            "    assert jsbench_case.schema['required'] == ['n']\n"
+            "    assert jsbench_case.key.task in {'good', 'bad'}\n"
+        }
+    )
+
+    result = run(counted, "test_own.py", "-m", "not jsbench", "-v")
+
+    result.assert_outcomes(passed=5)
+    assert "test_own.py::test_case[good-alpha]" in result.stdout.str()
+    assert calls(counted) == []
+
+
+@both_ways
+def test_random_order_runs_every_case_once(counted: Bench) -> None:
+    pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
+    arguments = counted.arguments("--jsbench-engine-option=answers=answering:answer")
+    arguments[arguments.index("no:randomly")] = "no:cacheprovider"
+
+    counted.pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=3, failed=2)
+
+    assert len(calls(counted)) == 5
+
+
+@both_ways
+def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) -> None:
+    counted.write(
+        {
+            "conftest.py": """
+import gc, os, pytest
+from pytest_jsbench.records.records import Record
+
+def records():
+    return [one for one in gc.get_objects() if isinstance(one, Record)]
+
+# a process that was forked from the tests' has theirs
+BEFORE = records()
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    known = set(map(id, BEFORE))
+    kept = sum(id(one) not in known for one in records())
+    worker = getattr(session.config, "workerinput", {}).get("workerid")
+    stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
+    reports = sum(map(len, stats.values())) if worker else 0
+    with open(f"kept-{os.getpid()}.log", "w") as log:
+        log.write(f"{kept} records, {reports} reports")
+"""
+        }
+    )
+
+    run(counted).assert_outcomes(passed=3, failed=2)
+
+    kept = [path.read_text() for path in counted.path.glob("kept-*.log")]
+    assert len(kept) == (3 if counted.workers else 1)
+    assert set(kept) == {"0 records, 0 reports"}
+
+
+A = CaseKey(task="t", id="a")
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "repeats", "attempt"),
+    [
+        ("jsbench::t::a", 1, Attempt(A, 0)),
+        ("jsbench::t::a[3]", 3, Attempt(A, 2)),
+        ("jsbench::t::a[gpt-5]", 1, Attempt(A, 0, "gpt-5")),
+        ("jsbench::t::a[gpt-5-2]", 2, Attempt(A, 1, "gpt-5")),
+    ],
+)
+def test_a_node_id_names_its_attempt(nodeid: str, repeats: int, attempt: Attempt) -> None:
+    assert attempt_of(nodeid, repeats=repeats) == attempt
+    assert f"jsbench::{attempt.name(several=repeats > 1)}" == nodeid
+    assert attempt_of("tests/test_it.py::test_it[3]", repeats=repeats) is None
+
+
+#: which exceptions and calls of failed tests only the collection of cycles frees, at the session's end
+GARBAGE = """
+import gc, pathlib
+import pytest
+
+gc.disable()
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session):
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    names = [type(thing).__name__ for thing in gc.garbage]
+    gc.garbage.clear()
+    gc.enable()
+    found = sum(name in {"CaseFailed", "CallInfo", "ExceptionInfo", "AttemptResult"} for name in names)
+    with open("garbage.log", "a") as log:
+        log.write(f"{session.testsfailed} {found}\\n")
+"""
+
+
+@both_ways
+def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Bench) -> None:
+    bench.write({"conftest.py": GARBAGE})
+    for number in range(5):
+        bench.case(f"bad_{number}", '{"n": -1}')
+
+    result = bench.run_subprocess("-rf")
+
+    result.stdout.fnmatch_lines(["*bad_0 - schema_violation*"])
+    lines = [tuple(map(int, line.split())) for line in (bench.path / "garbage.log").read_text().splitlines()]
+    assert max(failed for failed, _ in lines) >= 2
+    assert {found for _, found in lines} <= {0, 1}  # the last one is sys.last_value's
+
+
+def test_a_large_record_of_a_failed_case_is_read_from_disk_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    read = AttemptOutcome.read
+
+    def noted(self: AttemptOutcome, *args: LinesByPlace) -> Record:
+        reads.append(self.key.id)
+        return read(self, *args)
+
+    monkeypatch.setattr(AttemptOutcome, "read", noted)
+    bench.case("large", json.dumps({"n": "x" * 40_000}))
+    bench.write({"conftest.py": "def pytest_jsbench_record(record): assert record.verdict.valid is False"})
+
+    bench.run().assert_outcomes(failed=1)
+    assert reads == ["large"]
+
+
+@pytest.mark.parametrize(("own_test", "frozen"), [("", True), ("def test_own(): pass\n", False)])
+def test_only_where_all_tests_are_cases_the_collector_passes_over_what_stays(
+    bench: Bench, *, own_test: str, frozen: bool
+) -> None:
+    bench.case("alpha")
+    look = """
+import gc
+def pytest_runtest_teardown(item):
+    with open("frozen.log", "a") as log:
+        log.write(f"{gc.get_freeze_count() > 0} ")
+def pytest_jsbench_summary(run):
+    with open("frozen.log", "a") as log:
+        log.write(f"{not any(one is run.outcomes[0].timing for one in gc.get_objects())} ")
+"""
+    bench.write({"conftest.py": look, "test_own.py": own_test})
+
+    result = bench.run("jsbench", "test_own.py")
+
+    result.assert_outcomes(passed=1 if frozen else 2)
+    assert {word == "True" for word in (bench.path / "frozen.log").read_text().split()} == {frozen}
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
+def test_only_where_all_tests_are_cases_the_end_of_the_interpreter_collects_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, own_test: str, collected: bool
+) -> None:
+    monkeypatch.setenv("JSBENCH_COLD_START", "1")
+    bench.case("alpha")
+    circle = """
+import functools, os
+class Circle:
+    def __init__(self):
+        self.itself, self.write = self, functools.partial(os.open, "collected", os.O_CREAT)
+    def __del__(self):
+        self.write()
+circle = Circle()
+"""
+    bench.write({"conftest.py": circle, "test_own.py": own_test})
+
+    result = bench.run_subprocess("jsbench", "test_own.py")
+
+    result.assert_outcomes(passed=2 if collected else 1)
+    assert (bench.path / "collected").exists() is collected

@@ -1,0 +1,147 @@
+"""The project's tests share what holds for a whole run: its limits, its resumption, its gates."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from pytest_jsbench.plugin.project_tests import _Running
+from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.test_limits import PRICED
+from tests.plugin.test_project_tests import run_one
+
+#: about as long as the priced engine says that a prompt is
+LONG = "count " * 150
+FREE = """
+from pytest_jsbench import Completion, Timing
+from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
+
+class Free:
+    info = EngineInfo(engine="free", model="m", response_format=ResponseFormat.TEXT, streaming=False)
+    def __init__(self, config): pass
+    def generate(self, request):
+        return Completion(text='{"n": 2}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
+    def close(self): pass
+"""
+
+
+def calls(bench: Bench) -> list[str]:
+    """The cases of those made since the last time."""
+    path = bench.path / "calls.log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.unlink(missing_ok=True)
+    return sorted(json.loads(line)[0].partition("::")[2] for line in lines)
+
+
+def runs(bench: Bench) -> list[Path]:
+    return sorted((bench.path / "out").iterdir())
+
+
+@both_ways
+def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(bench: Bench) -> None:
+    pytest.importorskip("genai_prices", reason="needs genai-prices")
+    bench.write(
+        {
+            "priced.py": PRICED,
+            "free.py": FREE,
+            "test_one.py": f"import pytest\npytestmark = pytest.mark.jsbench(schema={NUMBER!r}, prompt={LONG!r})\n"
+            "@pytest.mark.parametrize('n', range(30))\ndef test_it(jsbench, n): jsbench.generate()\n"
+            "@pytest.mark.jsbench(engine='free:Free')\ndef test_other(jsbench): jsbench.generate()\n",
+        }
+    )
+    limited = ("--jsbench-max-cost=0.005", "--jsbench-max-tokens=500", "--jsbench-output=out", "-rs")
+
+    result = bench.run_only("test_one.py", "--jsbench-engine=priced:Priced", *limited)
+
+    metrics = bench.run_json()["metrics"]
+    passed, skipped = metrics["passed"], metrics["missing_reasons"]["limit"]
+    result.assert_outcomes(passed=passed, skipped=skipped, failed=1)
+    assert 0 < metrics["cost"] <= 0.005
+    assert (passed + skipped, metrics["planned"], metrics["missing"]) == (30, 30, skipped)
+    result.stdout.fnmatch_lines_random(
+        [
+            "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
+            "E * --jsbench-max-cost: calls of engine 'free' have no published price; leave the limit away",
+        ]
+    )
+
+
+@both_ways
+def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> None:
+    bench.case("a")
+    code = (
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@mark\ndef test_same(jsbench):\n"
+        "    jsbench.generate(text='{\"n\": 1}')\n    jsbench.generate(text='{\"n\": 2}')\n"
+        "@mark\ndef test_reworded(jsbench): jsbench.generate(text='{\"n\": %s}')\n"
+        "@pytest.mark.jsbench(temperature=%s)\n@mark\ndef test_warmer(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=2, min_pass=1)\n"
+        "def test_repeated(jsbench): jsbench.generate()\n"
+    )
+    kept = ("--jsbench-output=out", "--jsbench-dataset=schemas")
+    run_one(bench, code % (3, 0.5), *kept).assert_outcomes(passed=4, failed=1)
+    asked = ["test_repeated", "test_repeated", "test_reworded", "test_same", "test_same@2", "test_warmer"]
+    assert calls(bench) == ["a", *asked]
+
+    result = run_one(bench, code % (4, 0.7), *kept, "--jsbench-resume=out", "--junitxml=junit.xml")
+
+    result.assert_outcomes(passed=4, failed=1)
+    assert calls(bench) == ["test_reworded", "test_warmer"]
+    first, second = runs(bench)
+    taken = "1 answer taken over, 6 answers to own tests, taken over where they ask the same"
+    result.stdout.fnmatch_lines(
+        [f"jsbench: going on with {first.name}: {taken}", f"resumed    5 answers of {first.name} taken over*"]
+    )
+    assert (bench.path / "junit.xml").read_text().count('name="jsbench.resumed"') == 3
+    lines = [json.loads(line) for line in (second / "records.jsonl").read_text().splitlines()]
+    assert sorted(lines[0]["run"]["plan"]["test_one"]) == asked
+    assert {line["id"]: line["asked_by"] and line["asked_by"]["test"] for line in lines[1:]} == {
+        "a": None,
+        **{name: f"test_one.py::{name.partition('@')[0]}" for name in asked},
+    }
+    assert not (second / "records.resumed.jsonl").exists()
+
+
+def test_a_gate_and_a_baseline_may_be_of_project_tests(bench: Bench) -> None:
+    code = (
+        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "@mark\ndef test_good(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
+        "@mark\ndef test_bad(jsbench): jsbench.generate(text='{\"n\": %s}')\n"
+    )
+    run_one(bench, code % 1, "--jsbench-output=out").assert_outcomes(passed=2)
+    (before,) = runs(bench)
+
+    result = run_one(
+        bench, code % -1, "--jsbench-gate=test_one.pass_rate>=0.5", f"--jsbench-baseline={before}", "--junitxml=j.xml"
+    )
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*1 fewer of 2 cases pass*", "gate       test_one.pass_rate 1/2 = 0.5, gate >= 0.5: met"]
+    )
+    lost = run_one(bench, code % -1, "--jsbench-max-regression=0.4", f"--jsbench-baseline={before}")
+    assert lost.ret == 1
+    # a task that nobody has asked of is not met
+    assert run_one(bench, code % 1, "--jsbench-gate=test_two.pass_rate>=0").ret == 1
+
+
+def test_a_replay_costs_nothing_and_so_passes_no_limit(bench: Bench) -> None:
+    code = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {\"n\": 1}')\ndef test_it(jsbench): jsbench.generate()\n"
+    run_one(bench, code, "--jsbench-record=kept").assert_outcomes(passed=1)
+
+    result = bench.run_only("--jsbench-max-cost=1", "--jsbench-rpm=1", "test_one.py", "--jsbench-replay=kept")
+
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("failure", [AssertionError(), pytest.fail.Exception("nothing was read")])
+def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_skipped(failure: BaseException) -> None:
+    endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
+    test = cast("Any", SimpleNamespace(running=False, attempts=SimpleNamespace(endpoints=[endpoint])))
+
+    with pytest.raises(pytest.skip.Exception, match="not run"), _Running(test):
+        raise failure

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from tests.plugin.conftest import Bench, Ended, both_ways
+
+
+def summary(result: pytest.RunResult) -> list[str]:
+    start = next(n for n, line in enumerate(result.outlines) if line.strip("= ").startswith("jsbench: scripted"))
+    return result.outlines[start:]
+
+
+def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
+    bench.case("a")
+
+    bench.run("--jsbench-concurrency=3", "--jsbench-model=my-model").stdout.fnmatch_lines(
+        [
+            "jsbench: engine scripted, model my-model (json_schema)",
+            "jsbench: dataset schemas, 1 case, 3 in flight",
+        ]
+    )
+
+
+@both_ways
+def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended) -> None:
+    lines = summary(ended.result)
+
+    text = "\n".join(lines)
+    pytest.LineMatcher(lines).fnmatch_lines(
+        [
+            "Task *Declared *Empirical *TGT *Errors",
+            " *coverage *coverage *(s)",
+            "orders *1.00 (.44-1) *0.67 (.21-.94) *",
+            "talk *0.40 (.12-.77) *0.00 (0-.66) *1",
+            "total *0.62 (.31-.86) *0.40 (.12-.77) *1",
+            "pass rate  1/8 = 0.125 (95 % interval 0.022 to 0.471)",
+            "failures   api_error 1, unsupported_schema 1, refusal 1, truncated 1,*",
+            "           *hallucination 1*",
+            "excluded   1 case whose own schema is broken (skipped)",
+            "errors     1 of 8 attempts (bad_request 1): the figures are incomplete",
+            "records    *",
+        ]
+    )
+    # a link that is broken in two is none
+    assert max(len(line) for line in lines if not line.startswith("page       file:")) <= 80, text
+
+
+def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
+    bench.case("a", {"fault": "server", "message": "down"})
+
+    lines = summary(bench.run("--jsbench-retries=0"))
+
+    pytest.LineMatcher(lines).fnmatch_lines(
+        ["orders *n/a *n/a *n/a *1", "pass rate  n/a (nothing was judged)", "tokens     n/a in, n/a out"]
+    )
+
+
+def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
+    pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
+    mixed.timed = True
+    result = mixed.run("--benchmark-sort=name")
+
+    text = result.stdout.str()
+    assert text.index("short test summary") < text.index("jsbench: scripted")
+    assert text.index("benchmark 'jsbench orders'") < text.index("jsbench: scripted")
+    assert "failed" in result.outlines[-1]
+
+
+def test_there_is_no_colour_when_told_so(mixed: Bench) -> None:
+    assert "\x1b" not in mixed.run("--color=no").stdout.str()
+    assert "\x1b" in mixed.run("--color=yes").stdout.str()
+
+
+def test_the_summary_stands_even_where_another_plugins_summary_raises(bench: Bench) -> None:
+    bench.case("a")
+    bench.write({"conftest.py": "def pytest_terminal_summary():\n    raise RuntimeError('theirs')\n"})
+
+    result = bench.run_subprocess("--rootdir=.", "--jsbench-min-pass-rate=0.5")
+
+    assert "pass rate  1/1" in result.stdout.str()
+
+
+def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> None:
+    lines = summary(mixed.run("-v"))
+
+    pytest.LineMatcher(lines).fnmatch_lines(
+        [
+            "Keyword *Broken *Used *Pass rate",
+            "minimum *1 *8 *0.12 (.02-.47)",
+            "Task *Declared*",
+        ]
+    )
+    assert "Keyword" not in "\n".join(summary(ended.result))
+
+
+def test_the_page_of_a_run_that_is_kept_is_named_as_a_link(bench: Bench) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    bench.case("a")
+
+    lines = summary(bench.run("--jsbench-output=out put"))
+
+    (line,) = [line for line in lines if line.startswith("page ")]
+    (page,) = (bench.path / "out put").glob("*/report.html")
+    assert line.split() == ["page", page.as_uri()]
+
+
+@pytest.mark.parametrize(("folder", "installed"), [("", True), ("", False), ("out", False)])
+def test_where_there_is_no_page_the_command_that_makes_it_is_named(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, folder: str, installed: bool
+) -> None:
+    pytest.importorskip("jinja2", reason="needs the extra report")
+    bench.case("a")
+    found = importlib.util.find_spec
+    if not installed:
+        for place in (
+            "importlib.util",
+            *(f"pytest_jsbench.plugin.{name}" for name in ("terminal", "controller")),
+        ):
+            monkeypatch.setattr(
+                f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
+            )
+
+    lines = summary(bench.run(*([f"--jsbench-output={folder}"] if folder else [])))
+
+    assert not any("needs jinja2" in line for line in lines), "it is said once"
+    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
+    install = "" if installed else "pip install 'pytest-jsbench[report]', and "
+    assert text.startswith(f"page {install}jsbench report ")
+    command = text.partition("jsbench report ")[2].split(" verdict ")[0].split(" warning ")[0]
+    option, page, run = command.split()
+    assert (option, page) == ("-o", "report.html")
+    assert (bench.path / run / "records.jsonl").exists()
+
+
+def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(bench: Bench) -> None:
+    bench.case("a")
+
+    lines = bench.run("-p", "no:benchmark").stdout.lines
+
+    (title,) = (number for number, line in enumerate(lines) if line.startswith("=") and " jsbench: " in line)
+    assert lines[title - 1] == ""
+    assert lines[title + 1].startswith("Task")
