@@ -77,7 +77,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
         message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
-        out.json(history.history_to_dict(series))
+        out.json({"series": [one.to_dict() for one in series]})
     elif options.markdown:
         out.write(markdown.report(history.report(series, last=options.last)))
     else:

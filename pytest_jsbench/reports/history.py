@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED, told
 from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
+from pytest_jsbench.records.settings import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
 from pytest_jsbench.reports.comparison_report import apart, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
@@ -37,7 +37,7 @@ _METRICS = (
 )
 #: significant digits of them
 _DIGITS = 6
-#: settings that stand in a label of their own only where they have another value than nearly always
+#: settings that a label names only where they have another value than nearly always
 _USUAL: Mapping[str, Any] = {
     "engine": None,
     "model": None,
@@ -64,14 +64,14 @@ class CaseBits:
     undecided: int
 
     @classmethod
-    def of(cls, found: Evaluation) -> CaseBits:
+    def of(cls, evaluation: Evaluation) -> CaseBits:
         """The bits of an evaluation; RecordError where it does not say how each case ended."""
-        if found.outcomes is None:
-            message = f"{found.source} does not say how each case ended; expected a run's folder or its run.json"
-            raise RecordError(message, where=found.source)
-        ordered = sorted(found.outcomes.items(), key=lambda pair: str(pair[0]))
+        if evaluation.outcomes is None:
+            message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
+            raise RecordError(message, where=evaluation.source)
+        ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
         most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
-        ends = [end for _, one in ordered for end in (*one.attempts, *[MISSING] * (most - len(one.attempts)))]
+        ends = [end for _, case in ordered for end in (*case.attempts, *[MISSING] * (most - len(case.attempts)))]
         return cls(
             count=len(ordered),
             digest=digest([[str(key), outcome.schema] for key, outcome in ordered]),
@@ -92,13 +92,7 @@ class CaseBits:
 
     def to_dict(self) -> dict[str, Any]:
         """The bits as JSON values."""
-        return {
-            "count": self.count,
-            "digest": self.digest,
-            "attempts": self.attempts,
-            "passed": f"{self.passed:x}",
-            "undecided": f"{self.undecided:x}",
-        }
+        return asdict(self) | {"passed": f"{self.passed:x}", "undecided": f"{self.undecided:x}"}
 
     def difference(self, before: CaseBits) -> PairedDifference:
         """The difference of the pass rates, over the cases that both decided, by as many attempts as both made."""
@@ -142,11 +136,6 @@ class HistoryEntry:
         return datetime.fromisoformat(self.run["started_at"])
 
     @property
-    def settings(self) -> dict[str, Setting]:
-        """The settings that the run was made with."""
-        return settings_of(self.run)
-
-    @property
     def evaluation(self) -> Evaluation:
         """The line as an evaluation, which has the figures and not the cases."""
         return Evaluation(
@@ -159,26 +148,26 @@ class HistoryEntry:
         )
 
     @classmethod
-    def of(cls, found: Evaluation, label: str | None = None) -> HistoryEntry:
+    def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryEntry:
         """What is kept of a run of ours, or of one variant of it; RecordError of any other evaluation."""
-        if not found.run.get("run_id") or not found.run.get("started_at"):
-            message = f"{found.source} does not say which run it is; expected a run's folder or its run.json"
-            raise RecordError(message, where=found.source)
-        known = {name: value for name in _METRICS if (value := found.metrics.get(name)) is not None}
-        run = kept_of_run(found, "uuid", "started_at")
+        if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
+            message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
+            raise RecordError(message, where=evaluation.source)
+        metrics = {name: value for name in _METRICS if (value := evaluation.metrics.get(name)) is not None}
+        run = kept_of_run(evaluation, "uuid", "started_at")
         versions = run.get("versions")
         judge = {"judge": versions["judge"]} if isinstance(versions, Mapping) and "judge" in versions else {}
         return cls.from_dict(
             {
-                "label": printable(_label_of(found, label), _LONGEST_LABEL),
-                "variant": found.variant,
+                "label": printable(_label_of(evaluation, label), _LONGEST_LABEL),
+                "variant": evaluation.variant,
                 "run": {**run, "versions": judge},
                 "metrics": {
                     name: value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
-                    for name, value in known.items()
+                    for name, value in metrics.items()
                 },
-                "cases": CaseBits.of(found).to_dict(),
-                "verdict": None if found.verdict is None else found.verdict.status.value,
+                "cases": CaseBits.of(evaluation).to_dict(),
+                "verdict": None if evaluation.verdict is None else evaluation.verdict.status.value,
             }
         )
 
@@ -206,24 +195,62 @@ class HistoryEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The line as JSON values."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        return {"schema_version": HISTORY_VERSION, **values, "cases": self.cases.to_dict()}
+
+    def alike(self, earlier: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+        """Those of the earlier lines that have the same cases."""
+        return [entry for entry in earlier if entry.cases.digest == self.cases.digest]
+
+
+def _label_of(evaluation: Evaluation, given: str | None) -> str:
+    """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
+    if given or evaluation.variant:
+        return " ".join(filter(None, (given, evaluation.variant)))
+    settings = evaluation.settings
+    unusual = [settings[name] for name, usual in _USUAL.items() if name in settings and settings[name].value != usual]
+    return ", ".join(setting.label for setting in unusual if setting.value is not None) or evaluation.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinceBefore:
+    """The newest line of a label against one before it that had the same cases."""
+
+    before: HistoryEntry
+    #: its p-value is, in a series, adjusted for all tests of the history
+    difference: PairedDifference
+    settings: tuple[SettingDifference, ...]
+
+    @classmethod
+    def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
+        """The comparison of two lines, by itself."""
+        settings = differences([then.evaluation.settings, now.evaluation.settings])
+        return cls(before=then, difference=now.cases.difference(then.cases), settings=settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
         return {
-            "schema_version": HISTORY_VERSION,
-            "label": self.label,
-            "variant": self.variant,
-            "run": dict(self.run),
-            "metrics": dict(self.metrics),
-            "cases": self.cases.to_dict(),
-            "verdict": self.verdict,
+            "run_id": self.before.run["run_id"],
+            **self.difference.to_dict_of_several(),
+            "real": self.difference.real,
+            "settings": [setting.to_dict() for setting in self.settings],
+            "sentence": told(self.difference),
         }
 
 
-def _label_of(found: Evaluation, given: str | None) -> str:
-    """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
-    if given or found.variant:
-        return " ".join(filter(None, (given, found.variant)))
-    known = found.settings
-    unusual = [known[name] for name, usual in _USUAL.items() if name in known and known[name].value != usual]
-    return ", ".join(one.label for one in unusual if one.value is not None) or found.label
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The lines of one label, in order of time."""
+
+    label: str
+    entries: tuple[HistoryEntry, ...]
+    #: the newest line against the last and the first one before it that had its cases; none where there is none
+    since: tuple[SinceBefore, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The series as JSON values."""
+        lines = [entry.to_dict() for entry in self.entries]
+        return {"label": self.label, "lines": lines, "since": [since.to_dict() for since in self.since]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,56 +290,23 @@ class History:
     def series(self) -> tuple[Series, ...]:
         """The lines by their labels, and in each in order of time."""
         by_label: dict[str, list[HistoryEntry]] = {}
-        for entry in self.entries:
+        for entry in sorted(self.entries, key=lambda entry: entry.started_at):
             by_label.setdefault(entry.label, []).append(entry)
-        ordered = [sorted(entries, key=lambda entry: entry.started_at) for entries in by_label.values()]
-        found = [[SinceBefore.of(entries[-1], then) for then in _alike(entries)] for entries in ordered]
-        differences = iter(adjusted([one.difference for since in found for one in since]))
-        return tuple(
-            Series(
-                label=entries[0].label,
-                entries=tuple(entries),
-                since=tuple(replace(one, difference=next(differences)) for one in since),
-            )
-            for entries, since in zip(ordered, found, strict=True)
-        )
+        compared = {label: _last_and_first(entries) for label, entries in by_label.items()}
+        several = iter(adjusted([since.difference for of_label in compared.values() for since in of_label]))
+        since = {
+            label: tuple(replace(one, difference=next(several)) for one in of_label)
+            for label, of_label in compared.items()
+        }
+        labels = dict.fromkeys(entry.label for entry in self.entries)
+        return tuple(Series(label=label, entries=tuple(by_label[label]), since=since[label]) for label in labels)
 
 
-def before(entries: Sequence[HistoryEntry]) -> HistoryEntry | None:
-    """Of entries in order of time, the last one with the same cases as the newest, and before it."""
-    return next((one for one in reversed(entries[:-1]) if one.cases.digest == entries[-1].cases.digest), None)
-
-
-def _alike(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
-    """The last and the first of the lines before the newest that have its cases."""
-    found = [one for one in entries[:-1] if one.cases.digest == entries[-1].cases.digest]
-    return [found[-1], found[0]] if len(found) > 1 else found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinceBefore:
-    """The newest line of a label against one before it that had the same cases."""
-
-    before: HistoryEntry
-    #: its p-value is, in a series, adjusted for all tests of the history
-    difference: PairedDifference
-    settings: tuple[SettingDifference, ...]
-
-    @classmethod
-    def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
-        """The comparison of two lines, by itself."""
-        apart = differences([then.settings, now.settings])
-        return cls(before=then, difference=now.cases.difference(then.cases), settings=apart)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """The lines of one label, in order of time."""
-
-    label: str
-    entries: tuple[HistoryEntry, ...]
-    #: the newest line against the last and the first one before it that had its cases; none where there is none
-    since: tuple[SinceBefore, ...]
+def _last_and_first(entries: Sequence[HistoryEntry]) -> list[SinceBefore]:
+    """The newest line against the last and the first one that had its cases."""
+    *earlier, newest = entries
+    alike = newest.alike(earlier)
+    return [SinceBefore.of(newest, then) for then in (*alike[-1:], *alike[:-1][:1])]
 
 
 def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], History]:
@@ -323,8 +317,8 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
     """
     try:
         with locked(path) as file:
-            known = History.read(path)
-            seen = {entry.identity for entry in known.entries}
+            before = History.read(path)
+            seen = {entry.identity for entry in before.entries}
             added = [entry for entry in entries if entry.identity not in seen]
             size = file.seek(0, os.SEEK_END)
             torn = b""
@@ -336,7 +330,7 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
                 append_whole(file, torn + text.encode("ascii"), size)
     except OSError as error:
         raise JournalError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
-    return added, known
+    return added, before
 
 
 #: the last as the names of runs begin
@@ -345,37 +339,14 @@ _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
 _LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
 
 
-def report(found: Sequence[Series], *, last: int) -> Iterator[Block]:
+def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
     """The series, one after the other, each with its newest lines."""
-    for series in found:
+    for series in history:
         yield Heading("label", series.label)
         yield _table(series, last)
         yield list(_newest(series))
-    if any(len(series.entries) > 1 for series in found):
+    if any(len(series.entries) > 1 for series in history):
         yield [("since", _LEGEND)]
-
-
-def history_to_dict(found: Sequence[Series]) -> dict[str, Any]:
-    """The series as JSON values."""
-    return {"series": [_series_to_dict(one) for one in found]}
-
-
-def _series_to_dict(one: Series) -> dict[str, Any]:
-    return {
-        "label": one.label,
-        "lines": [entry.to_dict() for entry in one.entries],
-        "since": [_since_to_dict(found) for found in one.since],
-    }
-
-
-def _since_to_dict(found: SinceBefore) -> dict[str, Any]:
-    return {
-        "run_id": found.before.run["run_id"],
-        **found.difference.to_dict_of_several(),
-        "real": found.difference.real,
-        "settings": [setting.to_dict() for setting in found.settings],
-        "sentence": told(found.difference),
-    }
 
 
 def _table(series: Series, last: int) -> TableBlock:
@@ -384,7 +355,7 @@ def _table(series: Series, last: int) -> TableBlock:
     entries = series.entries[first:]
     runs = [(when, entry.evaluation) for when, entry in zip(_times(entries), entries, strict=True)]
     lacking = [sum(entry.metrics.get(name, 0) for name in ("errors", "unjudged")) for entry in entries]
-    changes = [_change(series.entries[: at + 1]) for at in range(first, len(series.entries))]
+    changes = [_change(entry, series.entries[:at]) for at, entry in enumerate(entries, first)]
     return table_of_runs("Run", runs).beside(Column(heading="Errors"), lacking).beside(Column(heading="Since"), changes)
 
 
@@ -398,23 +369,25 @@ def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> li
     return times
 
 
-def _change(entries: Sequence[HistoryEntry]) -> str:
-    """What the last of these has changed of the line before it."""
-    then = before(entries)
-    if then is None:
-        return "" if len(entries) == 1 else "other cases"
-    found = entries[-1].cases.difference(then.cases)
-    return f"+{found.rose} -{found.fell}"
+def _change(entry: HistoryEntry, earlier: Sequence[HistoryEntry]) -> str:
+    """What a line has changed of the last one with the same cases."""
+    if not earlier:
+        return ""
+    alike = entry.alike(earlier)
+    if not alike:
+        return "other cases"
+    difference = entry.cases.difference(alike[-1].cases)
+    return f"+{difference.rose} -{difference.fell}"
 
 
-def _newest(one: Series) -> Iterator[Fact]:
+def _newest(series: Series) -> Iterator[Fact]:
     """What the newest line has changed of the one before it, and of the first one."""
-    if not one.since and len(one.entries) > 1:
+    if not series.since and len(series.entries) > 1:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
-    times = _times(one.entries, _TIMES[1:])
-    for word, found in zip(("newest", "and"), one.since, strict=False):
-        when = times[one.entries.index(found.before)]
-        tests = found.difference.comparisons
+    times = _times(series.entries, _TIMES[1:])
+    for word, since in zip(("newest", "and"), series.since, strict=False):
+        when = times[series.entries.index(since.before)]
+        tests = since.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
-        yield word, f"since {when}: {told(found.difference)}{holm}"
-        yield from apart(found.settings)
+        yield word, f"since {when}: {told(since.difference)}{holm}"
+        yield from apart(since.settings)

@@ -21,7 +21,6 @@ from pytest_jsbench.reports.history import (
     History,
     HistoryEntry,
     add,
-    history_to_dict,
     report,
 )
 from pytest_jsbench.reports.terminal import report_lines
@@ -221,7 +220,7 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
         found = History.read(hostile).series
         assert "\x1b" not in "\n".join(report_lines(report(found, last=5)))
         assert "\x1b" not in markdown.report(report(found, last=5))
-        json.dumps(history_to_dict(found))
+        json.dumps({"series": [one.to_dict() for one in found]})
 
     survived = survive("histories", attempt)
     assert not survived.broken, str(survived)
