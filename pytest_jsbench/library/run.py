@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, path
 from pytest_jsbench.core.errors import GateError, MissingRequirement, RecordError
+from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports import run_report, tables
+from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.html.report import html_table
 from pytest_jsbench.reports.terminal import report_lines
 
@@ -46,7 +47,7 @@ class RunSummary(Summary):
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each task, and one for all: `total`."""
-        return tables.summary_to_pandas(self)
+        return of_lab("interchange.tables").summary_to_pandas(self)
 
 
 def _run_or_path(value: object) -> object:
@@ -78,25 +79,25 @@ class EvaluatedRun(Run):
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each planned attempt."""
-        return tables.to_pandas(self)
+        return of_lab("interchange.tables").to_pandas(self)
 
     def to_arrow(self) -> Any:
         """The same rows as a pyarrow Table."""
-        return tables.to_arrow(self)
+        return of_lab("interchange.tables").to_arrow(self)
 
     def to_dataset(self) -> Any:
         """The same rows as a `datasets.Dataset`, which can be pushed to a hub."""
-        return tables.to_dataset(self)
+        return of_lab("interchange.tables").to_dataset(self)
 
     @arguments(path=path)
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a Parquet file."""
-        return tables.write_parquet(Path(path), self)
+        return Path(of_lab("interchange.tables").write_parquet(Path(path), self))
 
     @arguments(path=path)
     def to_csv(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a CSV file."""
-        return tables.write_csv(Path(path), self)
+        return Path(of_lab("interchange.tables").write_csv(Path(path), self))
 
     @arguments(baseline=_run_or_path)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:

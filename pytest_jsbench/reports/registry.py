@@ -12,13 +12,15 @@ from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports import tables
 
 ENTRY_POINTS = "pytest_jsbench.exporters"
 EVERY_EVAL_EVER = "every_eval_ever"
-_BUILT_IN: dict[str, Callable[..., object]] = {"csv": tables.write_csv, "parquet": tables.write_parquet}
-#: modules of the lab
-_ROOMS = {EVERY_EVAL_EVER: "interchange.every_eval_ever"}
+#: functions of the lab
+_BUILT_IN = {
+    EVERY_EVAL_EVER: "interchange.every_eval_ever:write",
+    "csv": "interchange.tables:write_csv",
+    "parquet": "interchange.tables:write_parquet",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +50,24 @@ class Exporter:
 
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
-    if name in _ROOMS:
-        return Exporter(name=name, origin="built in", function=of_lab(_ROOMS[name]).write)
+    if name == EVERY_EVAL_EVER:
+        return _built_in(name)
     points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
     # an installed one of its name stands before a table, as it did when there were none
-    if (found := find_function(name, points, kind="exporter", error=ExportError)) is not None:
-        return _exporter(name, *found)
+    if (installed_one := find_function(name, points, kind="exporter", error=ExportError)) is not None:
+        return _exporter(name, *installed_one)
     if name in _BUILT_IN:
-        return Exporter(name=name, origin="built in", function=_BUILT_IN[name])
-    names = {*_BUILT_IN, *_ROOMS, *points}
-    known = nearest(name, names)
-    message = f"unknown exporter '{printable(name)}': {known}; one of your own is package.module:function"
+        return _built_in(name)
+    names = {*_BUILT_IN, *points}
+    message = (
+        f"unknown exporter '{printable(name)}': {nearest(name, names)}; one of your own is package.module:function"
+    )
     raise ExportError(message, found=name, expected=sorted(names))
+
+
+def _built_in(name: str) -> Exporter:
+    module, _, function = _BUILT_IN[name].partition(":")
+    return Exporter(name=name, origin="built in", function=getattr(of_lab(module), function))
 
 
 def _exporter(name: str, source: str, found: object) -> Exporter:

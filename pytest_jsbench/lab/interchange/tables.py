@@ -8,12 +8,12 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import ExportError, JSBenchError, MissingRequirement
-from pytest_jsbench.core.files import private, unwritable
+from pytest_jsbench.core.errors import ExportError, JournalError, JSBenchError, MissingRequirement
+from pytest_jsbench.core.files import private, unwritable, write_atomically
 from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.records.variants import each
@@ -123,16 +123,16 @@ def _known(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
     """The row with every column, in their order."""
     values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
     values |= {"engine": who.engine, "model": who.model}
-    return {name: _encodable(values.get(name)) for name in COLUMNS}
+    known = {name: values.get(name) for name in COLUMNS}
+    # half a surrogate pair stands as its escape, which every table can hold
+    texts = {
+        name: text.encode("utf-8", "backslashreplace").decode() for name, text in known.items() if isinstance(text, str)
+    }
+    return known | texts
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _encodable(value: Any) -> Any:
-    """A text of which every table can hold each character: half a surrogate pair stands as its escape."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
@@ -182,30 +182,17 @@ def to_dataset(run: Run) -> Any:
 
 
 def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows as a Parquet file, some thousand at a time."""
+    """Write the run's rows as a Parquet file for its user alone, some thousand at a time, in one step."""
     schema = _arrow_schema()
     from pyarrow import parquet
 
-    with _in_making(path) as part, parquet.ParquetWriter(part, schema, compression="zstd") as writer:
-        for batch in _batches(rows_of(run)):
-            writer.write_table(_arrow_table(batch, schema))
-    return path
-
-
-def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows as a CSV file; what is null is an empty cell."""
-    with _in_making(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(_csv_lines(rows_of(run)))
-    return path
-
-
-@contextmanager
-def _in_making(path: Path) -> Iterator[Path]:
-    """A file for its user alone, which takes its place when the block has written it; ExportError where that fails."""
     part = path.parent / f".{path.name}.{os.getpid()}.part"
+    rows = rows_of(run)
     try:
         part.unlink(missing_ok=True)
-        yield private(part)
+        with parquet.ParquetWriter(private(part), schema, compression="zstd") as writer:
+            while batch := list(islice(rows, _BATCH)):
+                writer.write_table(_arrow_table(batch, schema))
         part.replace(path)
     except JSBenchError:
         raise
@@ -214,6 +201,16 @@ def _in_making(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+    return path
+
+
+def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
+    """Write the run's rows as a CSV file; what is null is an empty cell."""
+    try:
+        write_atomically(path, _csv_lines(rows_of(run)))
+    except JournalError as error:
+        raise ExportError(str(error), where=path) from error
+    return path
 
 
 def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
@@ -227,11 +224,6 @@ def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
 def _without_formula(value: object) -> object:
     """The cell, with an apostrophe before a text that a spreadsheet would compute (OWASP, "CSV Injection")."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
-
-
-def _batches(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while batch := list(islice(rows, _BATCH)):
-        yield batch
 
 
 def _by_column(rows: Iterable[Row]) -> dict[str, list[Any]]:
