@@ -105,6 +105,10 @@ def _register_controller(config: pytest.Config, context: RunContext, worker: Wor
     config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
     config.pluginmanager.register(progress, "jsbench-progress")
     config.pluginmanager.register(ProviderWatch(config, context), "jsbench-provider-watch")
+    if context.settings.dry_run:
+        from pytest_jsbench.plugin.dry_run import DryRun
+
+        config.pluginmanager.register(DryRun(config, context), "jsbench-dry-run")
     if context.plan.batch is not None:
         from pytest_jsbench.plugin.batch import Batch
 

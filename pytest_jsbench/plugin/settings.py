@@ -156,7 +156,9 @@ class Settings:
     targets: Targets
     #: what -m and -k say
     expressions: str
-    #: whether no fixture runs (--collect-only, --setup-plan), so that no test can ask an engine
+    #: whether the run is only estimated
+    dry_run: bool
+    #: whether no fixture runs (--collect-only, --setup-plan, a dry run), so that no test can ask an engine
     only_lists: bool
     #: whether no test runs (--setup-only too), so that nothing is measured and nothing decided
     only_looks: bool
@@ -178,8 +180,9 @@ class Settings:
             benchmark_rows=values["benchmark_rows"],
             targets=_take_targets(config),
             expressions=f"{config.option.markexpr} {config.option.keyword}",
-            only_lists=_is_on(config, "collectonly", "setupplan"),
-            only_looks=_is_on(config, "collectonly", "setuponly"),
+            dry_run=values["dry_run"] == "on",
+            only_lists=values["dry_run"] == "on" or _is_on(config, "collectonly", "setupplan"),
+            only_looks=values["dry_run"] == "on" or _is_on(config, "collectonly", "setuponly"),
             rerun=printable(shlex.join(["pytest", *_given_arguments(config)]), 2000),
         )
 

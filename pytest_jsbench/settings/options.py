@@ -398,6 +398,13 @@ _RUNS = (
         check=number("seconds, at least 0", least=0),
     ),
     Option("repeats", "Attempts per case, one test each. Default: 1.", "K", check=whole(1), default=1),
+    Option(
+        "dry_run",
+        "Call nobody: show how many calls the run would make, their tokens, the most that they cost, and the time that "
+        "the limits want. Default: off.",
+        choices=("on", "off"),
+        bare="on",
+    ),
 )
 _JUDGED = (
     Option(

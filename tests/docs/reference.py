@@ -65,6 +65,7 @@ EXAMPLES: Mapping[str, str] = {
     "retries": "4",
     "patience": "900",
     "repeats": "5",
+    "dry_run": "on",
     "invalid_schemas": "skip",
     "extra_fields": "$schema,_comment",
     "duplicate_keys": "fail",

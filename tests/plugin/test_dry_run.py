@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.plugin.conftest import Bench, both_ways
+
+
+@both_ways
+def test_a_dry_run_says_what_the_run_would_take_and_calls_nobody(bench: Bench) -> None:
+    bench.case("a", {"fault": "bad_request"})
+    bench.case("b", {"fault": "bad_request"})
+
+    result = bench.run("--jsbench-dry-run", "--jsbench-max-tokens=100", "--jsbench-repeats=2", "--jsbench-rpm=2")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "calls      4 calls to scripted scripted, retries apart",
+            "tokens     about * in, 400 out at most",
+            "cost       none is known: calls of engine 'scripted' have no published price",
+            "time       * times as long as one call, with * in flight; at least 2.0 min*",
+            "dry run    nobody was called, and no test has run",
+            "*no tests ran*",
+        ]
+    )
+    assert not (bench.path / ".pytest_cache" / "d" / "jsbench").exists()
+
+
+def test_the_chosen_cases_alone_are_estimated_each_variant_by_itself(bench: Bench) -> None:
+    bench.case("first")
+    bench.case("second")
+
+    result = bench.run("--jsbench-dry-run", "--jsbench-shots=0", "--jsbench-shots=1", "-k", "first")
+
+    result.stdout.fnmatch_lines(["shots-0    1 call to *", "shots-1    1 call to *"])
+
+
+def test_a_project_s_own_tests_are_counted_and_not_estimated(bench: Bench) -> None:
+    bench.write({"test_own.py": "def test_own(jsbench):\n    jsbench.generate('a')\n\ndef test_other():\n    pass\n"})
+
+    scripted = "--jsbench-engine-option=answers=answers.json"
+    bench.write({"answers.json": "{}"})
+    result = bench.run_only("test_own.py", "--jsbench-engine=scripted", scripted, "--jsbench-dry-run")
+
+    result.stdout.fnmatch_lines(["own tests  1 of the project's tests ask by themselves, and are not estimated"])
+    assert not re.search(r"^calls ", result.stdout.str(), flags=re.MULTILINE)
+
+
+def test_the_cost_is_that_of_the_published_price_without_a_key(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("genai_prices", reason="needs the extra openai")
+    pytest.importorskip("urllib3", reason="needs the extra openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    bench.case("a")
+
+    engine = ("--jsbench-engine=openai", "--jsbench-model=gpt-5.4-mini")
+    result = bench.run_only(*engine, "--jsbench-dataset=schemas", "--jsbench-dry-run")
+
+    result.stdout.fnmatch_lines(["calls      1 call to openai gpt-5.4-mini*", "cost       $0.* at most, by the *"])
