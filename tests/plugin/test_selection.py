@@ -96,5 +96,5 @@ def test_no_process_that_asks_holds_what_reads_parquet(pytester: pytest.Pytester
     )
 
     result.assert_outcomes(passed=4, skipped=1)
-    result.stdout.fnmatch_lines(["*invalid_schema*hub easy row 3: not JSON*"])
+    result.stdout.fnmatch_lines(["*invalid_schema*easy/test-00000-of-00001.parquet row 3: not JSON*"])
     assert not list(Path(pytester.path).glob("jsbench-*"))
