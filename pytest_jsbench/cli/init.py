@@ -162,8 +162,8 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _kind(path: Path) -> str | None:
     """What a document is, as far as its outermost keys tell; None for anything that is no schema."""
+    from pytest_jsbench.datasets.sources.folder import tool_schemas
     from pytest_jsbench.datasets.sources.openapi import is_openapi
-    from pytest_jsbench.datasets.sources.tools import tool_schemas
 
     try:
         if path.suffix == ".json":

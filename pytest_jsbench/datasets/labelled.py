@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.json_values import json_type
-from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selection, choose_tasks
+from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selection, as_schema
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.datasets.sources.folder import load, open_builtin
 from pytest_jsbench.schemas.dialects import NAMES
@@ -39,19 +39,9 @@ _WORD = re.compile(r"[\w.-]+")
 _DRAFTS = {f"draft{name.removeprefix('draft-0')}": uri for name, uri in NAMES.items()}
 
 
-def _listed(key: CaseKey, schema: object, instances: Sequence[Instance]) -> ListedCase:
-    """The case with its answers; its schema is kept as text, which takes a tenth of the memory."""
-    text = schema if isinstance(schema, Unreadable) else json.dumps(schema)
-    return ListedCase(task=key.task, name=key.id, where=str(key), read=partial(_read, text), instances=instances)
-
-
-def _read(text: str | Unreadable, key: CaseKey) -> Case:
-    if isinstance(text, Unreadable):
-        raise text
-    schema = json.loads(text)
-    if not isinstance(schema, bool | dict):
-        raise Unreadable("not a JSON Schema; expected an object, true or false")
-    return Case(key=key, schema=schema)
+def _read(text: str, key: CaseKey) -> Case:
+    """The case of a schema that is kept as text, which takes a tenth of the memory."""
+    return Case(key=key, schema=as_schema(json.loads(text)))
 
 
 def open_builtin_answers(selection: Selection) -> Listing:
@@ -76,22 +66,18 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     for row in _rows(folder, INSTANCES):
         instance = Instance.of(row["data"], name=str(row["id"]), valid=row["valid"])
         instances.setdefault(row["schema_id"], []).append(instance)
-    by_task: dict[str, dict[str, ListedCase]] = {}
+    entries: list[ListedCase] = []
     for row in _rows(folder, SCHEMAS):
         aliases = row.get("aliases")
         names = dict.fromkeys([row["schema_id"], *map(str, aliases if isinstance(aliases, list) else ())])
         if answers := [instance for name in names for instance in instances.get(name, ())]:
-            key = CaseKey(task=safe_name(row["task"]), id=safe_name(row["schema_id"]))
-            by_task.setdefault(key.task, {})[key.id] = _listed(key, row["schema"], answers)
-    entries = {
-        CaseKey(task=task, id=name): entry
-        for task in choose_tasks(selection.source, sorted(by_task), selection.tasks)
-        for name, entry in sorted(by_task[task].items())[: selection.limit]
-    }
-    if not entries:
+            name, read = row["schema_id"], partial(_read, json.dumps(row["schema"]))
+            entries.append(ListedCase(task=row["task"], name=name, where=name, read=read, instances=answers))
+    listing = Listing.of(selection, sorted(entries, key=lambda entry: (safe_name(entry.task), safe_name(entry.name))))
+    if not listing.entries:
         message = f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
         raise DatasetError(message)
-    return Listing(entries=entries)
+    return listing
 
 
 def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -132,21 +118,25 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
     if dialect is None:
         message = f"{folder} is of no draft that is judged: expected a folder of {', '.join(_DRAFTS)}"
         raise DatasetError(message, found=folder.name, expected=list(_DRAFTS), where=folder)
-    reader = FileReader(root=folder, error=DatasetError)
     retrieve = _remotes(folder)
-    files = {safe_name(path.stem): path for path in sorted(folder.glob("*.json"))}
-    entries: dict[CaseKey, ListedCase] = {}
-    for task in choose_tasks(selection.source, sorted(files), selection.tasks):
-        for case in _suite_cases(reader, files[task])[: selection.limit]:
-            words = "_".join(_WORD.findall(case["description"]))
-            key = _free(CaseKey(task=task, id=safe_name(words)), entries)
-            tests = [Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]]
-            entries[key] = _listed(key, _bundled(case["schema"], dialect, retrieve), tests)
-    return Listing(entries=entries)
+    entries = [
+        ListedCase(
+            task=path.stem,
+            name="_".join(_WORD.findall(case["description"])),
+            where=f"{path} {case['description']}",
+            read=partial(_read_of_suite, json.dumps(case["schema"]), dialect, retrieve),
+            instances=[
+                Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]
+            ],
+        )
+        for path in sorted(folder.glob("*.json"))
+        for case in _suite_cases(path)
+    ]
+    return Listing.of(selection, entries)
 
 
-def _suite_cases(reader: FileReader, path: Path) -> list[dict[str, Any]]:
-    cases = reader.read_json(path)
+def _suite_cases(path: Path) -> list[dict[str, Any]]:
+    cases = FileReader(root=path.parent, error=DatasetError).read_json(path)
     for number, case in enumerate(cases if isinstance(cases, list) else [cases]):
         tests = case.get("tests") if isinstance(case, dict) else None
         if not isinstance(tests, list) or "schema" not in case or not isinstance(case.get("description"), str):
@@ -167,15 +157,6 @@ def _is_test(test: object) -> bool:
     )
 
 
-def _free(key: CaseKey, taken: Mapping[CaseKey, object]) -> CaseKey:
-    """The key, or one with a number where a case of that description was there before."""
-    number, free = 1, key
-    while free in taken:
-        number += 1
-        free = CaseKey(task=key.task, id=f"{key.id}-{number}")
-    return free
-
-
 def _remotes(folder: Path) -> Retrieve:
     """The function that reads what schemas refer to in `remotes`, where that stands beside the tests."""
     remotes = next((above / _REMOTES for above in folder.parents if (above / _REMOTES).is_dir()), None)
@@ -190,13 +171,9 @@ def _remotes(folder: Path) -> Retrieve:
     return retrieve
 
 
-def _bundled(schema: object, dialect: str, retrieve: Retrieve) -> object:
-    """The schema, which says its dialect, for the suite leaves that to the folder; Unreadable where it cannot be."""
+def _read_of_suite(text: str, dialect: str, retrieve: Retrieve, key: CaseKey) -> Case:
+    """The case of a schema that says its dialect, for the suite leaves that to the folder."""
+    schema = as_schema(json.loads(text))
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": dialect, **schema}
-    if not isinstance(schema, bool | dict):
-        return schema
-    try:
-        return bundle(SchemaPlace(document=schema, uri="", schema=schema), retrieve)
-    except Unreadable as error:
-        return error
+    return Case(key=key, schema=bundle(SchemaPlace(document=schema, uri="", schema=schema), retrieve))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.fixture.application_call import ApplicationCall
-    from pytest_jsbench.fixture.handed_in import HandedIn
+    from pytest_jsbench.fixture.conformance import HandedIn
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.secrecy import Secrecy

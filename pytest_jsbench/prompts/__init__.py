@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pytest_jsbench.prompts.presets import PRESETS
-from pytest_jsbench.prompts.registry import find_template, template_of
+from pytest_jsbench.prompts.presets import PRESETS, find_template, template_of
 
 __all__ = ["PRESETS", "find_template", "template_of"]

@@ -13,11 +13,12 @@ import functools
 import hashlib
 import importlib.util
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.files import FileReader, Unreadable, decode
@@ -25,13 +26,10 @@ from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.prompts import Prompt, Template
 from pytest_jsbench.core.text import sentence
-from pytest_jsbench.prompts.presets import fields_of
 
 if TYPE_CHECKING:
     import jinja2
     from jinja2 import nodes
-
-    from pytest_jsbench.core.cases import Schema
 
 VARIABLES = ("schema", "schema_json", "task", "id", "about", "fields")
 _BLOCKS = ("system", "developer", "user")
@@ -90,6 +88,25 @@ def problem_of(name: str, source: str) -> str | None:
     except PromptError as error:
         return str(error)
     return None
+
+
+def fields_of(schema: Schema) -> list[dict[str, Any]]:
+    """The outermost fields of a schema: `name`, `type`, whether `required`, and `description`."""
+    if not isinstance(schema, Mapping):
+        return []
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, Mapping):
+        return []
+    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return [_field(name, subschema, required=name in needed) for name, subschema in properties.items()]
+
+
+def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
+    said = schema if isinstance(schema, Mapping) else {}
+    kind, description = said.get("type"), said.get("description")
+    named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
+    shown = description if isinstance(description, str) else ""
+    return {"name": name, "type": named, "required": required, "description": shown}
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, Any]:

@@ -1,15 +1,26 @@
-"""The prompts that have a name."""
+"""Prompts that have a name, the template that a name means (a preset, a file, a function), and examples before it."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, Schema
+from pytest_jsbench.core.cases import Case, CaseKey, Schema
+from pytest_jsbench.core.errors import PromptError, nearest
+from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
 from pytest_jsbench.core.prompts import Prompt, PromptTemplate, Template
+from pytest_jsbench.prompts.files import fields_of, open_template
 
 #: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (
@@ -63,25 +74,6 @@ def chat_prompt(case: Case) -> Prompt:
     return _prompt(case, json.dumps(case.schema), system=_CHAT_SYSTEM)
 
 
-def fields_of(schema: Schema) -> list[dict[str, Any]]:
-    """The outermost fields of a schema: `name`, `type`, whether `required`, and `description`."""
-    if not isinstance(schema, Mapping):
-        return []
-    properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, Mapping):
-        return []
-    needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-    return [_field(name, subschema, required=name in needed) for name, subschema in properties.items()]
-
-
-def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
-    said = schema if isinstance(schema, Mapping) else {}
-    kind, description = said.get("type"), said.get("description")
-    named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
-    shown = description if isinstance(description, str) else ""
-    return {"name": name, "type": named, "required": required, "description": shown}
-
-
 _RENDERERS: Mapping[str, tuple[PromptTemplate, tuple[str, ...]]] = {
     "schema": (schema_prompt, (_SCHEMA_TEMPLATE,)),
     "fields": (fields_prompt, (_FIELDS_SYSTEM, _FIELDS_TEMPLATE)),
@@ -91,3 +83,142 @@ PRESETS: Mapping[str, Template] = {
     name: Template(name=name, digest=digest([name, *texts]), render=render)
     for name, (render, texts) in _RENDERERS.items()
 }
+
+
+ENTRY_POINTS = "pytest_jsbench.prompts"
+#: a task of JSONSchemaBench to the file of its examples; any other task has the general ones
+_KINDS = {
+    **dict.fromkeys(("Github_trivial", "Github_easy", "Github_medium", "Github_hard", "Github_ultra"), "github"),
+    "Glaiveai2K": "glaive",
+    "JsonSchemaStore": "schema_store",
+    "Kubernetes": "kubernetes",
+    "Snowplow": "snowplow",
+    "WashingtonPost": "washington_post",
+}
+_GENERAL = "general"
+KINDS = tuple(dict.fromkeys((*_KINDS.values(), _GENERAL)))
+MOST_SHOTS = 3
+
+
+def find_template(name: str, *, shots: int = 0) -> Template:
+    """The template of that name, with so many examples; PromptError says what else was expected."""
+    return with_shots(_find(name), shots)
+
+
+def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
+    """The template of what a program names or holds: a name or a file as `find_template` takes it, or a function."""
+    if isinstance(prompt, Template):
+        return prompt
+    if isinstance(prompt, str | PathLike):
+        return find_template(fspath(prompt), shots=shots)
+    name = f"{getattr(prompt, '__module__', None)}:{getattr(prompt, '__qualname__', type(prompt).__name__)}"
+    return with_shots(_function_template(name, prompt), shots)
+
+
+def _find(name: str) -> Template:
+    if name in PRESETS:
+        return PRESETS[name]
+    path = Path(name).expanduser()
+    if path.is_file():
+        return open_template(name)
+    presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
+    if (named := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
+        return _function_template(name, named[1])
+    if path.suffix in {".j2", ".jinja", ".jinja2"}:
+        raise PromptError(f"no prompt file '{name}'; expected a Jinja2 template")
+    known = {*PRESETS, *presets}
+    message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
+    raise PromptError(message, found=name, expected=sorted(known), option="prompt")
+
+
+def _function_template(name: str, function: object) -> Template:
+    """The template that calls what has that name; PromptError where it is no function."""
+    if not callable(function):
+        kind, expected = type(function).__name__, "a function that takes a case"
+        raise PromptError(f"prompt {name} is a {kind}; expected {expected}", found=kind, expected=expected, where=name)
+    return Template(name=name, digest=_digest(name, function), render=partial(_render, function, name=name))
+
+
+def _digest(name: str, function: object) -> str | None:
+    """Of the whole module, since the function may use any of it."""
+    try:
+        source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
+    except (OSError, TypeError, ValueError):
+        return None
+    return "sha256:" + hashlib.sha256(name.encode() + b"\n" + source).hexdigest()
+
+
+def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Prompt:
+    try:
+        made = function(case)
+    except Exception as error:
+        raise PromptError(f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+    try:
+        prompt = _as_prompt(made)
+    except ValueError as error:
+        raise PromptError(f"prompt {name} gave messages for {case.key} that cannot be sent: {error}") from None
+    if prompt is not None:
+        return prompt
+    kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else f"a {type(made).__name__}"
+    raise PromptError(
+        f"prompt {name} gave {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
+        '{"role": "user", "content": …}'
+    )
+
+
+def _as_prompt(made: object) -> Prompt | None:
+    if isinstance(made, str) and made.strip():
+        return Prompt(messages=(Message(role="user", content=made),))
+    if isinstance(made, Prompt) and made.messages:
+        return made
+    if isinstance(made, Sequence) and not isinstance(made, str) and made:
+        return Prompt(messages=read_messages(made))
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A schema and an instance of it, written for this package: it is in no dataset."""
+
+    id: str
+    schema: Schema
+    instance: Any
+
+
+def examples_of(task: str) -> tuple[Example, ...]:
+    """The examples of a task's kind."""
+    return _load(_KINDS.get(task, _GENERAL))
+
+
+@functools.cache
+def _load(kind: str) -> tuple[Example, ...]:
+    text = files("pytest_jsbench.prompts").joinpath("examples", f"{kind}.json").read_text("utf-8")
+    return tuple(Example(**example) for example in json.loads(text))
+
+
+def with_shots(template: Template, shots: int) -> Template:
+    """
+    The template with so many examples before the question, of schemas of the task's kind.
+
+    Each is asked as the case itself is, and answered by the assistant with an instance that conforms.
+    """
+    if not shots:
+        return template
+    if not 0 <= shots <= MOST_SHOTS:
+        message = f"--jsbench-shots={shots}: there are {MOST_SHOTS} examples for each task; expected 0 to {MOST_SHOTS}"
+        raise PromptError(message, found=shots, expected=MOST_SHOTS, option="shots")
+
+    def render(case: Case) -> Prompt:
+        asked = template.render(case).messages
+        turns = [message for message in asked if message.role in INSTRUCTING]
+        for example in examples_of(case.key.task)[:shots]:
+            key = CaseKey(task=case.key.task, id=example.id)
+            question = template.render(Case(key=key, schema=example.schema)).messages
+            turns += [message for message in question if message.role not in INSTRUCTING]
+            turns.append(Message(role="assistant", content=json.dumps(example.instance)))
+        turns += [message for message in asked if message.role not in INSTRUCTING]
+        return Prompt(messages=tuple(turns))
+
+    shown = [[example.schema, example.instance] for kind in KINDS for example in _load(kind)[:shots]]
+    whole = None if template.digest is None else digest([template.digest, shown])
+    return Template(name=template.name, digest=whole, render=render)

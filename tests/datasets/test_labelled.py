@@ -145,7 +145,7 @@ def test_a_file_is_a_task_and_its_cases_have_the_descriptions_as_names(tmp_path:
     assert [str(key) for key in dataset.keys()] == [
         "ref::root_pointer_ref",
         "type::an_integer",
-        "type::an_integer-2",
+        "type::an_integer.2",
     ]
     (right, wrong) = dataset.instances(dataset.keys()[1])
     assert (right.id, right.valid, right.text) == ("a whole number", True, "1")

@@ -17,8 +17,7 @@ from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.registry import open_labelled
 from pytest_jsbench.datasets.sources import parquet as of_parquet
 from pytest_jsbench.engines.scripted import ScriptFile
-from pytest_jsbench.prompts.presets import PRESETS
-from pytest_jsbench.prompts.registry import with_shots
+from pytest_jsbench.prompts.presets import PRESETS, with_shots
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import SchemaFeatures
 from tests.datasets.reading import CallsHere, opened

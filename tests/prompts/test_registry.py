@@ -12,7 +12,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.sources.folder import load, open_builtin
 from pytest_jsbench.prompts import find_template
-from pytest_jsbench.prompts.registry import KINDS, MOST_SHOTS, Example, _load, examples_of
+from pytest_jsbench.prompts.presets import KINDS, MOST_SHOTS, Example, _load, examples_of
 from tests.packages import install
 
 SOURCE = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -73,15 +73,15 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase]:
 
 
 def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase]:
-    from pytest_jsbench.datasets.sources import openapi, tools
+    from pytest_jsbench.datasets.sources import openapi
 
     document = _more_than_a_schema(folder, path)
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
-    elif schemas := tools.tool_schemas(document):
+    elif schemas := tool_schemas(document):
         for tool in schemas:
             read = partial(_read_tool, folder, path, tool.steps)
-            tool_task = file_task if tools.holds_many(document) else task
+            tool_task = file_task if holds_many(document) else task
             yield ListedCase(task=tool_task, name=tool.name, where=str(path), read=read)
     else:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
@@ -121,12 +121,10 @@ def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | Bro
 
 
 def _read_tool(folder: DocumentFolder, path: Path, steps: tuple[str, ...], key: CaseKey) -> Case:
-    from pytest_jsbench.datasets.sources import tools
-
     tool = follow(folder.document(path), steps[:-1])
     if not isinstance(tool, Mapping) or steps[-1] not in tool:
         raise Unreadable(f"{key.id} has no schema for its arguments", reason="not_a_schema")
-    return replace(schema_case(key, tool[steps[-1]]), about=tools.about(tool, steps[-1]))
+    return replace(schema_case(key, tool[steps[-1]]), about=about(tool, steps[-1]))
 
 
 def _read_api_schema(folder: DocumentFolder, path: Path, api: ApiSchema | None, key: CaseKey) -> Case:
@@ -166,3 +164,76 @@ def load(key: CaseKey) -> Mapping[str, Any]:
 
 def _root() -> Traversable:
     return files("pytest_jsbench.datasets").joinpath("schemas")
+
+
+#: where a list of tools may stand in a document: at its top, in a request's body, in an answer to `tools/list`
+_LISTS = ((), ("tools",), ("result", "tools"), ("functions",))
+#: what the schema of the arguments is called: Anthropic, MCP, OpenAI
+_INPUTS = ("input_schema", "inputSchema", "parameters")
+_OUTPUT = "outputSchema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSchema:
+    """A schema of a tool: its name, and the way to it from the top of the document."""
+
+    name: str
+    steps: tuple[str, ...]
+
+
+def tool_schemas(document: object) -> tuple[ToolSchema, ...]:
+    """The schemas of the tools that the document defines; none where it defines no tools."""
+    lists = (_of_list(steps, follow(document, steps)) for steps in _LISTS)
+    return tuple(next(filter(None, lists), ()) or _of_tool((), document))
+
+
+def about(tool: Mapping[str, Any], keyword: object) -> str:
+    """Say for the prompt of what the schema under a keyword of a tool's definition is."""
+    part = "a result" if keyword == _OUTPUT else "the arguments of a call"
+    said = tool.get("description")
+    description = f": {said}" if isinstance(said, str) and said else "."
+    # a lone surrogate, which no call can carry, stays in the file
+    return f"Give {part} of the tool {tool.get('name')}{description}".encode(errors="replace").decode()
+
+
+def holds_many(document: object) -> bool:
+    """Tell whether the document is a list of tools, and not a tool by itself."""
+    return not tuple(_of_tool((), document))
+
+
+def _of_list(steps: tuple[str, ...], value: object) -> list[ToolSchema]:
+    """The schemas of a list of tools; one that has no schema, such as a provider's own, is named all the same."""
+    if not isinstance(value, list):
+        return []
+    tools = [list(_of_tool((*steps, str(index)), element)) for index, element in enumerate(value)]
+    if not any(tools):
+        return []
+    for index, (schemas, element) in enumerate(zip(tools, value, strict=True)):
+        if not schemas:
+            names = [element.get(key) for key in ("name", "type")] if isinstance(element, Mapping) else []
+            name = next((name for name in names if isinstance(name, str) and name), f"tool-{index}")
+            schemas.append(ToolSchema(name=name, steps=(*steps, str(index), _INPUTS[0])))
+    return [schema for schemas in tools for schema in schemas]
+
+
+def _of_tool(steps: tuple[str, ...], definition: object) -> Iterator[ToolSchema]:
+    if not isinstance(definition, Mapping):
+        return
+    value: Mapping[str, Any] = definition
+    is_function = value.get("type") == "function"
+    if is_function and isinstance(value.get("function"), Mapping):
+        steps, value = (*steps, "function"), value["function"]
+    name = value.get("name")
+    if not isinstance(name, str) or "properties" in value or "$schema" in value:
+        return
+    for keyword in _INPUTS:
+        if keyword in value:
+            yield ToolSchema(name=name, steps=(*steps, keyword))
+            break
+    else:
+        if not is_function and _OUTPUT not in value:
+            return
+        # a function that takes nothing need not say so
+        yield ToolSchema(name=name, steps=(*steps, "parameters"))
+    if _OUTPUT in value:
+        yield ToolSchema(name=f"{name}.output", steps=(*steps, _OUTPUT))

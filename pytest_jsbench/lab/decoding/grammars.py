@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.calls import Deadline
     from pytest_jsbench.lab.decoding.walks import Offered
 
-_MODULE = "pytest_jsbench.lab.decoding.child"
+_MODULE = "pytest_jsbench.lab.decoding.walks"
 
 
 class LibraryProcess:
