@@ -13,7 +13,7 @@ from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_markdown
-from pytest_jsbench.reports.plot import plot
+from pytest_jsbench.reports.plot import picture, save
 from pytest_jsbench.reports.terminal import fact_lines
 
 
@@ -87,7 +87,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
 def _plot(options: argparse.Namespace, out: Output) -> bool:
     found, names = _labelled(options.files, options.labels)
     asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
-    plot(found, names, options.output, asked)
+    save(picture(found, names, asked), options.output)
     warnings = comparison_report.incomparable(differences([one.settings for one in found]))
     out.lines([str(options.output), *fact_lines(warnings)])
     return True

@@ -10,7 +10,7 @@ from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports import evaluations, history, markdown
-from pytest_jsbench.reports.plot import plot_history
+from pytest_jsbench.reports.plot import picture_of_history, save
 
 _LAST = 10
 
@@ -83,7 +83,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     else:
         out.report(history.report(series, last=options.last))
     if options.plot is not None:
-        plot_history(series, options.plot, options.metric)
+        save(picture_of_history(series, options.metric), options.plot)
         if not options.json:
             out.write(f"{options.plot}\n")
     return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.util
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, path
-from pytest_jsbench.core.errors import GateError, MissingRequirement, RecordError
+from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, printable
@@ -219,8 +218,6 @@ def load_run(path: str | PathLike[str]) -> EvaluatedRun:
 @arguments(runs=_runs_by_name, metrics=names)
 def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
     from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
 

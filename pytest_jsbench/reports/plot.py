@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
-from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Kind, named
+from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Figure, Kind, named
 from pytest_jsbench.records.settings import differences
 
 if TYPE_CHECKING:
@@ -40,25 +40,9 @@ _LONGEST_LABEL = 40
 _MOST_UPRIGHT = 8
 
 
-def plot(evaluations: Sequence[Evaluation], names: Sequence[str], output: Path, metrics: Sequence[str] = ()) -> None:
-    """Draw the evaluations into a file of the format that its suffix names; JSBenchError where that fails."""
-    _need_matplotlib()
-    _save(picture(evaluations, names, metrics), output)
-
-
-def plot_history(series: Sequence[Series], output: Path, metric: str = "pass_rate") -> None:
-    """Draw a metric over time into a file; JSBenchError where that fails."""
-    _need_matplotlib()
-    _save(picture_of_history(series, metric), output)
-
-
-def _need_matplotlib() -> None:
-    if importlib.util.find_spec("matplotlib") is None:
-        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'")
-
-
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
     """A line for each label, with whiskers for intervals, as matplotlib's Figure."""
+    figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     known = {name for one in series for entry in one.entries for name in entry.metrics}
@@ -66,38 +50,31 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
         offer = printable(nearest(metric, known), 600)
         message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
         raise ExportError(message, found=metric, expected=sorted(known))
-    figure = _empty(9.0, 4.2 + 0.25 * len(series))
     axis = figure.subplots()
     for at, one in enumerate(series):
-        found = [
-            (entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric))
-            for entry in one.entries
-            if metric in entry.metrics
-        ]
-        _draw_line(axis, at, found)
+        entries = [entry for entry in one.entries if metric in entry.metrics]
+        points = [(entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric)) for entry in entries]
+        _draw_line(axis, at, points)
+    row = _row(metric)
     interval = ", with 95 % intervals" if f"{metric}_ci_low" in known else ""
-    axis.set_title(f"{_title(metric)} over time{interval}\n{_direction(metric)}", fontsize=11)
-    axis.set_ylabel(_unit(metric), fontsize=9)
+    axis.set_title(f"{row.title} over time{interval}\n{_direction(row)}", fontsize=11)
+    axis.set_ylabel(row.unit, fontsize=9)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    handles = [by_label[_line(at)] for at in range(len(series))]  # matplotlib has all lines before all whiskers
+    handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib has all lines before all whiskers
     figure.legend(handles, _plain([one.label for one in series], 100), loc="outside lower center", frameon=False)
     return figure
 
 
-def _line(at: int) -> str:
-    return f"line {at}"
-
-
-def _draw_line(axis: Any, at: int, found: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
+def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
     """The points of one label with whiskers for intervals; where they are many, a band stands for these."""
-    ends = [(value, value) if interval is None else interval for _, value, interval in found]
-    days, values = [when for when, _, _ in found], [value for _, value, _ in found]
+    ends = [(value, value) if interval is None else interval for _, value, interval in points]
+    days, values = [when for when, _, _ in points], [value for _, value, _ in points]
     low, high = [low for low, _ in ends], [high for _, high in ends]
-    style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": _line(at)}
-    if len(found) > _MOST_WHISKERS:
+    style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": f"line {at}"}
+    if len(points) > _MOST_WHISKERS:
         axis.plot(days, values, **style)
         axis.fill_between(days, low, high, color=style["color"], alpha=0.2, linewidth=0)
         return
@@ -109,16 +86,16 @@ def _draw_line(axis: Any, at: int, found: Sequence[tuple[datetime, float, tuple[
 
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
     """The picture as matplotlib's Figure."""
-    panels = _panels(evaluations, metrics)
+    panels = [_row(name) for name in _panels(evaluations, metrics)]
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
     figure = _empty(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     ours = all("pass_rate" in found.metrics for found in evaluations)
-    titles = [_title(name) if ours else name for name in panels]
-    for axis, metric, title in zip(axes, panels, _plain(titles), strict=False):
-        _draw(axis, metric, evaluations)
-        axis.set_title(f"{title}\n{_direction(metric)}", fontsize=9)
+    titles = [row.title if ours else row.name for row in panels]
+    for axis, row, title in zip(axes, panels, _plain(titles), strict=False):
+        _draw(axis, row, evaluations)
+        axis.set_title(f"{title}\n{_direction(row)}", fontsize=9)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     figure.legend(
@@ -134,6 +111,8 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
 
 def _empty(width: float, height: float) -> Any:
     """A Figure that a notebook shows as it is: others are shown there where `pyplot` has been imported."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(width, height), layout="constrained")
@@ -161,15 +140,24 @@ def _columns(panels: int) -> int:
     return min(_COLUMNS, key=lambda columns: (panels % columns == 1, columns > _COLUMNS[0], -panels % columns))
 
 
-def _title(metric: str) -> str:
-    """The metric for people."""
-    row = named(metric)
-    return metric.replace("_", " ").capitalize() if row is None else row.title
+def _row(metric: str) -> Figure:
+    """The figure; of another tool's by what its name says."""
+    if (known := named(metric)) is not None:
+        return known
+    if _COUNT.search(metric):
+        return Figure(metric, Kind.COUNT)
+    kind = Kind.RATE if _HIGHER.search(metric) else Kind.SUM
+    return Figure(metric, kind, better_when=Better.LOWER if _LOWER.search(metric) else None)
 
 
-def _unit(metric: str) -> str:
-    row = named(metric)
-    return "" if row is None else row.unit
+def _direction(row: Figure) -> str:
+    match row.better:
+        case Better.LOWER:
+            return "↓ lower is better"
+        case Better.HIGHER:
+            return "↑ higher is better"
+        case Better.NEITHER:
+            return "(a count)" if row.kind is Kind.COUNT else "(direction not known)"
 
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
@@ -192,8 +180,8 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
     return drawable
 
 
-def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
-    values = [found.figures.get(metric) for found in evaluations]
+def _draw(axis: Any, row: Figure, evaluations: Sequence[Evaluation]) -> None:
+    values = [found.figures.get(row.name) for found in evaluations]
     known = [value for value in values if value is not None]
     size, turned = 8 if len(values) <= 6 else 6, 90 if len(values) > _MOST_UPRIGHT else 0
     for at, (value, found) in enumerate(zip(values, evaluations, strict=True)):
@@ -203,7 +191,7 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
         style = _style(at)
         axis.bar(at, value, width=0.75, **style)
         top = value
-        if (interval := found.interval(metric)) is not None:
+        if (interval := found.interval(row.name)) is not None:
             low, high = interval
             ends = [[max(0.0, value - low)], [max(0.0, high - value)]]
             axis.errorbar(at, value, yerr=ends, color="black", capsize=4, linewidth=1)
@@ -220,34 +208,17 @@ def _draw(axis: Any, metric: str, evaluations: Sequence[Evaluation]) -> None:
         )
     axis.set_xlim(-0.6, len(evaluations) - 0.4)
     axis.set_xticks([])
-    axis.set_ylabel(_unit(metric), fontsize=8)
+    axis.set_ylabel(row.unit, fontsize=8)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     if not known:
         axis.set_yticks([])
         axis.set_ylim(0, 1)
-    elif _is_rate(metric, known):
+    elif row.is_rate and min(known) >= 0 and max(known) <= 1:
         axis.set_ylim(0, 1.15)
         axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
     elif min(known) >= 0:
         axis.set_ylim(0, max(known) * 1.2 or 1)
-
-
-def _is_rate(metric: str, known: Sequence[float]) -> bool:
-    row = named(metric)
-    is_rate = bool(_HIGHER.search(metric)) if row is None else row.is_rate
-    return is_rate and min(known) >= 0 and max(known) <= 1
-
-
-def _direction(metric: str) -> str:
-    row = named(metric)
-    if _COUNT.search(metric) if row is None else row.kind is Kind.COUNT and row.better is Better.NEITHER:
-        return "(a count)"
-    if _LOWER.search(metric) if row is None else row.better is Better.LOWER:
-        return "↓ lower is better"
-    if _HIGHER.search(metric) if row is None else row.better is Better.HIGHER:
-        return "↑ higher is better"
-    return "(direction not known)"
 
 
 def _style(at: int) -> dict[str, Any]:
@@ -267,7 +238,8 @@ def _plain(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
     return [name.replace("$", r"\$") for name in distinct(names, longest)]
 
 
-def _save(figure: Any, output: Path) -> None:
+def save(figure: Any, output: Path) -> None:
+    """Draw the picture into a file of the format that its suffix names; ExportError where that fails."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.history import History, HistoryEntry
-from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, plot
+from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
 from tests import examples
 from tests.examples import record
 from tests.verdicts.data import DATA
@@ -103,7 +103,11 @@ def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_d
 def test_a_hostile_label_or_metric_is_text_and_no_formula(tmp_path: Path) -> None:
     hostile = "$\\frac{$ \x1b[31m\u202e\U0001f4a9" + "x" * 500
 
-    plot([evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})], [hostile, "b"], tmp_path / "deep" / "x.png")
+    runs = [evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})]
+    save(picture(runs, [hostile, "b"]), tmp_path / "deep" / "x.png")
+        picture([evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})], [hostile, "b"]),
+        tmp_path / "deep" / "x.png",
+    )
 
     assert (tmp_path / "deep" / "x.png").read_bytes().startswith(b"\x89PNG")
 
@@ -122,17 +126,17 @@ def test_real_files_of_another_project_are_drawn(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match=r"x\.docx cannot be drawn: .*expected a name that ends in \.png"):
-        plot([evaluation(a=1)], ["a"], tmp_path / "x.docx")
+        save(picture([evaluation(a=1)], ["a"]), tmp_path / "x.docx")
     (tmp_path / "file").touch()
     with pytest.raises(JSBenchError, match="cannot write"):
-        plot([evaluation(a=1)], ["a"], tmp_path / "file" / "x.png")
+        save(picture([evaluation(a=1)], ["a"]), tmp_path / "file" / "x.png")
 
 
 def test_without_matplotlib_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[plot\]'"):
-        plot([evaluation(a=1)], ["a"], tmp_path / "x.png")
+        save(picture([evaluation(a=1)], ["a"]), tmp_path / "x.png")
 
 
 @pytest.mark.parametrize("panels", range(1, 40))
