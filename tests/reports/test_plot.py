@@ -105,9 +105,6 @@ def test_a_hostile_label_or_metric_is_text_and_no_formula(tmp_path: Path) -> Non
 
     runs = [evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})]
     save(picture(runs, [hostile, "b"]), tmp_path / "deep" / "x.png")
-        picture([evaluation(**{hostile: 1.0}), evaluation(**{hostile: 2.0})], [hostile, "b"]),
-        tmp_path / "deep" / "x.png",
-    )
 
     assert (tmp_path / "deep" / "x.png").read_bytes().startswith(b"\x89PNG")
 
