@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 #: the keywords that the schema of a case uses, by the case and the digits of its schema
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
+_Outcomes = Mapping["CaseKey", CaseOutcome]
 DEFAULT_METRIC = "pass_rate"
 
 
@@ -65,13 +66,13 @@ class Breakdown:
 
     def note(self, names: Sequence[str]) -> str:
         """What the intervals and the marks mean, for people."""
-        said = "rates with 95 % intervals"
+        rates = "rates with 95 % intervals"
         if self.metric != DEFAULT_METRIC or not self.tests:
-            return said
+            return rates
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
-        return f"{said}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
+        return f"{rates}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
 
     def table(self, names: Sequence[str]) -> TableBlock:
         """A row per group and a column per run; the last row is over all groups."""
@@ -93,27 +94,29 @@ class Breakdown:
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """The same as JSON values."""
+
+        def rates_of(rates: Sequence[Rate]) -> dict[str, Any]:
+            return {name: rate.to_dict() for name, rate in zip(names, rates, strict=True)}
+
+        def against(group: CaseGroup) -> dict[str, Any]:
+            compared = zip(names, self.firsts, group.against_first, strict=True)
+            return {name: one.to_dict_of_several(source=names[first]) for name, first, one in compared if one}
+
         return {
             "by": self.by.value,
             "metric": self.metric,
             "tests": self.tests,
-            "groups": [_group_to_dict(group, names, [names[first] for first in self.firsts]) for group in self.groups],
-            "total": _rates_to_dict(names, self.total),
+            "groups": [
+                {
+                    "name": group.name,
+                    "cases": group.cases,
+                    "rates": rates_of(group.rates),
+                    "against_first": against(group),
+                }
+                for group in self.groups
+            ],
+            "total": rates_of(self.total),
         }
-
-
-def _group_to_dict(group: CaseGroup, names: Sequence[str], firsts: Sequence[str]) -> dict[str, Any]:
-    found = _rates_to_dict(names, group.rates)
-    compared = {
-        name: one.to_dict_of_several(source=first)
-        for name, first, one in zip(names, firsts, group.against_first, strict=True)
-        if one is not None
-    }
-    return {"name": group.name, "cases": group.cases, "rates": found, "against_first": compared}
-
-
-def _rates_to_dict(names: Sequence[str], rates: Sequence[Rate]) -> dict[str, dict[str, float | None]]:
-    return {name: one.to_dict() for name, one in zip(names, rates, strict=True)}
 
 
 def break_down(
@@ -132,61 +135,59 @@ def break_down(
             f"by {by} runs are told by their pass rate alone, found {metric}: leave out --metric, or give --by=task"
         )
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
-    parts = [_by_group(found, by, keywords or {}) for found in evaluations]
+    parts = [_by_group(evaluation, by, keywords or {}) for evaluation in evaluations]
     names = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
     cases = {name: len({key for part in parts for key in part.get(name, ())}) for name in names}
     if by is Grouping.KEYWORD:
         names.sort(key=lambda name: (-cases[name], name))
-    rates = {name: tuple(_rate(*one, name, metric) for one in zip(evaluations, parts, strict=True)) for name in names}
-    against = _against_first(parts, names, firsts(evaluations)) if metric == DEFAULT_METRIC else {}
-    return Breakdown(
-        by=by,
-        metric=metric,
-        groups=tuple(
-            CaseGroup(
-                name=name,
-                cases=cases[name],
-                rates=rates[name],
-                against_first=against.get(name, (None,) * len(evaluations)),
-            )
-            for name in names
-        ),
-        total=tuple(found.rate(metric) for found in evaluations),
-        firsts=tuple(firsts(evaluations)),
+    places = tuple(firsts(evaluations))
+    against = _against_first(parts, names, places) if metric == DEFAULT_METRIC else {}
+    groups = (
+        CaseGroup(
+            name=name,
+            cases=cases[name],
+            rates=tuple(
+                _rate(evaluation, part.get(name, {}), name, metric)
+                for evaluation, part in zip(evaluations, parts, strict=True)
+            ),
+            against_first=tuple(against.get((name, at)) for at in range(len(parts))),
+        )
+        for name in names
     )
+    total = tuple(evaluation.rate(metric) for evaluation in evaluations)
+    return Breakdown(by=by, metric=metric, groups=tuple(groups), total=total, firsts=places)
 
 
-def _by_group(found: Evaluation, by: Grouping, keywords: KeywordsOfCases) -> dict[str, dict[CaseKey, CaseOutcome]]:
-    if found.outcomes is None:
-        message = f"{found.source} does not say how each case ended, so that it cannot be told by {by}"
-        raise RecordError(message, where=found.source)
+def _by_group(evaluation: Evaluation, by: Grouping, keywords: KeywordsOfCases) -> dict[str, _Outcomes]:
+    if evaluation.outcomes is None:
+        message = f"{evaluation.source} does not say how each case ended, so that it cannot be told by {by}"
+        raise RecordError(message, where=evaluation.source)
     groups: dict[str, dict[CaseKey, CaseOutcome]] = {}
-    for key, outcome in found.outcomes.items():
+    for key, outcome in evaluation.outcomes.items():
         names = (key.task,) if by is Grouping.TASK else keywords.get((key, outcome.schema), ())
         for name in names:
             groups.setdefault(name, {})[key] = outcome
-    return groups
+    return {**groups}
 
 
-def _rate(found: Evaluation, groups: Mapping[str, Mapping[CaseKey, CaseOutcome]], name: str, metric: str) -> Rate:
+def _rate(evaluation: Evaluation, group: _Outcomes, name: str, metric: str) -> Rate:
     if metric != DEFAULT_METRIC:
-        return replace(found, metrics=found.tasks.get(name, {})).rate(metric)
-    return clustered((outcome.passes, len(outcome.attempts)) for outcome in groups.get(name, {}).values())
+        return replace(evaluation, metrics=evaluation.tasks.get(name, {})).rate(metric)
+    return clustered((outcome.passes, len(outcome.attempts)) for outcome in group.values())
 
 
 def _against_first(
-    parts: Sequence[Mapping[str, Mapping[CaseKey, CaseOutcome]]], names: Sequence[str], places: Sequence[int]
-) -> dict[str, tuple[Comparison | None, ...]]:
-    """Each run against the one at its place in each group, the p-values adjusted for all of these."""
+    parts: Sequence[Mapping[str, _Outcomes]], names: Sequence[str], places: Sequence[int]
+) -> dict[tuple[str, int], Comparison]:
+    """By group and run, the run against the one at its place, the p-values adjusted for all of these."""
     compared = {
         (name, at): compare(parts[first].get(name, {}), parts[at].get(name, {}))
         for name in names
         for at, first in enumerate(places)
         if at != first
     }
-    decided = {place: one for place, one in compared.items() if one.difference.n}
-    found = dict(zip(decided, several(list(decided.values())), strict=True))
-    return {name: tuple(found.get((name, at)) for at in range(len(parts))) for name in names}
+    decided = {place: comparison for place, comparison in compared.items() if comparison.difference.n}
+    return dict(zip(decided, several(list(decided.values())), strict=True))
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:

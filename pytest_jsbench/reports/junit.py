@@ -107,60 +107,38 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """Complete one case; 1 where a failure of it is an error now, else 0."""
-    _once(case)
-    if _property(case, _TASK) is None:
-        return 0
-    moved = _mark(case)
-    if short:
-        _shorten(case)
-    elif (cost := costs.get(_property(case, "jsbench.attempt") or "")) is not None:
-        _add(case, {"jsbench.cost_usd": f"{cost:.6g}"})
-    return moved
-
-
-def _shorten(case: Element) -> None:
-    if (group := case.find("properties")) is not None:
-        case.remove(group)
-    for one in case:
-        if (message := one.get("message")) is not None:
-            one.text = shortened(message.partition("\n")[0], _SHORT, cut="end")
-            one.set("message", one.text)
-
-
-def _mark(case: Element) -> int:
-    """Set the type of a failure; 1 where it says nothing about the model, and so becomes an error, else 0."""
-    failure, kind = case.find("failure"), _property(case, _FAILURE_TYPE)
-    if failure is None or kind is None:
-        return 0
-    failure.set("type", kind)
-    if kind not in NOT_THE_MODELS:
-        return 0
-    failure.tag = "error"
-    return 1
-
-
-def _once(case: Element) -> None:
-    """Keep the last of each of our properties, since pytest repeats them for a test that ran again."""
+    """Complete one case; 1 where a failure of it is an error now, since it says nothing about the model, else 0."""
     group = case.find("properties")
-    last = {one.get("name", ""): one for one in case.iterfind("properties/property")}
-    for one in case.findall("properties/property"):
-        name = one.get("name", "")
-        if group is not None and name.startswith("jsbench.") and one is not last[name]:
-            group.remove(one)
+    if group is None:
+        return 0
+    last = {entry.get("name", ""): entry for entry in group}
+    for entry in list(group):  # pytest repeats them for a test that ran again
+        name = entry.get("name", "")
+        if name.startswith("jsbench.") and entry is not last[name]:
+            group.remove(entry)
+    values = {name: entry.get("value") for name, entry in last.items()}
+    if values.get(_TASK) is None:
+        return 0
+    failure, kind = case.find("failure"), values.get(_FAILURE_TYPE)
+    moved = failure is not None and kind in NOT_THE_MODELS
+    if failure is not None and kind is not None:
+        failure.set("type", kind)
+        failure.tag = "error" if moved else failure.tag
+    if short:
+        case.remove(group)
+        for part in case:
+            if (message := part.get("message")) is not None:
+                part.text = shortened(message.partition("\n")[0], _SHORT, cut="end")
+                part.set("message", part.text)
+    elif (cost := costs.get(values.get("jsbench.attempt") or "")) is not None:
+        ElementTree.SubElement(group, "property", name="jsbench.cost_usd", value=f"{cost:.6g}")
+    return int(moved)
 
 
-def _property(element: Element, name: str) -> str | None:
-    for one in element.iterfind("properties/property"):
-        if one.get("name") == name:
-            return one.get("value")
-    return None
-
-
-def _add(element: Element, properties: Mapping[str, str]) -> None:
-    group = element.find("properties")
+def _add(suite: Element, properties: Mapping[str, str]) -> None:
+    group = suite.find("properties")
     if group is None:
         group = ElementTree.Element("properties")
-        element.insert(0, group)
+        suite.insert(0, group)
     for name, value in properties.items():
         ElementTree.SubElement(group, "property", name=name, value=value)

@@ -8,8 +8,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_jsbench.core.generations import Completion, Decided, Declined, GrammarDecision
 from pytest_jsbench.core.text import json_text, printable, shortened
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.records.outcomes import AttemptOutcome, Run
     from pytest_jsbench.records.records import OwnOutcome, Record
+    from pytest_jsbench.verdicts import Verdict
 
 #: attempts in one compressed chunk, and in one step of the list
 CHUNK = 100
@@ -37,14 +37,13 @@ _ALL_MESSAGES = 8_000_000
 _RIGHT = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackedCases:
+class PackedCases(NamedTuple):
     """All attempts, as the page holds them."""
 
     #: in each the details of attempts that follow each other in the list
-    chunks: tuple[str, ...]
+    chunks: list[str]
     #: what the list shows and searches of each, and with which of them each chunk begins
-    index: str
+    listing: str
 
 
 def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
@@ -57,8 +56,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     ranked = len(run.outcomes) > CHUNK
     outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
     records, planned = iter(Records(outcomes)), Counter(run.planned)
-    names = {name: place for place, name in enumerate(run.variants)}
-    of_each = run.metadata.repeats if names else 0
+    variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
     changes = {
         (name, key): change
@@ -77,16 +75,19 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             for number, outcome in enumerate(part, listed):
                 # what is right in all is the last, and needs no record once there is no room
                 record = None if ranked and not room and _rank(outcome) == _RIGHT else next(records)
-                message = "" if record is None else printable(_message(record), _LONGEST_MESSAGE)
                 if record is not None and room:
                     details.append(_details(record))
-                entry = _entry(
-                    outcome,
-                    shortened(message, longest, cut="end"),
-                    of_each or planned[outcome.key],
-                    changes.get((outcome.variant if names else "", outcome.key), ""),
-                    names,
-                )
+                repeats = run.metadata.repeats if variants else planned[outcome.key]
+                # what the list shows of it; in a run of variants which of them it is of, in their order
+                entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
+                entry |= {
+                    "task": outcome.key.task,
+                    "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
+                    "outcome": outcome.failure_type or _failed_test(outcome) or "passed",
+                    "message": "" if record is None else shortened(_message(record), longest, cut="end"),
+                    "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
+                    "change": changes.get((outcome.variant if variants else "", outcome.key), ""),
+                }
                 filters["task"].add(entry["task"])
                 filters["outcome"].add(entry["outcome"])
                 filters["keyword"].update(entry["keywords"])
@@ -108,22 +109,11 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             "variants": [printable(name) for name in run.variants],
         }
         index.write(b"]," + _json_bytes(counts)[1:])
-    return PackedCases(chunks=tuple(chunks), index=base64.b64encode(packed.getvalue()).decode("ascii"))
+    return PackedCases(chunks=chunks, listing=base64.b64encode(packed.getvalue()).decode("ascii"))
 
 
-def _entry(
-    outcome: AttemptOutcome, message: str, repeats: int, change: str, variants: Mapping[str, int]
-) -> dict[str, Any]:
-    """What the list shows of an attempt; in a run of variants which of them it is of, in their order."""
-    return {
-        **({"variant": variants.get(outcome.variant, -1)} if variants else {}),
-        "task": outcome.key.task,
-        "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
-        "outcome": outcome.failure_type.value if outcome.failure_type else _failed_test(outcome) or "passed",
-        "message": message,
-        "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
-        "change": change,
-    }
+def _json_bytes(data: object) -> bytes:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
 def _rank(outcome: AttemptOutcome) -> int:
@@ -144,32 +134,63 @@ def _failed_test(outcome: AttemptOutcome) -> str:
 def _message(record: Record) -> str:
     """Why an attempt did not pass; else what of it is not right all the same."""
     if not record.verdict.passed:
-        return record.verdict.message
+        return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
     values, test = "; ".join(lines[1:] or lines), record.test_outcome
     failed = _test(test) if test is not None and test.passed is False else ""
-    return "; ".join(filter(None, (values or record.verdict.message, failed)))
-
-
-def _json_bytes(data: object) -> bytes:
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    return printable("; ".join(filter(None, (values or record.verdict.message, failed))), _LONGEST_MESSAGE)
 
 
 def _details(record: Record) -> dict[str, Any]:
-    generation = record.generation
+    """All of an attempt, by the names that the page's script knows."""
+    generation, redacted, prompt = record.generation, record.redacted, record.prompt
     sent = getattr(generation, "sent", None)
+    answer = ""
+    if isinstance(generation, Decided):
+        answer = _cut("\n".join(map(_decision, generation.decisions)))
+    elif isinstance(generation, Completion):
+        answer = _cut(generation.text) or "(empty)"
+    schema = _json(record.schema)
+    if redacted is not None:
+        schema = _cut(f"{record.schema_digest}\nuses {', '.join(redacted.keywords) or 'no keyword'}")
+    turns = [] if prompt is None else [f"[{message.role}]\n{message.shown}" for message in prompt.messages]
     return {
-        "verdict": _cut("\n".join(_verdict(record))),
+        "verdict": _cut("\n".join(_verdict(record.verdict))),
         "test": _test(record.test_outcome),
-        "answer": _answer(record),
+        "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),
         "values": "" if record.match is None else _cut("\n".join(described(record.match))),
         "expected": _expected(record),
-        "schema": _schema(record),
+        "schema": schema,
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
-        "prompt": _cut(_prompt(record)),
+        "prompt": _cut("\n\n".join(turns)),
         "measured": ", ".join(_measured(record)),
     }
+
+
+def _decision(decision: GrammarDecision) -> str:
+    accepted = {True: "accepted", False: "rejected", None: "undecided"}[decision.accepted]
+    wrong = ", wrongly" if decision.wrong else ""
+    return f"{'valid' if decision.valid else 'invalid'} {decision.id}: {accepted}{wrong}"
+
+
+def _verdict(verdict: Verdict) -> Iterator[str]:
+    yield headline(verdict)
+    for one in verdict.violations:
+        yield f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}"
+    for fault, paths in extra_fields(verdict):
+        yield f"{fault}: {', '.join(paths)}"
+    if verdict.notes:
+        yield f"noted: {', '.join(verdict.notes)}"
+    yield f"second opinion: {verdict.second_opinion}"
+
+
+def _test(test: OwnOutcome | None) -> str:
+    """How the test ended that asked; empty where none did, or where it ended as the verdict says."""
+    if test is None or test.cause is Cause.ANSWER:
+        return ""
+    field = "" if test.field is None else f" ({test.field})"
+    return _cut(f"{test.cause or test.end}{field}{': ' if test.message else ''}{test.message}")
 
 
 def _expected(record: Record) -> list[tuple[str, str]]:
@@ -178,7 +199,7 @@ def _expected(record: Record) -> list[tuple[str, str]]:
         return []
     differences = () if record.match is None else record.match.differences
     # what is invented stands at its place in the answer
-    wrong = {one.path: one for one in differences if one.fault is not Fault.INVENTED}
+    wrong = {difference.path: difference for difference in differences if difference.fault is not Fault.INVENTED}
     lines: list[tuple[str, str]] = []
     room = _LONGEST_TEXT
     for line, path in _laid_out(record.expected.value):
@@ -206,78 +227,25 @@ def _laid_out(
     yield "  " * min(len(path), 50) + closing + after, None
 
 
-def _answer(record: Record) -> str:
-    generation = record.generation
-    if isinstance(generation, Decided):
-        return _cut("\n".join(map(_decision, generation.decisions)))
-    return _cut(generation.text) or "(empty)" if isinstance(generation, Completion) else ""
-
-
-def _decision(decision: GrammarDecision) -> str:
-    said = {True: "accepted", False: "rejected", None: "undecided"}[decision.accepted]
-    wrong = ", wrongly" if decision.wrong else ""
-    return f"{'valid' if decision.valid else 'invalid'} {decision.id}: {said}{wrong}"
-
-
-def _schema(record: Record) -> str:
-    if record.redacted is None:
-        return _json(record.schema)
-    return _cut(f"{record.schema_digest}\nuses {', '.join(record.redacted.keywords) or 'no keyword'}")
-
-
-def _verdict(record: Record) -> list[str]:
-    verdict = record.verdict
-    lines = [headline(verdict)]
-    lines += [
-        f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}" for one in verdict.violations
-    ]
-    lines += [f"{fault}: {', '.join(paths)}" for fault, paths in extra_fields(verdict)]
-    if verdict.notes:
-        lines.append(f"noted: {', '.join(note.value for note in verdict.notes)}")
-    lines.append(f"second opinion: {verdict.second_opinion.value}")
-    return lines
-
-
-def _test(test: OwnOutcome | None) -> str:
-    """How the test ended that asked; empty where none did, or where it ended as the verdict says."""
-    if test is None or test.cause is Cause.ANSWER:
-        return ""
-    said = test.end.value if test.cause is None else test.cause.value
-    field = "" if test.field is None else f" ({test.field})"
-    return _cut(f"{said}{field}{': ' if test.message else ''}{test.message}")
-
-
-def _prompt(record: Record) -> str:
-    if record.prompt is None:
-        return ""
-    return "\n\n".join(f"[{message.role}]\n{message.shown}" for message in record.prompt.messages)
-
-
-def _measured(record: Record) -> list[str]:
+def _measured(record: Record) -> Iterator[str]:
     generation = record.generation
     if isinstance(generation, Decided):
         compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time
-        if compiled is None:
-            return []
-        said = f"grammar compiled in {compiled * 1000:.2f} ms"
-        return [said if without_mask is None else f"{said}, {without_mask * 1000:.2f} without its first mask"]
-    if not isinstance(generation, Completion | Declined):
-        return []
-    timing, usage = generation.timing, generation.usage
-    names = {"TTFT": "ttft", "TGT": "tgt", "GCT": "gct", "reasoning": "reasoning_time"}
-    times = {} if timing is None else {shown: getattr(timing, name) for shown, name in names.items()}
-    counts = {
-        "input tokens": usage.input_tokens,
-        "cached tokens": usage.cached_tokens,
-        "output tokens": usage.output_tokens,
-        "reasoning tokens": usage.reasoning_tokens,
-    }
-    return [
-        *(f"{name} {value:.3f} s" for name, value in times.items() if value is not None),
-        *([f"waited {record.queue_s:.3f} s to be sent"] if record.queue_s else []),
-        *(f"{value:,} {name}" for name, value in counts.items() if value is not None),
-        *([f"{record.retries} failed tries before"] if record.retries else []),
-    ]
+        if compiled is not None:
+            yield f"grammar compiled in {compiled * 1000:.2f} ms"
+        if compiled is not None and without_mask is not None:
+            yield f"{without_mask * 1000:.2f} without its first mask"
+    elif isinstance(generation, Completion | Declined):
+        for name, title in {"ttft": "TTFT", "tgt": "TGT", "gct": "GCT", "reasoning_time": "reasoning"}.items():
+            if (seconds := getattr(generation.timing, name, None)) is not None:
+                yield f"{title} {seconds:.3f} s"
+        if record.queue_s:
+            yield f"waited {record.queue_s:.3f} s to be sent"
+        for kind in ("input", "cached", "output", "reasoning"):
+            if (count := getattr(generation.usage, f"{kind}_tokens")) is not None:
+                yield f"{count:,} {kind} tokens"
+        if record.retries:
+            yield f"{record.retries} failed tries before"
 
 
 def _json(value: object) -> str:
