@@ -6,12 +6,15 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
-from pytest_jsbench.datasets.conditions import Condition, Subject, all_of, parse
 from pytest_jsbench.datasets.registry import open_dataset, open_labelled
+
+if TYPE_CHECKING:
+    from pytest_jsbench.datasets.conditions import Condition
 
 
 def open_selected(selection: Selection) -> CaseSource:
@@ -36,6 +39,8 @@ def open_selected(selection: Selection) -> CaseSource:
 
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """The cases of a dataset that meet a condition, in their order."""
+    from pytest_jsbench.datasets.conditions import Subject
+
     subjects = (Subject(dataset, key, default_dialect) for key in dataset.keys())
     return [subject.key for subject in subjects if condition(subject)]
 
@@ -44,6 +49,8 @@ def _condition(where: Sequence[str]) -> Condition | None:
     """The condition that all of these hold; None where there are none."""
     if not where:
         return None
+    from pytest_jsbench.datasets.conditions import all_of, parse
+
     try:
         return all_of([parse(text) for text in where])
     except ConditionError as error:

@@ -11,7 +11,6 @@ from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine,
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
-from pytest_jsbench.engines.functions import as_threaded
 from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
 
 if TYPE_CHECKING:
@@ -162,4 +161,6 @@ class PlainFactory(UnsharedFactory):
         if missing:
             message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
             raise EngineError(message, found=type(engine).__name__, expected=("info", "generate", "close"))
+        from pytest_jsbench.engines.functions import as_threaded
+
         return as_threaded(engine)

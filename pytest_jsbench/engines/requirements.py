@@ -10,15 +10,13 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.engines.base import Address, without_credentials
+from pytest_jsbench.engines.base import NO_KEY, Address, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.engines.base import EngineConfig
 
-#: sent to servers that ask for no key, because the SDKs insist on one
-NO_KEY = "none"
 
 _NUMBER = re.compile(r"\d+")
 

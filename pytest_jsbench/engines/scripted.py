@@ -40,7 +40,6 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.values import count
 from pytest_jsbench.engines.options import Options, choose_format
 
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def _read(name: str, value: Any, where: str) -> Any:
 
 
 def _usage(value: object, where: str) -> Usage:
+    from pytest_jsbench.engines.http.values import count
+
     names = {entry.name for entry in fields(Usage)}
     if not isinstance(value, Mapping) or not set(value) <= names:
         raise _wrong(where, f"'usage' is an object of {', '.join(sorted(names))}, not {value!r}")

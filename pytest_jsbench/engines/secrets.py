@@ -32,9 +32,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
-from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
+from pytest_jsbench.engines.base import NO_KEY, Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import preset_of
-from pytest_jsbench.engines.requirements import NO_KEY
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Prompt

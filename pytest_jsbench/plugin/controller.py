@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,8 +25,6 @@ from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.schemas.keywords import misspelt
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.plugin.progress import Progress
@@ -199,7 +199,7 @@ class Controller:
         if raised is not None:
             reason = f"another plugin: {described(raised)}"
         overruled = self.run.verdict.overruled(status, reason)
-        before, self.run = self.run, replace(self.run, verdict=overruled)
+        before, self.run = self.run.verdict, replace(self.run, verdict=overruled)
         self._write_files(instead_of=before)
         self._session.exitstatus = overruled.exit_status
         return overruled
@@ -269,9 +269,8 @@ class Controller:
                 continue
             yield Missing(key=key_of(nodeid, variant), repeat=0, variant=variant, reason=reason)
 
-    def _write_files(self, instead_of: Run | None = None) -> None:
+    def _write_files(self, *, instead_of: RunVerdict | None = None) -> None:
         """Write run.json, where the user keeps the run all else, and the page of a step of a GitHub workflow."""
-        from pytest_jsbench.plugin.outputs import append_step_summary
         from pytest_jsbench.reports.run_files import write_files
 
         assert self.run is not None
@@ -290,7 +289,11 @@ class Controller:
                 page=find_spec("jinja2") is not None,  # without it the summary's line `page` says how to get it
             )
             self.state.warn(*problems)
-        self.state.warn(append_step_summary(self.run, self.summary, self.decision, instead_of=instead_of))
+        if page := os.environ.get("GITHUB_STEP_SUMMARY"):
+            from pytest_jsbench.plugin.outputs import append_step_summary
+
+            before = None if instead_of is None else replace(self.run, verdict=instead_of)
+            self.state.warn(append_step_summary(Path(page), self.run, self.summary, self.decision, instead_of=before))
 
 
 def _misspelt(context: RunContext) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pytest_jsbench.plugin.ending import GateDecision
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.secrecy import known_secrets
 from pytest_jsbench.reports import junit
+from pytest_jsbench.reports.run_report import summary_markdown
 
 if TYPE_CHECKING:
     import pytest
@@ -21,24 +22,20 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
 
 
-def append_step_summary(run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None = None) -> str:
+def append_step_summary(
+    page: Path, run: Run, summary: Summary, decision: GateDecision, *, instead_of: Run | None
+) -> str:
     """
-    Append the summary to the page of a GitHub workflow's step, where there is one; what went wrong, or nothing.
+    Append the summary to the page of a GitHub workflow's step; what went wrong, or nothing.
 
     What was appended before of the same run, under another verdict, is taken away again.
     """
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return ""
-    from pytest_jsbench.reports.run_report import summary_markdown
-
     text = summary_markdown(run, summary, decision.gates, decision.comparisons)
     try:
         if instead_of is not None:
             before = summary_markdown(instead_of, summary, decision.gates, decision.comparisons)
-            page = Path(path)
             page.write_text(page.read_text("utf-8").removesuffix(before), "utf-8")
-        with Path(path).open("a", encoding="utf-8") as file:
+        with page.open("a", encoding="utf-8") as file:
             file.write(text)
     except (OSError, ValueError) as error:
         return f"cannot write GITHUB_STEP_SUMMARY: {error}"

@@ -14,7 +14,6 @@ import pytest
 
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Progress:
         """Count an attempt; an earlier run has paid for a resumed one."""
         self._done += 1
         self._failing += attempt.failing
-        if resumed:
+        if resumed or not self._watched:
             return
         self._called += 1
         who = attempt.answered_by or self._asked[attempt.variant]
@@ -75,6 +74,8 @@ class Progress:
             self._cost += price(attempt.usage) or 0.0
 
     def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
+        from pytest_jsbench.metrics.prices import price_of
+
         if (who, batch) not in self._prices:
             try:
                 self._prices[who, batch] = price_of(self._context.handover.metadata, who, batch=batch)

@@ -16,9 +16,7 @@ from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
-from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
-from pytest_jsbench.reports.comparison_report import facts_of_comparison, facts_of_pairs
 from pytest_jsbench.verdicts import UNDESCRIBED
 
 if TYPE_CHECKING:
@@ -132,6 +130,8 @@ def summary_markdown(
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
     """The summary as a section of Markdown; text of a model or a file is in code spans."""
+    from pytest_jsbench.reports import markdown
+
     who = [run.metadata.engine, run.metadata.model]
     lines = [f"### jsbench: {heading(run.metadata) if run.variants else ' '.join(map(markdown.code, who))}", ""]
     if run.verdict is not None:
@@ -145,6 +145,8 @@ def summary_markdown(
     told = [f"- {passed}; rates with their 95 % intervals, times as medians"]
     told += markdown.fact_lines(facts(run, summary))
     for variant, comparison in (comparisons or {}).items():
+        from pytest_jsbench.reports.comparison_report import facts_of_comparison
+
         source = f"variant {printable(variant)}" if variant else ""
         told += markdown.fact_lines(facts_of_comparison(comparison, source))
     told += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
@@ -188,6 +190,10 @@ def asked(run: Run, summary: Summary) -> dict[str, str]:
 
 def facts_of_variants(summary: Summary) -> list[Fact]:
     """The comparison of each pair of variants, and what is to be known of the p-values."""
+    if not summary.pairs:
+        return []
+    from pytest_jsbench.reports.comparison_report import facts_of_pairs
+
     return facts_of_pairs(summary.pairs, _short(summary), each="variant")
 
 

@@ -20,7 +20,6 @@ from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Reco
 from pytest_jsbench.records.redaction import REDACTED
 from pytest_jsbench.records.rejudging import judge_again, matched
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.settings.classifiers import classify
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.records import OwnOutcome
@@ -155,13 +154,11 @@ class RecordKeeper:
 
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
-        classified = classify(record, self._plan.classifiers)
-        errors = classified.errors
+        record, errors = self._classified(record)
         if errors and self._redaction is not None:
             errors = (CLASSIFIER_BROKE,)
-        result = self._write(self._redacted(classified.record))
-        result = replace(result, classifier_errors=errors, recording_error=self._recording_error)
-        return result, classified.record
+        result = self._write(self._redacted(record))
+        return replace(result, classifier_errors=errors, recording_error=self._recording_error), record
 
     def take_over(self, recorded: Record, case: Case | BrokenCase) -> tuple[AttemptResult, Record]:
         """
@@ -176,8 +173,7 @@ class RecordKeeper:
         if record.redacted is None:
             if isinstance(case, Case):
                 record = matched(record, case.expected, self._plan.comparers)
-            classified = classify(record, self._plan.classifiers)
-            record, errors = classified.record, classified.errors
+            record, errors = self._classified(record)
         if place is not None and record == recorded:
             result = _result(AttemptOutcome.of(record, place), record)
         else:
@@ -203,6 +199,15 @@ class RecordKeeper:
             source = concluded if isinstance(source, Record) else self._journal.append(concluded)
         outcome = replace(made.result, source=source, test_outcome=ended.without_words(), called_again=called_again)
         return replace(made, result=outcome)
+
+    def _classified(self, record: Record) -> tuple[Record, tuple[str, ...]]:
+        """Give a record its codes; the errors are of the classifiers."""
+        if not (self._plan.classifiers or record.codes):
+            return record, ()
+        from pytest_jsbench.settings.classifiers import classify
+
+        classified = classify(record, self._plan.classifiers)
+        return classified.record, classified.errors
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; where texts are redacted, digests stand for them."""

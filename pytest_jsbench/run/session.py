@@ -32,14 +32,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
-from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.records import MissingReason, RunMetadata
@@ -126,6 +124,8 @@ class RunSession:
     ) -> RunSession:
         """Take over an earlier run, and make the folder of this one, which `new_folder` makes of the run's name."""
         if plan.limits.max_cost is not None:
+            from pytest_jsbench.metrics.prices import price_of
+
             variants = each(metadata)
             for described in [variant for variant in variants if variant.provider is not None] or variants:
                 with errors_of(described.variant):
@@ -237,9 +237,14 @@ class RunSession:
             if key not in self._admissions:
                 # beside variants that are paid for, one's own server costs nothing, and the header says so
                 free = self.plan.limits.max_cost is None or (who.provider is None and bool(variant))
+                price = None
+                if not free:
+                    from pytest_jsbench.metrics.prices import price_of
+
+                    price = price_of(self.handover.metadata_of(variant), who)
                 self._admissions[key] = Admission(
                     self.limits_file(),
-                    price=None if free else price_of(self.handover.metadata_of(variant), who),
+                    price=price,
                     provider=provider_name(who, config, self.plan.engines),
                     server=key[2],
                     concurrency=self.plan.variants[variant].concurrency,
@@ -333,13 +338,18 @@ class RunSession:
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
+        adapt = None
+        if variant.adapt != "verbatim":
+            from pytest_jsbench.adaptation.adapter import adapter
+
+            adapt = adapter(variant.adapt)
         return Runner(
             engine=self.recording(variant.name, engine),
             judge=self.judge(),
             template=variant.template.render,
             params=variant.sampled,
             retries=self.plan.retries,
-            adapter=adapter(variant.adapt),
+            adapter=adapt,
             origin=Origin(run=variant.said),
             context=variant.context or engine.info.context,
             comparers=self.plan.comparers,

@@ -6,8 +6,8 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.engines import requirements
-from pytest_jsbench.engines.base import Address, EngineConfig
-from pytest_jsbench.engines.requirements import NO_KEY, find_address, find_key, find_model, require_package
+from pytest_jsbench.engines.base import NO_KEY, Address, EngineConfig
+from pytest_jsbench.engines.requirements import find_address, find_key, find_model, require_package
 
 CONFIG = EngineConfig(name="openai")
 KEY = ("JSBENCH_TEST_KEY",)

@@ -73,9 +73,12 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase]:
 
 
 def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase]:
+    document = _more_than_a_schema(folder, path)
+    if document is None:
+        yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
+        return
     from pytest_jsbench.datasets.sources import openapi
 
-    document = _more_than_a_schema(folder, path)
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
     elif schemas := tool_schemas(document):

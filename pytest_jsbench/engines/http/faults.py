@@ -28,8 +28,8 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.engines.base import NO_KEY
 from pytest_jsbench.engines.http.values import count, get, items, parts
-from pytest_jsbench.engines.requirements import NO_KEY
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Sent

@@ -16,13 +16,13 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
+from pytest_jsbench.engines.base import NO_KEY
 from pytest_jsbench.engines.http.faults import (
     ProviderError,
     connection_fault,
     explain_error,
     retry_after,
 )
-from pytest_jsbench.engines.requirements import NO_KEY
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import classified, fault_of
 from tests.engines.provider import Provider
