@@ -32,6 +32,8 @@ from pytest_jsbench.reports.run_report import (
 )
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.metrics.metrics import Metrics
@@ -62,19 +64,15 @@ def render(
 
     `comparisons` with a baseline are by variant, or that of no name.
     """
-    if importlib.util.find_spec("jinja2") is None:
-        raise MissingRequirement("report.html needs jinja2: pip install 'pytest-jsbench[report]'")
-    from jinja2 import Environment, StrictUndefined
+    environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters["visible"] = _visible
     style, script = _page("report.css"), _page("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
     kept = {name: keyword for name, keyword in summary.keywords.items() if not keyword.faults}
-    return environment.from_string(_page("report.html")).generate(
+    return environment.get_template("report.html").generate(
         policy=(
             f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
             "base-uri 'none'; form-action 'none'"
@@ -101,6 +99,17 @@ def render(
         charts=charts(summary.total),
         cases=pack_cases(run, compared),
     )
+
+
+def page_environment(needed: str) -> Environment:
+    """The templates of our pages, in which every text is escaped; MissingRequirement says what needs jinja2."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(loader=FunctionLoader(_page), autoescape=True, undefined=StrictUndefined)
+    environment.filters["visible"] = _visible
+    return environment
 
 
 def html_table(table: TableBlock) -> str:
