@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapt_within
@@ -20,48 +20,7 @@ from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.reports.blocks import Column, TableBlock
 from pytest_jsbench.settings.options import BY_NAME
 
-if TYPE_CHECKING:
-    from pytest_jsbench.adaptation import Mode
-    from pytest_jsbench.datasets.base import CaseSource
-
 _MOST_OBSTACLES = 6
-
-
-def show_ledgers(
-    dataset: CaseSource, subsets: Sequence[str], mode: Mode, out: Output, *, as_json: bool, verbose: bool
-) -> bool:
-    """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
-    verdicts = {name: Counter[str]() for name in subsets}
-    obstacles = {name: Counter[str]() for name in subsets}
-    foretold = Counter[str]()
-    keys = dataset.keys()
-    cases = 0
-    for case in map(dataset.case, keys):
-        if not isinstance(case, Case):
-            continue
-        cases += 1
-        for name in subsets:
-            outcome = adapt_within(case.schema, name, mode)
-            verdicts[name][_kind(outcome, case)] += 1
-            if isinstance(outcome, Inexpressible):
-                obstacles[name][outcome.keyword or f"({outcome.message})"] += 1
-            else:
-                foretold[name] += bool(outcome.foretold)
-            if as_json:
-                said = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": _kind(outcome, case)}
-                out.json({**said, **dataclasses.asdict(outcome)}, indent=None)
-            elif verbose:
-                out.lines(_lines(case, name, outcome))
-    if not as_json:
-        kinds = ["as it is", "narrowed", *(["widened"] if mode == "relax" else []), "not at all"]
-        columns = tuple(Column(heading=kind.capitalize()) for kind in (*kinds, "schemas"))
-        rows = tuple((name, (*(counts[kind] for kind in kinds), cases)) for name, counts in verdicts.items())
-        out.report([TableBlock(head="Subset", columns=columns, rows=rows)])
-        out.lines(["", *_first_obstacles(obstacles)])
-        out.lines(f"{name}: likely too complex: {count}" for name, count in foretold.items() if count)
-        if broken := len(keys) - cases:
-            out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
-    return cases > 0 and not any(counts["not at all"] for counts in verdicts.values())
 
 
 def _kind(outcome: Adapted | Inexpressible, case: Case) -> str:
@@ -119,8 +78,38 @@ def add_adapt(commands: Any) -> None:
 
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
+    """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
     selection = Selection(source=options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
-    names = tuple(SUBSETS) if options.subset is None else (options.subset,)
-    subsets = tuple(subset.version for name in names if (subset := find_subset(name)) is not None)
     dataset = open_dataset(selection)
-    return show_ledgers(dataset, subsets, options.mode, out, as_json=options.json, verbose=options.verbose)
+    named = tuple(SUBSETS) if options.subset is None else (options.subset,)
+    subsets = [subset.version for name in named if (subset := find_subset(name)) is not None]
+    outcomes = {name: Counter[str]() for name in subsets}
+    obstacles = {name: Counter[str]() for name in subsets}
+    complex_ones = Counter[str]()
+    keys = dataset.keys()
+    for case, name in ((case, name) for case in map(dataset.case, keys) for name in subsets):
+        if not isinstance(case, Case):
+            continue
+        adapted = adapt_within(case.schema, name, options.mode)
+        kind = _kind(adapted, case)
+        outcomes[name][kind] += 1
+        if isinstance(adapted, Inexpressible):
+            obstacles[name][adapted.keyword or f"({adapted.message})"] += 1
+        else:
+            complex_ones[name] += bool(adapted.foretold)
+        if options.json:
+            of_case = {"task": case.key.task, "id": case.key.id, "subset": name, "outcome": kind}
+            out.json({**of_case, **dataclasses.asdict(adapted)}, indent=None)
+        elif options.verbose:
+            out.lines(_lines(case, name, adapted))
+    count = max(counts.total() for counts in outcomes.values())
+    if not options.json:
+        kinds = ["as it is", "narrowed", *(["widened"] if options.mode == "relax" else []), "not at all"]
+        columns = tuple(Column(heading=kind.capitalize()) for kind in (*kinds, "schemas"))
+        rows = tuple((name, (*(counts[kind] for kind in kinds), count)) for name, counts in outcomes.items())
+        out.report([TableBlock(head="Subset", columns=columns, rows=rows)])
+        out.lines(["", *_first_obstacles(obstacles)])
+        out.lines(f"{name}: likely too complex: {count}" for name, count in complex_ones.items() if count)
+        if broken := len(keys) - count:
+            out.write(f"left out: {broken} of {len(keys)}, which hold no schema\n")
+    return count > 0 and not any(counts["not at all"] for counts in outcomes.values())

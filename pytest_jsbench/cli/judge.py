@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output, make_folder
-from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import printable
@@ -38,20 +37,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.values import Comparer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
-    """One line of `{"schema": …, "text": …}`."""
-
-    name: str
-    schema: Schema
-    text: str
-    truncated: bool
-
-
 def is_records(path: Path) -> bool:
     """Whether the file begins with the header of a run's records; RecordError where it cannot be read."""
-    first = next(_objects(path, lenient=True), None)
-    return first is not None and first[1].get("type") == "run"
+    try:
+        return next((data.get("type") == "run" for _, data in _objects(path)), False)
+    except RecordError:
+        if path.is_file():
+            return False
+        raise
 
 
 def judge_records(
@@ -126,17 +119,25 @@ def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Co
 
 
 def judge_plain(path: Path, changes: Mapping[str, Any], out: Output, *, as_json: bool, verbose: bool) -> bool:
-    """Judge each line and print those that did not pass; True where all passed."""
+    """Judge each line of `{"schema": …, "text": …}` and print those that did not pass; True where all passed."""
     passed = judged = 0
     with Judge(policy_of({}, changes)) as judge:
-        for plain in _plain_lines(path):
-            verdict = judge.judge(plain.schema, plain.text, truncated=plain.truncated)
+        for number, data in _objects(path):
+            schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
+            if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
+                message = (
+                    f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
+                    f"found the fields {printable(', '.join(data)) or 'none'}"
+                )
+                raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
+            name = str(data.get("id", f"line {number}"))
+            verdict = judge.judge(schema, text, truncated=truncated)
             judged, passed = judged + 1, passed + verdict.passed
             if as_json:
-                _write_json(out, {"id": plain.name}, verdict)
+                _write_json(out, {"id": name}, verdict)
             elif verbose or not verdict.passed:
                 remark = " (the two validators disagree)" if verdict.disputed else ""
-                out.write(f"{printable(plain.name)}: {headline(verdict, remark=remark)}\n")
+                out.write(f"{printable(name)}: {headline(verdict, remark=remark)}\n")
     if not judged:
         message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
         raise RecordError(message, where=path)
@@ -169,33 +170,11 @@ def _write_json(out: Output, names: Mapping[str, str | int], verdict: Verdict) -
     out.json({**names, **verdict.to_dict()}, indent=None)
 
 
-def _plain_lines(path: Path) -> Iterator[Plain]:
-    for number, data in _objects(path):
-        schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
-        if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
-            message = (
-                f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
-                f"found the fields {printable(', '.join(data)) or 'none'}"
-            )
-            raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
-        yield Plain(name=str(data.get("id", f"line {number}")), schema=schema, text=text, truncated=truncated)
-
-
-def _objects(path: Path, *, lenient: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with their line numbers; with `lenient` it ends at a line that holds none."""
-    lines = FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_json_lines(path)
-    while True:
-        try:
-            line, data = next(lines)
-        except StopIteration:
-            return
-        except RecordError:
-            if lenient and path.is_file():
-                return
-            raise
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with their line numbers."""
+    reader = FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError)
+    for line, data in reader.read_json_lines(path):
         if not isinstance(data, dict):
-            if lenient:
-                return
             message = f"{path}:{line.number}: not a JSON object; expected one object with schema and text per line"
             raise RecordError(message, found=type(data).__name__, expected="object", where=f"{path}:{line.number}")
         yield line.number, data

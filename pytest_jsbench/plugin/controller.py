@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.progress import Progress
     from pytest_jsbench.plugin.worker import Worker
     from pytest_jsbench.records.outcomes import Run, RunVerdict
-    from pytest_jsbench.reports.registry import Exporter
+    from pytest_jsbench.reports.run_files import Exporter
     from pytest_jsbench.run.record_keeper import AttemptResult
     from pytest_jsbench.run.state import RunState
 
@@ -308,6 +308,6 @@ def _misspelt(context: RunContext) -> Iterator[str]:
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:
     if not context.plan.exports:
         return ()
-    from pytest_jsbench.reports import registry
+    from pytest_jsbench.reports.run_files import find
 
-    return tuple((registry.find(name), path) for name, path in context.plan.exports)
+    return tuple((find(name), path) for name, path in context.plan.exports)

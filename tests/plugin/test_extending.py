@@ -82,7 +82,7 @@ def test_every_group_and_every_hook_is_on_the_page() -> None:
 
     groups = {
         module.ENTRY_POINTS
-        for module in (classifiers, datasets.registry, engines.registry, reports.registry, prompts.presets)
+        for module in (classifiers, datasets.registry, engines.registry, reports.run_files, prompts.presets)
     }
     assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == groups
     hooks = {name for name in vars(hookspecs) if name.startswith("pytest_jsbench")}

@@ -17,7 +17,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Place, Run
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
-from pytest_jsbench.reports.registry import find
+from pytest_jsbench.reports.run_files import find
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record

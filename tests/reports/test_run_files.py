@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.registry import find
+from pytest_jsbench.reports.run_files import find
 from tests import examples
 from tests.examples import record
 from tests.packages import install
