@@ -17,8 +17,6 @@ from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, Chi
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.lab.decoding.grammars import LibraryProcess
-from pytest_jsbench.verdicts import Judge
 
 SECRET = "not-for-children-0815"
 #: names that secrets have, and one that no list of such names would hold
@@ -26,24 +24,10 @@ KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KE
 
 
 @contextlib.contextmanager
-def judging() -> Iterator[int]:
-    with Judge() as judge:
-        judge.inspect(True)
-        yield pid(judge._calls)
-
-
-@contextlib.contextmanager
 def called() -> Iterator[int]:
     calls = GuardedCalls()
     yield calls.call("tests.core.working:process", seconds=30)
     calls.close()
-
-
-@contextlib.contextmanager
-def decoding() -> Iterator[int]:
-    library = LibraryProcess("moody", "well", memory=1 << 30, start_timeout=30, module="tests.lab.decoding.moody")
-    yield library.ask({"do": "work"}, timeout=30, doing="work")["pid"]
-    library.close()
 
 
 @contextlib.contextmanager
@@ -61,7 +45,7 @@ def pid(calls: GuardedCalls) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system does not show environments")
-@pytest.mark.parametrize("child", [judging, called, decoding, serving_a_model])
+@pytest.mark.parametrize("child", [called, serving_a_model])
 def test_no_child_is_given_a_secret_of_the_environment(
     child: Callable[[], contextlib.AbstractContextManager[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

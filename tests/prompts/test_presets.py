@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from pytest_jsbench import judge
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.folder import load, open_builtin
 from pytest_jsbench.prompts import PRESETS, find_template
+from pytest_jsbench.prompts.presets import KINDS, MOST_SHOTS, Example, _load, examples_of
+from tests.packages import install
 
 SCHEMA = {
     "properties": {
@@ -86,3 +94,167 @@ def test_each_preset_has_a_digest_of_its_own_words() -> None:
 
     assert len(set(digests.values())) == 3
     assert digests["chat"] == digest(["chat", "You need to generate a JSON object that matches the schema below."])
+
+
+SOURCE = """
+from pytest_jsbench import Message, Prompt
+
+def text(case): return f"Answer {case.key.id}"
+def mappings(case): return [{"role": "system", "content": "Rules"}, {"role": "user", "content": "?"}]
+def messages(case): return (Message(role="user", content="?"),)
+def prompt(case): return Prompt(messages=(Message(role="user", content="?"),))
+def nothing(case): return None
+def empty(case): return " "
+def no_messages(case): return []
+def no_role(case): return [{"content": "?"}]
+def strange_role(case): return [{"role": "tool", "content": "?"}]
+def parts(case): return [{"role": "user", "content": [{"type": "text"}]}]
+def broken(case): raise ValueError("two\\nlines")
+number = 7
+"""
+CASE_2 = Case(key=CaseKey(task="orders", id="o1"), schema={})
+
+
+@pytest.fixture(autouse=True)
+def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "asking_mine", raising=False)
+    (tmp_path / "asking_mine.py").write_text(SOURCE)
+    return tmp_path / "asking_mine.py"
+
+
+def asked(name: str) -> list[tuple[str, str]]:
+    prompt = find_template(f"asking_mine:{name}").render(CASE_2)
+    return [(message.role, message.content) for message in prompt.messages]
+
+
+def test_a_function_returns_text_messages_or_a_prompt() -> None:
+    assert asked("text") == [("user", "Answer o1")]
+    assert asked("mappings") == [("system", "Rules"), ("user", "?")]
+    assert asked("messages") == asked("prompt") == [("user", "?")]
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("nothing", "nothing"),
+        ("empty", "an empty text"),
+        ("no_messages", "a list"),
+    ],
+)
+def test_anything_else_is_refused_with_what_was_expected(name: str, found: str) -> None:
+    with pytest.raises(PromptError, match=f"asking_mine:{name} gave {found} for orders::o1; expected text, a Prompt"):
+        asked(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_role", r"messages\[0\].role is None; expected one of system"),
+        ("strange_role", r"messages\[0\].tool_call_id is a JSON null; expected text"),
+        ("parts", r"messages\[0\].content\[0\].text is a JSON null; expected text"),
+    ],
+)
+def test_messages_that_cannot_be_sent_are_refused_with_their_place(name: str, said: str) -> None:
+    with pytest.raises(
+        PromptError, match=f"asking_mine:{name} gave messages for orders::o1 that cannot be sent: {said}"
+    ):
+        asked(name)
+
+
+def test_a_function_that_raises_is_one_line() -> None:
+    with pytest.raises(PromptError, match=r"asking_mine:broken raised ValueError: two lines$"):
+        asked("broken")
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("asking_mine:txt", r"has no 'txt': did you mean 'text'\?"),
+        ("asking_mine:number", "is a int; expected a function that takes a case"),
+        ("no_such_module_at_all:f", "cannot import no_such_module_at_all"),
+    ],
+)
+def test_what_is_no_function_is_one_line(reference: str, message: str) -> None:
+    with pytest.raises(PromptError, match=message):
+        find_template(reference)
+
+
+def test_its_digest_changes_with_its_module_and_its_name(asking: Path) -> None:
+    text, prompt = (find_template(f"asking_mine:{name}").digest for name in ("text", "prompt"))
+    asking.write_text(SOURCE + "\n# changed\n")
+
+    assert text is not None
+    assert len({text, prompt, find_template("asking_mine:text").digest}) == 3
+
+
+def test_an_installed_package_brings_a_prompt_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = '[project]\nname = "asking"\nversion = "1.0"\n[project.entry-points."pytest_jsbench.prompts"]\n'
+    points = 'polite = "asking_mine:text"\nseven = "asking_mine:number"\nschema = "asking_mine:text"\n'
+    install(tmp_path / "site", {"pyproject.toml": project + points}, monkeypatch)
+
+    template = find_template("polite")
+
+    assert [message.content for message in template.render(CASE_2).messages] == ["Answer o1"]
+    assert template.name == "polite"
+    assert template.digest != find_template("asking_mine:text").digest
+    assert find_template("schema").render(CASE_2).messages[0].content.startswith("You need to")
+    with pytest.raises(PromptError, match="prompt seven is a int; expected a function that takes a case"):
+        find_template("seven")
+    with pytest.raises(PromptError, match=r"unknown prompt 'polit': did you mean 'polite'\?"):
+        find_template("polit")
+
+
+QUESTION = Case(key=CaseKey(task="Glaiveai2K", id="c"), schema={"type": "string"})
+EXAMPLES = [(kind, example) for kind in KINDS for example in _load(kind)]
+
+
+@pytest.mark.parametrize(("kind", "example"), EXAMPLES, ids=[f"{kind}-{example.id}" for kind, example in EXAMPLES])
+def test_an_example_teaches_no_mistake(kind: str, example: Example) -> None:
+    assert judge(example.schema, json.dumps(example.instance)).passed
+
+
+def test_there_are_as_many_examples_of_each_kind_and_none_twice() -> None:
+    assert {len(_load(kind)) for kind in KINDS} == {MOST_SHOTS}
+    assert len({digest(example.schema) for _, example in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_no_example_gives_a_built_in_case_away() -> None:
+    builtin = {digest(load(key)["schema"]) for key in open_builtin(Selection()).keys()}
+
+    assert builtin.isdisjoint(digest(example.schema) for _, example in EXAMPLES)
+
+
+def test_examples_stand_before_the_question_as_the_benchmark_puts_them() -> None:
+    first, second = examples_of("Glaiveai2K")[:2]
+
+    assert find_template("chat", shots=2).render(QUESTION).to_messages() == [
+        {"role": "system", "content": "You need to generate a JSON object that matches the schema below."},
+        {"role": "user", "content": json.dumps(first.schema)},
+        {"role": "assistant", "content": json.dumps(first.instance)},
+        {"role": "user", "content": json.dumps(second.schema)},
+        {"role": "assistant", "content": json.dumps(second.instance)},
+        {"role": "user", "content": '{"type": "string"}'},
+    ]
+
+
+def test_any_template_asks_an_example_as_it_asks_the_case() -> None:
+    messages = find_template("fields", shots=1).render(QUESTION).messages
+
+    assert [message.role for message in messages] == ["system", "user", "assistant", "user"]
+    assert messages[1].content.startswith("Generate a valid JSON object (task: convert_currency)\nFields: 'amount' (")
+
+
+def test_each_task_has_examples_of_its_kind_and_any_other_the_general_ones() -> None:
+    assert examples_of("Github_easy") == examples_of("Github_ultra") != examples_of("Kubernetes")
+    assert examples_of("simple") == examples_of("orders") == _load("general")
+
+
+def test_no_examples_change_nothing_and_each_number_has_a_digest_of_its_own() -> None:
+    assert find_template("chat", shots=0) is find_template("chat")
+    assert len({find_template("chat", shots=shots).digest for shots in range(4)}) == 4
+
+
+def test_more_examples_than_there_are_is_one_line() -> None:
+    with pytest.raises(PromptError, match=r"--jsbench-shots=4: there are 3 examples for each task; expected 0 to 3"):
+        find_template("chat", shots=4)

@@ -118,42 +118,15 @@ def _write(folder: Path, run: Run, summary: Summary, *, version: Version, develo
     except OSError as error:
         message = f"cannot write {aggregate.parent}: {error.strerror or error}"
         raise ExportError(message, where=aggregate.parent) from error
-    samples = Samples(identity, version)
-    write_atomically(aggregate.with_name(f"{identity.name}_samples.jsonl"), samples.of(run))
-    data = _aggregate(run, summary, identity, samples)
+    made = [outcome for outcome in run.outcomes if outcome.made]
+    rows = (row(record, identity, version) for record in Records(made))
+    samples = aggregate.with_name(f"{identity.name}_samples.jsonl")
+    write_atomically(samples, (f"{json.dumps(row, ensure_ascii=True, allow_nan=False)}\n" for row in rows))
+    with samples.open("rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()
+    data = _aggregate(run, summary, identity, rows=len(made), checksum=checksum)
     write_atomically(aggregate, json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n")
     return aggregate
-
-
-class Samples:
-    """The rows of a run's attempts, as lines of a file; `_write` makes one, and reads count and SHA-256 at the end."""
-
-    def __init__(self, identity: Identity, version: Version) -> None:
-        self.count = 0
-        self._hash = hashlib.sha256()
-        self._identity = identity
-        self._version: Version = version
-
-    @property
-    def checksum(self) -> str:
-        """The SHA-256 of the lines."""
-        return self._hash.hexdigest()
-
-    def of(self, run: Run) -> Iterator[str]:
-        """Make the row of each attempt that was made."""
-        identity = self._identity
-        for record in Records([outcome for outcome in run.outcomes if outcome.made]):
-            sample = row(
-                record,
-                evaluation_id=identity.evaluation_id,
-                model_id=identity.model_id,
-                result_id=_result_id(identity, record.key.task, "pass_rate"),
-                version=self._version,
-            )
-            line = json.dumps(sample, ensure_ascii=True, allow_nan=False) + "\n"
-            self._hash.update(line.encode("ascii"))
-            self.count += 1
-            yield line
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
@@ -161,7 +134,7 @@ def _result_id(identity: Identity, task: str | None, metric: str) -> str:
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
-def _aggregate(run: Run, summary: Summary, identity: Identity, samples: Samples) -> dict[str, Any]:
+def _aggregate(run: Run, summary: Summary, identity: Identity, *, rows: int, checksum: str) -> dict[str, Any]:
     metadata = run.metadata
     failures = [f"{_FAILURES}{kind.value}" for kind in COUNTED_FAILURES if summary.total.failure_counts[kind]]
     names = (*RATES, *failures, *TIMES)
@@ -204,8 +177,8 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, samples: Samples)
             "format": "jsonl",
             "file_path": f"{identity.path}_samples.jsonl",
             "hash_algorithm": "sha256",
-            "checksum": samples.checksum,
-            "total_rows": samples.count,
+            "checksum": checksum,
+            "total_rows": rows,
         },
     }
 
@@ -317,7 +290,7 @@ def _generation(run: Run) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def row(record: Record, *, evaluation_id: str, model_id: str, result_id: str, version: Version) -> dict[str, Any]:
+def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
     """The row of an attempt that was made; since 0.3.0 texts are lists, as a schema has many right answers."""
     generation, listed = record.generation, version == "0.3.0"
     answered = generation if isinstance(generation, Completion) else None
@@ -335,9 +308,9 @@ def row(record: Record, *, evaluation_id: str, model_id: str, result_id: str, ve
     is_correct = record.verdict.passed and (record.match is None or record.match.exact)
     return {
         "schema_version": "0.3.0" if listed else "instance_level_eval_0.2.0",
-        **({"evaluation_result_id": result_id} if listed else {}),
-        "evaluation_id": evaluation_id,
-        "model_id": model_id,
+        **({"evaluation_result_id": _result_id(identity, record.key.task, "pass_rate")} if listed else {}),
+        "evaluation_id": identity.evaluation_id,
+        "model_id": identity.model_id,
         "evaluation_name": f"{COLLECTION}.{record.key.task}",
         "sample_id": f"{record.key}{f'#{record.repeat + 1}' if record.repeat else ''}",
         "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),

@@ -141,11 +141,10 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
-    asked = [request(CITY, max_tokens=24, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
+    asked = [request(CITY, max_tokens=10, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
     first, other, again = (complete(engine, one).text for one in asked)
     assert first == again != other
-    for text in (first, other):
-        assert set(json.loads(text)) == {"city", "old"}
+    assert all(text.startswith('{"city": "') for text in (first, other))
 
 
 @pytest.mark.parametrize("name", ["outlines", "xgrammar"])
@@ -159,8 +158,8 @@ def test_what_only_takes_the_likeliest_tokens_has_no_seed_and_what_draws_has(nam
 def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding) -> None:
     config, plain = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "top_p": 1e-6}))
-    asked = request(CITY, max_tokens=12, temperature=2.0, seed=5)
-    cold = complete(plain, request(CITY, max_tokens=12)).text
+    asked = request(CITY, max_tokens=6, temperature=2.0, seed=5)
+    cold = complete(plain, request(CITY, max_tokens=6)).text
     assert complete(engine, asked).text == cold != complete(plain, asked).text
     assert engine.info.details["top_p"] == 1e-6
     assert "top_p" not in plain.info.details
