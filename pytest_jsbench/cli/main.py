@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         *_of_lab("interchange.evaluation_files", "validate", "aggregate", "migrate"),
         add_export,
         add_report,
+        *_of_lab("view.command", "view"),
     ):
         add_command(commands)  # each sets `command`, a function that returns whether all passed
     return parser

@@ -54,7 +54,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
     """
     ranked = len(run.outcomes) > CHUNK
-    outcomes = sorted(run.outcomes, key=_rank) if ranked else run.outcomes
+    outcomes = sorted(run.outcomes, key=rank) if ranked else run.outcomes
     records, planned = iter(Records(outcomes)), Counter(run.planned)
     variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
@@ -74,17 +74,17 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
                 # what is right in all is the last, and needs no record once there is no room
-                record = None if ranked and not room and _rank(outcome) == _RIGHT else next(records)
+                record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
-                    details.append(_details(record))
+                    details.append(details_of(record))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
                 # what the list shows of it; in a run of variants which of them it is of, in their order
                 entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
                 entry |= {
                     "task": outcome.key.task,
                     "name": str(outcome.key) if repeats <= 1 else f"{outcome.key}[{outcome.repeat + 1}]",
-                    "outcome": outcome.failure_type or _failed_test(outcome) or "passed",
-                    "message": "" if record is None else shortened(_message(record), longest, cut="end"),
+                    "outcome": ending_of(outcome),
+                    "message": "" if record is None else shortened(reason_of(record), longest, cut="end"),
                     "keywords": sorted({printable(keyword, 60) for keyword in outcome.broken}),
                     "change": changes.get((outcome.variant if variants else "", outcome.key), ""),
                 }
@@ -116,7 +116,7 @@ def _json_bytes(data: object) -> bytes:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
-def _rank(outcome: AttemptOutcome) -> int:
+def rank(outcome: AttemptOutcome) -> int:
     """What failed, then what says nothing about the model, then what passed and is not right, then the rest."""
     if not outcome.passed:
         return 0 if outcome.failing else 1
@@ -125,13 +125,18 @@ def _rank(outcome: AttemptOutcome) -> int:
     return 2 if outcome.match is not None and not outcome.match.exact else _RIGHT
 
 
+def ending_of(outcome: AttemptOutcome) -> str:
+    """Say in a word how an attempt ended: its failure type, what its own test failed of, or `passed`."""
+    return outcome.failure_type or _failed_test(outcome) or "passed"
+
+
 def _failed_test(outcome: AttemptOutcome) -> str:
     """What its own test failed of, in a word; empty where it did not."""
     test = outcome.test_outcome
     return test.cause.value if test is not None and test.cause is not None else ""
 
 
-def _message(record: Record) -> str:
+def reason_of(record: Record) -> str:
     """Why an attempt did not pass; else what of it is not right all the same."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
@@ -141,7 +146,7 @@ def _message(record: Record) -> str:
     return printable("; ".join(filter(None, (values or record.verdict.message, failed))), _LONGEST_MESSAGE)
 
 
-def _details(record: Record) -> dict[str, Any]:
+def details_of(record: Record) -> dict[str, Any]:
     """All of an attempt, by the names that the page's script knows."""
     generation, redacted, prompt = record.generation, record.redacted, record.prompt
     sent = getattr(generation, "sent", None)

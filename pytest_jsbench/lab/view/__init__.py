@@ -1,0 +1,1 @@
+"""A folder of runs as pages on this machine: `jsbench view`."""

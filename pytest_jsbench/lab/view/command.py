@@ -1,0 +1,60 @@
+"""`jsbench view`: serves the pages of a folder of runs on loopback, until it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import socket
+from pathlib import Path
+from typing import Any, TextIO
+
+from pytest_jsbench.core.errors import MissingRequirement, RecordError
+from pytest_jsbench.engines.requirements import is_installed
+
+HOST = "127.0.0.1"
+#: where runs usually are, the first that exists
+_USUAL = ("runs", "jsbench-runs", ".pytest_cache/d/jsbench")
+
+
+def add_view(commands: Any) -> None:
+    """Declare `jsbench view`."""
+    parser = commands.add_parser(
+        "view",
+        help="look at a folder of runs in a browser",
+        description="Serve pages on this machine over a folder of runs: their list, a run while it goes, each attempt "
+        "with its prompt, schema and answer, and two runs side by side. Filters are part of the address. Only who has "
+        "the printed link may look. Ctrl-C ends it.",
+    )
+    usual = f"a folder of runs, or a run's (default: {', '.join(_USUAL)}, the first that is there)"
+    parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help=usual)
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
+    parser.set_defaults(command=_view)
+
+
+def _view(options: argparse.Namespace, out: TextIO) -> bool:
+    folder = options.folder or next(filter(Path.is_dir, map(Path, _USUAL)), None)
+    if folder is None or not folder.is_dir():
+        found = "none of the usual folders" if folder is None else str(folder)
+        message = f"no runs to look at: {found} is there; name the folder of --jsbench-output"
+        raise RecordError(message, found=found, expected="a folder of runs")
+    for package in ("starlette", "uvicorn", "jinja2"):
+        if not is_installed(package):
+            install = "pip install 'pytest-jsbench[view]'"
+            raise MissingRequirement(f"jsbench view needs {package}: {install}", expected=package, where=install)
+    import uvicorn
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    token = secrets.token_urlsafe(24)
+    try:
+        listener = socket.create_server((HOST, options.port))
+    except OSError as error:
+        message = f"cannot listen on port {options.port}: {error.strerror or error}; name another with --port"
+        raise RecordError(message, found=options.port, expected="a free port") from error
+    port = listener.getsockname()[1]
+    out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")
+    out.flush()
+    server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
+    with listener:
+        server.run(sockets=[listener])
+    return True

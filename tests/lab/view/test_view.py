@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import io
+import re
+import socket
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_jsbench.cli import main
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from tests import examples
+
+if TYPE_CHECKING:
+    from starlette.testclient import TestClient
+
+for needed in ("starlette", "uvicorn", "jinja2", "httpx2"):
+    pytest.importorskip(needed, reason="needs the extra view")
+
+TOKEN = "the-token"
+HOSTILE = "<script>alert(1)</script>"
+
+
+def keep(folder: Path, run: Run, *, ended: bool = True) -> None:
+    folder.mkdir(parents=True)
+    journal.write(folder / "records.jsonl", run.metadata, run.records)
+    if ended:
+        write_run(folder / "run.json", run_to_dict(run, summarize(run), config_path="unknown"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    answers = [
+        examples.record("a", task="orders"),
+        examples.record("b", task="orders", verdict=examples.VIOLATED),
+        examples.record("c", task="talk", verdict=examples.VIOLATED, generation=examples.completion(HOSTILE)),
+    ]
+    keep(tmp_path / "first", examples.run(*answers))
+    keep(tmp_path / "second", examples.run(answers[0], examples.record("b", task="orders"), answers[2]))
+    keep(tmp_path / "third", examples.run(*answers[:1]), ended=False)
+    return tmp_path
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    from starlette.testclient import TestClient
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    with TestClient(make_site(folder, TOKEN), base_url="http://127.0.0.1") as client:
+        client.get("/", params={"token": TOKEN})
+        yield client
+
+
+def shown(client: TestClient, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200
+    return response.text
+
+
+def names(page: str) -> list[str]:
+    return re.findall(r'<th scope="row"><a href="[^"]*">([^<]*)</a>', page)
+
+
+def test_only_who_shows_the_token_on_this_machine_may_look(folder: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    site = make_site(folder, TOKEN)
+    stranger = TestClient(site, base_url="http://127.0.0.1")
+    assert stranger.get("/").status_code == 403
+    assert stranger.get("/", params={"token": "another"}).status_code == 403
+    assert stranger.get("/", headers={"cookie": "jsbench-view=another"}).status_code == 403
+    assert TestClient(site, base_url="http://evil.example").get("/", params={"token": TOKEN}).status_code == 400
+    response = stranger.get("/run/first", params={"token": TOKEN, "task": "talk"}, follow_redirects=False)
+    assert response.headers["location"] == "/run/first?task=talk"
+    assert "httponly" in response.headers["set-cookie"].lower()
+    assert "samesite=strict" in response.headers["set-cookie"].lower()
+
+
+def test_every_page_runs_no_script_and_loads_its_style_alone(client: TestClient) -> None:
+    for address in ("/", "/run/first", "/run/first/2", "/compare?run=first&run=second", "/style.css", "/nothing"):
+        response = client.get(address)
+        assert response.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "<script" not in response.text
+
+
+def test_the_list_has_each_run_with_its_figures_and_those_that_go_on(client: TestClient) -> None:
+    page = shown(client, "/")
+
+    assert names(page) == ["second", "first"]
+    assert ">0.667<" in page
+    assert "third</a>: goes on, or was broken off; 1 records so far" in page
+    assert 'http-equiv="refresh"' in page
+
+
+def test_a_run_shows_what_failed_first_and_is_filtered_by_its_address(client: TestClient) -> None:
+    assert names(shown(client, "/run/first")) == ["orders::b", "talk::c", "orders::a"]
+    assert names(shown(client, "/run/first?outcome=!&task=talk")) == ["talk::c"]
+    assert names(shown(client, "/run/first?outcome=passed")) == ["orders::a"]
+    assert names(shown(client, "/run/first?text=B")) == ["orders::b"]
+    assert names(shown(client, "/run/first?keyword=nothing")) == []
+
+
+def test_a_run_that_goes_on_says_how_far_it_is_and_is_read_again(client: TestClient, folder: Path) -> None:
+    assert "This run goes on, or was broken off: 1 of 1 attempts" in shown(client, "/run/third")
+
+    run = examples.run(examples.record("a", task="orders"), examples.record("z", task="orders"))
+    journal.write(folder / "third" / "records.jsonl", run.metadata, run.records)
+
+    assert "orders::z" in names(shown(client, "/run/third"))
+
+
+def test_an_attempt_shows_prompt_schema_answer_and_what_is_wrong_and_no_markup_of_a_stranger(
+    client: TestClient,
+) -> None:
+    page = shown(client, "/run/first/2")
+
+    assert HOSTILE not in page
+    assert HOSTILE in unescape(page)
+    for heading in ("What is wrong", "Answer", "Prompt", "Schema"):
+        assert f"<h3>{heading}</h3>" in page
+
+
+def test_two_runs_are_compared_and_a_case_that_changed_stands_side_by_side(client: TestClient) -> None:
+    page = shown(client, "/compare?run=first&run=second")
+    (link,) = re.findall(r'href="(/beside[^"]*)"', page)
+
+    beside = shown(client, unescape(link))
+
+    assert "orders::b" in page
+    assert re.findall(r'<h2><a href="/run/(\w+)/1">', beside) == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/run/nothing", 404),
+        ("/run/..%2f..%2fetc", 404),
+        ("/run/first/99", 404),
+        ("/beside?case=orders::b", 404),
+        ("/compare?run=first", 400),
+        ("/run/first?start=-5", 200),
+        ("/run/first?start=99999999999999999999", 200),
+    ],
+)
+def test_an_address_of_nothing_is_no_page(client: TestClient, address: str, status: int) -> None:
+    assert client.get(address).status_code == status
+
+
+def test_a_run_that_cannot_be_read_is_named_with_its_fault(client: TestClient, folder: Path) -> None:
+    (folder / "broken").mkdir()
+    (folder / "broken" / "records.jsonl").write_text("{}\n")
+    (folder / "broken" / "run.json").write_text("[]")
+
+    assert "holds no JSON object" in shown(client, "/")
+
+
+def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    keep(tmp_path / "many", examples.run(*(examples.record(f"c{n:03}", task="t") for n in range(120))))
+    with TestClient(make_site(tmp_path, TOKEN), base_url="http://127.0.0.1") as client:
+        client.get("/", params={"token": TOKEN})
+        page = shown(client, "/run/many?task=t")
+        (later,) = re.findall(r'href="(\?[^"]*)">later', page)
+        rest = shown(client, f"/run/many{unescape(later)}")
+
+    assert len(names(page)) == 100
+    assert names(rest) == [f"t::c{n:03}" for n in range(100, 120)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["nowhere"], "nowhere is there"), ([], "none of the usual folders is there")]
+)
+def test_a_folder_without_runs_is_one_line(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert main.main(["view", *arguments], out=io.StringIO()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main.main(["view", str(folder), f"--port={taken.getsockname()[1]}"], out=io.StringIO()) == 2
+
+    assert "name another with --port" in capsys.readouterr().err
