@@ -128,7 +128,7 @@ class Figure:
         """The number for people."""
         if self.unit == DOLLARS:
             return f"${value:,.2f}" if value >= 1 else dollars(value)
-        return f"{value * self.scale:,.{self.digits}f}"
+        return f"{value * self.scale:,.{0 if self.kind is Kind.COUNT else self.digits}f}"
 
 
 _LOWER = Better.LOWER
@@ -185,8 +185,8 @@ _COUNTS = (
     *(Figure(name, COUNT, counted_open=_OPEN) for name in ("passed", "valid")),
     *(Figure(name, COUNT, better_when=_LOWER) for name in ("failed", "missing", "unjudged", "retries", "uncompared")),
     Figure("invented", COUNT, better_when=_LOWER),
-    Figure("planned", COUNT, heading="Attempts", digits=0, tables=RUNS | GRAMMAR_RUNS),
-    Figure("errors", COUNT, better_when=_LOWER, digits=0, tables=TASKS | VARIANTS | GRAMMARS),
+    Figure("planned", COUNT, heading="Attempts", tables=RUNS | GRAMMAR_RUNS),
+    Figure("errors", COUNT, better_when=_LOWER, tables=TASKS | VARIANTS | GRAMMARS),
 )
 # fmt: on
 #: the parts of a spread, as people call them

@@ -85,7 +85,7 @@ class Breakdown:
         return TableBlock(
             head=self.by.value.capitalize(),
             columns=(
-                Column(heading="Cases"),
+                Column.of(FIGURES["cases"]),
                 *(Column(heading=name, figure=figure, left=True, foreign=True) for name in names),
             ),
             rows=(*rows, ("total", ("", *self.total))),

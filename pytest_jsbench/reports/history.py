@@ -356,7 +356,8 @@ def _table(series: Series, last: int) -> TableBlock:
     runs = [(when, entry.evaluation) for when, entry in zip(_times(entries), entries, strict=True)]
     lacking = [sum(entry.metrics.get(name, 0) for name in ("errors", "unjudged")) for entry in entries]
     changes = [_change(entry, series.entries[:at]) for at, entry in enumerate(entries, first)]
-    return table_of_runs("Run", runs).beside(Column(heading="Errors"), lacking).beside(Column(heading="Since"), changes)
+    table = table_of_runs("Run", runs).beside(Column.of(FIGURES["errors"]), lacking)
+    return table.beside(Column(heading="Since"), changes)
 
 
 def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> list[str]:

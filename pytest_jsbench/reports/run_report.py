@@ -67,9 +67,8 @@ def rates_by_task(summary: Summary) -> TableBlock | None:
     if len(summary.tasks) < 2 or not summary.variants:
         return None
     figure = FIGURES["pass_rate"]
-    table = TableBlock(
-        head="Pass rate", columns=(), rows=tuple((task, ()) for task in summary.tasks), folded="Pass rate by task"
-    )
+    rows = tuple((task, ()) for task in summary.tasks)
+    table = TableBlock(head=figure.title, columns=(), rows=rows, folded=f"{figure.title} by task")
     for name, variant in summary.variants.items():
         rates = [variant.tasks[task].pass_rate if task in variant.tasks else None for task in summary.tasks]
         table = table.beside(Column(heading=name, figure=figure, foreign=True), rates)
@@ -103,7 +102,7 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
     table = table.beside(Column(heading="Broken by"), [keyword.failures for _, keyword in keywords])
     table = table.beside(Column(heading="Used in"), [keyword.pass_rate.n for _, keyword in keywords])
     rates = [keyword.pass_rate for _, keyword in keywords]
-    return table.beside(Column.of(FIGURES["pass_rate"], "Pass rate where used"), rates)
+    return table.beside(Column.of(FIGURES["pass_rate"], f"{FIGURES['pass_rate'].title} where used"), rates)
 
 
 def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Block]:
@@ -242,7 +241,7 @@ def facts(run: Run, summary: Summary) -> list[Fact]:
 
 def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     total, metadata = summary.total, run.metadata
-    yield "pass rate", f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
+    yield FIGURES["pass_rate"].title.lower(), f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
     if total.tests_passed.n:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)

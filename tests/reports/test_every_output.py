@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import dataclasses
 import gzip
@@ -13,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+import pytest_jsbench
 from pytest_jsbench.core.generations import Completion, FaultKind, Timing, Usage
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics import figures
@@ -31,6 +33,8 @@ from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from pytest_jsbench.verdicts import Note
 from tests import examples
 
+#: a heading of the publication, after "Schemas"
+PARTS = {"Passed"}
 SCHEMA = {"required": ["n"], "minimum": 3}
 
 
@@ -321,3 +325,18 @@ def test_a_figure_that_one_row_puts_into_a_table_is_in_the_table_of_every_output
     assert re.search(r"\| Task \|.* Made again \|", found["summary.md"])
     assert "Made again" in found["report.html"]
     assert "Made" in _compared([again], ["x"]).splitlines()[0]
+
+
+def test_no_output_names_a_figure_by_hand() -> None:
+    texts = {text for row in figures.FIGURES.values() for text in (row.title, row.heading, row.short)} - {""}
+    words = {text.casefold() for text in texts if " " in text}
+    folder = Path(next(iter(pytest_jsbench.__path__)))
+    found = []
+    for room in ("reports", "cli", "library", "lab"):
+        for path in (folder / room).rglob("*.py"):
+            constants = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+            found += [(path.name, text) for text in constants if text in texts or str(text).casefold() in words]
+    for path in (folder / "reports" / "html" / "page").glob("*.html"):
+        named = re.findall(r">([^<>{}]+)</(?:th|dt|caption)>|'([^']+)'", path.read_text())
+        found += [(path.name, text) for pair in named for text in pair if text in texts or text.casefold() in words]
+    assert [(name, text) for name, text in found if text not in PARTS] == []

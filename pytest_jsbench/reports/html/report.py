@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, TIMES, Figure
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES, Figure
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
 from pytest_jsbench.reports.html.case_list import pack_cases
@@ -84,6 +84,7 @@ def render(
         run_verdict=run.verdict,
         dataset=run.metadata.dataset.get("source"),
         total=summary.total,
+        figures=FIGURES,
         gates=gates,
         heading=heading(run.metadata) if run.variants else run.metadata.model,
         variants=table_of_variants(run, summary) if summary.variants else None,
