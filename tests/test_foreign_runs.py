@@ -24,6 +24,7 @@ from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.lab.batches.ledger import BatchFile, is_unfinished, read_parts
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.prompts.presets import schema_prompt
@@ -34,7 +35,7 @@ from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from pytest_jsbench.reports.history import History
 from pytest_jsbench.reports.terminal import report_lines
-from pytest_jsbench.run.batches import BatchFile, BatchPart, is_unfinished, read_parts
+from pytest_jsbench.run.batching import BatchPart
 from tests import examples
 from tests.examples import record
 from tests.mutations import mutated_json, mutated_lines, survive

@@ -56,6 +56,13 @@ def arguments(
     return decorate
 
 
+def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
+    """Read arguments by their names; JSBenchError for a wrong one, and None stays."""
+    for name in given.keys() - readers.keys():
+        _refuse(name, readers, of=of, otherwise={})
+    return {name: value if value is None else _value(value, name, readers, of) for name, value in given.items()}
+
+
 def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[str, str]) -> NoReturn:
     # not above: pytest reads the table of options, which names readers of here, also where nobody asks for a run
     from pytest_jsbench.core.errors import JSBenchError, nearest
@@ -69,15 +76,20 @@ def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[s
 def _read(value: Any, parameter: inspect.Parameter | None, readers: Mapping[str, Reader], of: str) -> Any:
     if parameter is None or parameter.name not in readers or (value is None and parameter.default is None):
         return value
+    return _value(value, parameter.name, readers, of)
+
+
+def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any:
     try:
-        return readers[parameter.name](value)
+        return readers[name](value)
     except (TypeError, ValueError) as error:
         from pytest_jsbench.core.errors import JSBenchError
         from pytest_jsbench.core.text import printable
 
         shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else f"a {type(value).__name__}"
-        message = f"{of}: {parameter.name} is {printable(shown, 80)}; expected {error}"
-        raise JSBenchError(message, found=value, expected=str(error), option=parameter.name) from None
+        expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
+        message = f"{of}: {name} is {printable(shown, 80)}; expected {expected}"
+        raise JSBenchError(message, found=value, expected=expected, option=name) from None
 
 
 def text(value: object) -> str:

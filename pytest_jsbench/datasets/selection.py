@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.conditions import Condition
 
 
-def open_selected(selection: Selection) -> CaseSource:
-    """The dataset of a selection; of what meets the conditions, the first of each task, and of these a sample."""
+def open_selected(selection: Selection, held: object = None) -> CaseSource:
+    """
+    Open the dataset of a selection, or what a program holds of one.
+
+    Of what meets the conditions, the first of each task are taken, and of these a sample.
+    """
     condition = _condition(selection.where)
     # the first of each task are counted among those that meet the conditions
     wanted = selection if condition is None else replace(selection, limit=None)
-    dataset = (open_labelled if selection.labelled else open_dataset)(wanted)
+    if held is not None:
+        from pytest_jsbench.datasets.sources.objects import open_in_memory
+
+        dataset = open_in_memory(wanted, held)
+    else:
+        dataset = (open_labelled if selection.labelled else open_dataset)(wanted)
     if condition is None and selection.sample is None:
         return dataset
     keys = list(dataset.keys())

@@ -9,19 +9,20 @@ from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
-from pytest_jsbench.core.arguments import arguments, flag, names, one_of, path, whole
+from pytest_jsbench.core.arguments import arguments, flag, names, one_of, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection, read_case
-from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.options import said_to_programs
-from pytest_jsbench.settings.options import readers
+from pytest_jsbench.settings.options import DEFAULTS, readers
+from pytest_jsbench.settings.plan import selection_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.settings.variants import Values
 
 
 #: what a case becomes: a whole case, or the parts of it that change, as a row of a file has them
@@ -56,7 +57,7 @@ class Dataset:
         self._steps = steps
 
     @classmethod
-    @arguments(readers("limit", "split"), tasks=names, registry=path, skip_invalid=flag, otherwise=_OTHERWISE)
+    @arguments(readers("limit", "split", "registry"), tasks=names, skip_invalid=flag, otherwise=_OTHERWISE)
     def load(
         cls,
         source: str | PathLike[str] | Iterable[object] | type,
@@ -75,23 +76,24 @@ class Dataset:
         `registry` is a folder of schemas to which these may refer. A case whose schema is broken is left out where
         `skip_invalid` says so, as of published datasets, and else missing.
         """
-        named = fspath(source) if isinstance(source, str | PathLike) else _IN_MEMORY
-        loaded = type(source).__module__.partition(".")[0] == "datasets"  # by that package, so somebody published it
-        skips = loaded or (named is not _IN_MEMORY and is_published(named))
-        selection = Selection(
-            source=named,
-            skips_invalid=skips if skip_invalid is None else skip_invalid,
-            tasks=None if tasks is None else tuple(tasks),
-            split=split,
-            limit=limit,
-            registry=None if registry is None else fspath(registry),
-        )
-        with said_to_programs():
-            if isinstance(source, str | PathLike):
-                return cls(open_selected(selection), selection.to_dict())
-            from pytest_jsbench.datasets.sources.objects import open_in_memory
+        invalid = None if skip_invalid is None else "skip" if skip_invalid else "fail"
+        values = {"tasks": tasks, "split": split, "limit": limit, "registry": registry, "invalid_schemas": invalid}
+        return cls.of(source, {**DEFAULTS, **values})
 
-            return cls(open_in_memory(selection, source), selection.to_dict())
+    @classmethod
+    def of(cls, source: object, values: Values) -> Dataset:
+        """Select the cases of a source as the options say; None is the source that they name, or the built-in one."""
+        source = fspath(source) if isinstance(source, PathLike) else source
+        held, values = None, dict(values)
+        if isinstance(source, str):
+            values["dataset"] = source
+        elif source is not None:
+            published = type(source).__module__.partition(".")[0] == "datasets"  # by that package
+            held, values["dataset"] = source, _IN_MEMORY
+            values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
+        with said_to_programs():
+            selection = selection_of(values)
+            return cls(open_selected(selection, held), selection.to_dict())
 
     @arguments(wanted=one_of("a condition such as 'size<2000', or a function of a case", str, Callable))
     @said_to_programs()

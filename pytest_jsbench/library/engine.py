@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from os import PathLike, fspath
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.arguments import arguments, one_of, text
+from pytest_jsbench.core.arguments import arguments, one_of
 from pytest_jsbench.core.cases import Case, Schema
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
@@ -20,7 +20,6 @@ from pytest_jsbench.core.generations import (
     Completion,
     Declined,
     EngineInfo,
-    GenerationParams,
     Request,
     ResponseFormat,
     Usage,
@@ -28,28 +27,22 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
-from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import as_factory, find
 from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
-from pytest_jsbench.prompts import template_of
 from pytest_jsbench.run.attempts import inexpressible
-from pytest_jsbench.settings.options import readers
+from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, readers
 from pytest_jsbench.settings.variant import Variant
 
 #: an engine by its name, a factory of one, or a function that answers
 EngineLike = str | EngineFactory | AnswerFunction
 
 
-def _model(value: object) -> str:
-    return text(fspath(value) if isinstance(value, PathLike) else value)
-
-
 @arguments(
-    readers("base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout", "adapt"),
-    model=_model,
+    readers("model", "base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout"),
+    adapt=BY_NAME["adapt"].of,
 )
 def open_engine(
     engine: EngineLike,
@@ -61,8 +54,8 @@ def open_engine(
     temperature: float | None = None,
     max_tokens: int | None = None,
     seed: int | None = None,
-    timeout: float = 120.0,
-    adapt: str = "verbatim",
+    timeout: float | None = None,
+    adapt: str | None = None,
     client: Any = None,
     **options: Any,
 ) -> OpenEngine:
@@ -74,44 +67,37 @@ def open_engine(
     it is called.
     """
     with said_to_programs():
-        factory = _factory(engine)
-        address, key, of_client = (base_url, None, {}) if client is None else _of_client(client, base_url)
-        options = {**of_client, **options}
-        config = EngineConfig(
-            name=engine if isinstance(engine, str) else getattr(factory, "name", type(factory).__name__),
-            model=model,
-            base_url=address,
-            api_key_env=api_key_env,
-            api_key=None if api_key_env else key,
-            response_format=None if response_format is None else ResponseFormat(response_format),
-            options={name: fspath(said) if isinstance(said, PathLike) else said for name, said in options.items()},
-        )
-        mode, _, subset = adapt.partition(":")
-        sampling = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
-        variant = Variant(
-            factory=factory,
-            engine=config,
-            said={**config.said(), **{name: value for name, value in sampling.items() if value is not None}},
-            template=template_of("schema", shots=0),
-            params=GenerationParams(
-                max_tokens=factory.max_tokens if max_tokens is None else max_tokens,
-                temperature=temperature,
-                seed=seed,
-                timeout=timeout,
-            ),
-            adapt=adaptation(mode, subset, engine=config.name),
-            concurrency=factory.concurrency,
-        )
+        factory, name = factory_of(engine)
+        key = None
+        if client is not None:
+            base_url, key, of_client = _of_client(client, base_url)
+            options = {**of_client, **options}
+        values = {
+            "model": model,
+            "base_url": base_url,
+            "api_key_env": api_key_env,
+            "response_format": response_format,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+            "timeout": timeout,
+            "adapt": adapt,
+        }
+        values = {**DEFAULTS, **{option: value for option, value in values.items() if value is not None}}
+        own = {option: fspath(value) if isinstance(value, PathLike) else value for option, value in options.items()}
+        variant = Variant.of("", {**values, "engine": name, "engine_option": own}, factory=factory)
+        if api_key_env is None:
+            variant = replace(variant, engine=replace(variant.engine, api_key=key))
         try:
             return OpenEngine(variant)
         except EngineError as error:
-            if error.found not in options or error.where != config.name:
+            if error.found not in options or error.where != name:
                 raise
-            own = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
-            known = sorted(own.union(error.expected if isinstance(error.expected, list) else ()))
+            arguments = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
+            known = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
             is_of_run = error.found in EvaluationOptions.__annotations__
             offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), known)
-            message = f"open_engine has no argument '{error.found}', and engine '{config.name}' no such option: {offer}"
+            message = f"open_engine has no argument '{error.found}', and engine '{name}' no such option: {offer}"
             raise EngineError(message, found=error.found, expected=known, where="open_engine") from None
 
 
@@ -133,15 +119,16 @@ def _of_client(client: Any, base_url: str | None) -> tuple[str, str | None, dict
     return base_url or address, key, {name: value for name, value in options.items() if value}
 
 
-def _factory(engine: EngineLike) -> EngineFactory:
+def factory_of(engine: Any) -> tuple[EngineFactory, str]:
+    """Return what makes the engine of a name, a factory or a function, and how it is called."""
     if isinstance(engine, str):
-        return find(engine)
-    if (factory := as_factory(engine)) is not None:
-        return factory
-    if not callable(engine):
+        return find(engine), engine
+    factory = as_factory(engine)
+    if factory is None and not callable(engine):
         message = f"engine is a {type(engine).__name__}; expected its name, a factory, or a function of a request"
         raise EngineError(message, found=type(engine).__name__, where="engine")
-    return FunctionFactory(engine)
+    factory = factory or FunctionFactory(engine)
+    return factory, getattr(factory, "name", type(factory).__name__)
 
 
 class OpenEngine:
@@ -157,7 +144,7 @@ class OpenEngine:
         self.variant = variant
         #: the sampling, as far as is known how the engine samples
         self.params = variant.sampled
-        self._adapter = _adapter(variant.adapt)
+        self._adapter = adapter(variant.adapt)
         check(variant.factory, variant.engine)
         with ExitStack() as resources:
             config = resources.enter_context(variant.factory.prepare(variant.engine))
@@ -228,9 +215,9 @@ class OpenEngine:
 
     def count_tokens(self, prompt: Prompt | str) -> PromptLength:
         """The tokens of a prompt: counted where the engine can, and else a low estimate."""
-        asked = _as_prompt(prompt)
-        tokens = self.engine.count_tokens(asked)
-        return estimate(asked) if tokens is None else PromptLength(tokens=tokens, exact=True)
+        prompt = _as_prompt(prompt)
+        tokens = self.engine.count_tokens(prompt)
+        return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
 
     def tokenize(self, text: str) -> Sequence[int]:
         """The model's tokens of a text; EngineError where the engine cannot say."""
@@ -253,12 +240,6 @@ class OpenEngine:
             raise EngineError(message, found=self.variant.engine.name, where="engine")
 
 
-def _adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
-    try:
-        return adapter(said)
-    except ValueError as error:
-        raise EngineError(f"adapt: {error}", found=said, where="adapt") from None
-
-
 def _as_prompt(prompt: Prompt | str) -> Prompt:
+    """Return the prompt, or that of a text by itself."""
     return prompt if isinstance(prompt, Prompt) else Prompt(messages=(Message(role="user", content=prompt),))

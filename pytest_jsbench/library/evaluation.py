@@ -1,168 +1,166 @@
-"""An evaluation: a dataset is put to an engine, and a run comes of it, as of the plugin."""
+"""An evaluation: the door of a program to a run, with a window of attempts in flight."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import queue
 import tempfile
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
-from itertools import islice
-from os import PathLike
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from pytest_jsbench.core.cases import Case
-from pytest_jsbench.core.errors import DatasetError, JSBenchError
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.arguments import read_all
+from pytest_jsbench.core.errors import DatasetError, EngineError, JSBenchError
 from pytest_jsbench.library.dataset import Dataset
-from pytest_jsbench.library.engine import EngineLike, OpenEngine, open_engine
-from pytest_jsbench.library.options import EvaluationOptions, checked, named, said_to_programs
-from pytest_jsbench.library.run import EvaluatedRun, read_gates
-from pytest_jsbench.metrics.gates import Ending, GateResult, decide
-from pytest_jsbench.prompts import template_of
+from pytest_jsbench.library.engine import EngineLike, OpenEngine, factory_of
+from pytest_jsbench.library.options import (
+    EVALUATION_DEFAULTS,
+    READERS,
+    EvaluationOptions,
+    named,
+    read_options,
+    said_to_programs,
+)
+from pytest_jsbench.library.run import EvaluatedRun
+from pytest_jsbench.metrics.gates import Ending, decide
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import new_folder
-from pytest_jsbench.records.records import Attempt, Entry, Missing, MissingReason, Record, RunMetadata
+from pytest_jsbench.records.records import Attempt, Entry, RunMetadata
 from pytest_jsbench.records.variants import difference
+from pytest_jsbench.reports.expectations import Expectations
+from pytest_jsbench.reports.run_files import find as find_exporter
+from pytest_jsbench.reports.run_files import problem_of, write_files
 from pytest_jsbench.run.description import describe_run
-from pytest_jsbench.run.in_flight import CallsInFlight
-from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
-from pytest_jsbench.settings.classifiers import Classifier
-from pytest_jsbench.settings.classifiers import find as find_classifier
-from pytest_jsbench.settings.plan import Cases, Plan, RateLimits, refuse_together
-from pytest_jsbench.settings.variant import RecordingFolder
-from pytest_jsbench.values import Comparer
-from pytest_jsbench.values.comparers import comparer_of
-from pytest_jsbench.verdicts import JudgePolicy
+from pytest_jsbench.run.window import Window
+from pytest_jsbench.settings.options import SETTABLE
+from pytest_jsbench.settings.plan import Cases, Plan, gates_of
+from pytest_jsbench.settings.variant import Variant, make_variants
+from pytest_jsbench.settings.variants import VariantsTable, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.engines.base import Engine, EngineFactory
+    from pytest_jsbench.settings.variants import Values
 
-#: attempts that are queued for each that may be in flight
-_AHEAD = 4
-#: where runs are kept, unless the program says
-RUNS = "jsbench-runs"
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-@contextmanager
-def opened(engine: OpenEngine | EngineLike) -> Iterator[OpenEngine]:
-    """The engine, opened for the length of the block unless it is open."""
-    if isinstance(engine, OpenEngine):
-        engine.require_open()
-        yield engine
-    else:
-        with open_engine(engine) as started:
-            yield started
+#: one engine, several by the names of their variants, each with what else is said of it, or None: the options name it
+Engines = OpenEngine | EngineLike | Mapping[str, OpenEngine | EngineLike | Mapping[str, Any]] | None
+#: what is said of an engine when it is opened
+_OF_OPENING = (frozenset(SETTABLE) | {"timeout", "preset"}) - {"engine", "prompt", "shots", "concurrency", "context"}
+#: what is said of a dataset when it is loaded
+_OF_LOADING = frozenset({"instances", "tasks", "split", "limit", "registry", "where", "sample", "invalid_schemas"})
 
 
 class CaseEvaluation:
     """
-    Drives a run's session with a window of attempts in flight.
+    A run of a program.
 
-    `evaluate` makes one before the engine is open, and calls `run`, which ends with the run. The threads of the calls
-    in flight make the attempts and hand their results to the thread of `run`. Any other thread may call `stop`: no more
-    attempts begin, and the run ends with what there is.
+    `evaluate` makes one, which refuses what cannot be done, and calls `run`, which ends with the run. Any other thread
+    may call `stop`, before it too: no more attempts begin, and the run ends with what there is.
     """
 
-    @checked
-    def __init__(
-        self,
-        dataset: Dataset | str | Iterable[object],
-        *,
-        prompt: str | PathLike[str] | Template | Callable[[Case], object] = "schema",
-        shots: int = 0,
-        concurrency: int | None = None,
-        repeats: int = 1,
-        output: str | PathLike[str] | None = RUNS,
-        resume: str | PathLike[str] | bool = False,
-        limits: RateLimits | None = None,
-        retries: int = 2,
-        policy: JudgePolicy | None = None,
-        classify: Iterable[str | Callable[[Record], str | None]] = (),
-        comparers: Mapping[str, str | Callable[[Any, Any], object]] = MappingProxyType({}),
-        gates: Iterable[str] = (),
-        record: str | PathLike[str] | None = None,
-        record_mode: Literal["all", "new"] = "all",
-        redact: bool = False,
-        progress: bool = False,
-    ) -> None:
-        refuse_together({"record": record, "redact": "on" if redact else None})
-        loaded = dataset if isinstance(dataset, Dataset) else Dataset.load(dataset)
-        keys = loaded.keys()
-        if not keys:
-            raise DatasetError(f"{loaded!r} holds no cases, so that there is nothing to evaluate", found=0)
-        self._gates = tuple(gates)
-        if self._gates:
-            read_gates(self._gates, (key.task for key in keys))
-        self._template = template_of(prompt, shots=shots)
-        self._shots = shots
-        self._concurrency = concurrency
-        self._recording = None if record is None else RecordingFolder(path=Path(record), only_new=record_mode == "new")
-        self._resume = resume
-        self._progress = progress
-        #: without its one variant, which is of the engine
-        self._plan = Plan(
-            variants={},
-            cases=Cases(source=loaded.source, said=loaded.to_dict()),
-            keys=keys,
-            repeats=repeats,
-            policy=policy or JudgePolicy(),
-            limits=limits or RateLimits(),
-            retries=retries,
-            classifiers=tuple(map(_classifier, classify)),
-            comparers={name: _comparer(name, how) for name, how in comparers.items()},
-            output=None if output is None else Path(output),
-            redact=redact,
-        )
-        #: None: there is nothing more to wait for
-        self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        self._stopped = False
+    def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
+        values = read_options(given, dataset)
+        self._progress = bool(values.get("progress"))
+        self._resume = values["resume"]
+        #: by the variant's name, engines that the program has opened
+        self._engines: dict[str, Engine] = {}
+        ways, held = self._ways(engine, values, given)
+        if isinstance(dataset, Dataset):
+            if settled := next((name for name in given if name in _OF_LOADING), None):
+                message = f"evaluate: {settled}: the dataset is loaded already; say it to Dataset.load(…)"
+                raise DatasetError(message, found=settled, option=settled)
+        else:
+            dataset = Dataset.of(dataset, values)
+        if not dataset.keys():
+            raise DatasetError(f"{dataset!r} holds no cases, so that there is nothing to evaluate", found=0)
+        source: Any = dataset.source
+        labelled = None if values["instances"] is None else source
+        strict = values["invalid_schemas"] == "strict"
+        cases = Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict)
+        values["resume"] = None
+        variants = make_variants(ways, held=held)
+        self._plan = Plan.of(values, variants, cases, suite=True, gates=gates_of(values))
+        self._expectations = Expectations.of(self._plan)
+        #: found before anything is paid for
+        self._exporters = [(find_exporter(name), path) for name, path in self._plan.exports]
+        self._window = Window()
+
+    def _ways(
+        self, engine: Engines, values: Values, given: Mapping[str, Any]
+    ) -> tuple[dict[str, Values], dict[str, Variant | EngineFactory]]:
+        """Return the values of each way to ask, by its name, and the engines that the program holds."""
+        if engine is None:
+            if values["replay"] is not None and (recorded := ways_of_run(values["replay"], values)):
+                return recorded, {}
+            here = Path.cwd()
+            table = None if values["variants"] is None else VariantsTable.read(here, here=here)
+            return ways_to_ask({**values, "engine": None}, table, {})[0], {}
+        ways: dict[str, Values] = {}
+        held: dict[str, Variant | EngineFactory] = {}
+        entries = engine if isinstance(engine, Mapping) else {"": engine}
+        for name, entry in entries.items():
+            row: dict[str, Any] = {"engine": entry}
+            if isinstance(entry, Mapping):
+                rest = {option: value for option, value in entry.items() if option != "engine"}
+                settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
+                row = {"engine": entry.get("engine"), **read_all(rest, settable, of=f"variant '{name}'")}
+            asked = row["engine"]
+            if isinstance(asked, OpenEngine):
+                asked.require_open()
+                if settled := next((option for option in (*row, *given) if option in _OF_OPENING), None):
+                    message = f"evaluate: {settled}: the engine is open already; say it to open_engine(…)"
+                    raise EngineError(message, found=settled, option=settled)
+                held[name], self._engines[name] = asked.variant, asked.engine
+                row["engine"] = asked.variant.engine.name
+            else:
+                held[name], row["engine"] = factory_of(asked)
+            ways[name] = {**values, **row}
+        return ways, held
 
     def stop(self) -> None:
         """Begin no more attempts, and end the run."""
-        self._stopped = True
-        self._done.put(None)
+        self._window.stop()
 
-    def run(self, engine: OpenEngine) -> EvaluatedRun:
-        """Make all attempts; the run that came of them."""
-        variant = replace(
-            engine.variant,
-            template=self._template,
-            shots=self._shots,
-            concurrency=self._concurrency or engine.variant.concurrency,
-            recording=self._recording,
-        )
-        plan = replace(self._plan, variants={variant.name: variant})
+    def run(self) -> EvaluatedRun:
+        """Make all attempts, and return the run that came of them."""
+        plan = self._plan
+        plan.check_engines()
         metadata = describe_run(plan, Entry.LIBRARY)
         earlier = _newest_alike(plan.output, metadata) if self._resume is True else self._resume or None
-        plan = replace(plan, resume=None if earlier is None else Path(earlier))
+        plan = replace(plan, resume=earlier)
         with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as shared:
             session = RunSession.start(
                 plan,
                 metadata,
                 shared=Path(shared),
                 new_folder=lambda name: None if plan.output is None else new_folder(plan.output, name),
-                engines={variant.name: engine.engine},
+                engines=self._engines,
             )
-            state = RunState(plan.keys)
-            state.plan(Attempt(key, repeat) for key in plan.keys for repeat in range(plan.repeats))
+            state = RunState(plan.keys, variants=plan.variants)
+            state.plan(
+                Attempt(key, repeat, variant)
+                for key in plan.keys
+                for variant in plan.variants
+                for repeat in range(plan.repeats)
+            )
             state.warn(*(map(named, session.resumption.warnings) if session.resumption else ()))
+            state.warn(*map(named, self._expectations.warnings))
             with closing(session):
                 session.begin(state.planned)
-                session.open(cases=plan.variants)
                 try:
-                    self._make_all(session, state)
+                    if plan.batch is not None:
+                        session.batching().make(state.planned)
+                    session.open(cases=plan.variants)
+                    with _bar(state.count, wanted=self._progress) as advance:
+                        self._window.make_all(session, state, advance)
                 except KeyboardInterrupt as error:
                     if (folder := session.handover.folder) is not None:
                         error.add_note(_how_to_go_on(folder))
@@ -170,70 +168,35 @@ class CaseEvaluation:
                     raise
                 return self._finish(session, state)
 
-    def _make_all(self, session: RunSession, state: RunState) -> None:
-        """Make the attempts, as many at once as may be in flight, and take their results as they come."""
-        concurrency = session.plan.concurrency
-        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(concurrency, state.count))
-        waiting = iter(state.planned)
-
-        def call(attempt: Attempt) -> Callable[[], AttemptResult]:
-            planned_at = time.perf_counter()
-
-            def make() -> AttemptResult:
-                try:
-                    return session.attempt(attempt, planned_at)
-                except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
-                    message = named(str(error)) if isinstance(error, JSBenchError) else described(error)
-                    missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
-                    return AttemptResult(result=missing)
-                finally:
-                    self._done.put(attempt)
-
-            return make
-
-        try:
-            with _bar(state.count, wanted=self._progress) as advance:
-                for attempt in islice(waiting, 0 if self._stopped else _AHEAD * concurrency):
-                    calls.add(attempt, call(attempt))
-                for _ in state.planned:
-                    if (done := self._done.get()) is None or self._stopped:
-                        break
-                    state.take(calls.take(done))
-                    advance()
-                    for attempt in islice(waiting, 1):
-                        calls.add(attempt, call(attempt))
-        finally:
-            session.stop()
-            calls.stop()
-
     def _finish(self, session: RunSession, state: RunState) -> EvaluatedRun:
-        """The run; all its records are one file, and its other files are written, where it is kept."""
+        """Make the run; all its records are one file, and its other files are written, where it is kept."""
         session.leave()
         folder = session.handover.folder
         if not state.complete:
             state.add_from(session.handover.records)
         run = session.finish(state)
-        run = replace(run, warnings=tuple(state.warnings))
         if folder is None:
             records = zip(run.outcomes, run.records, strict=True)
-            in_memory = tuple(replace(outcome, source=record) for outcome, record in records)
-            return self._decided(EvaluatedRun.of_run(replace(run, outcomes=in_memory), None))[0]
-        evaluated, gates = self._decided(EvaluatedRun.of_run(run, folder))
-        from pytest_jsbench.reports.run_files import write_files
-
-        # nobody asked for the page by name, so that what it needs is no problem of the run
-        page = find_spec("jinja2") is not None
-        problems = write_files(
-            folder, evaluated, evaluated.summary, config_path=Entry.LIBRARY.value, gates=gates, page=page
-        )
-        return replace(evaluated, warnings=(*evaluated.warnings, *problems))
-
-    def _decided(self, run: EvaluatedRun) -> tuple[EvaluatedRun, tuple[GateResult, ...]]:
-        """The run with the verdict of its gates, where it has some."""
-        if not self._gates:
-            return run, ()
-        gates = run.check(*self._gates)
-        return replace(run, verdict=decide(Ending(), run.summary.total, gates)), gates
+            run = replace(run, outcomes=tuple(replace(outcome, source=record) for outcome, record in records))
+        evaluated = EvaluatedRun.of_run(replace(run, warnings=tuple(state.warnings)), folder)
+        summary = evaluated.summary
+        decision = self._expectations.decide(run.metadata, summary)
+        if decision.gates:
+            evaluated = replace(evaluated, verdict=decide(Ending(), summary.total, decision.gates))
+        problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
+        if folder is not None:
+            problems += write_files(
+                folder,
+                evaluated,
+                summary,
+                config_path=Entry.LIBRARY.value,
+                gates=decision.gates,
+                comparisons=decision.comparisons,
+                baselines=decision.comparisons_to_dict(),
+                # nobody asked for the page by name, so that what it needs is no problem of the run
+                page=find_spec("jinja2") is not None,
+            )
+        return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
 
 
 def _how_to_go_on(folder: Path) -> str:
@@ -241,45 +204,45 @@ def _how_to_go_on(folder: Path) -> str:
 
 
 def _with_options(function: F) -> F:
-    """The function, whose signature names each option and its default for whoever asks an editor or `help`."""
+    """Name each option and its default in the signature of a function, for whoever asks an editor or `help`."""
     signature = inspect.signature(function)
     own = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
-    named_only = inspect.signature(CaseEvaluation).parameters.values()
-    options = [part for part in named_only if part.kind is part.KEYWORD_ONLY]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=EVALUATION_DEFAULTS[name], annotation=kind)
+        for name, kind in EvaluationOptions.__annotations__.items()
+    ]
     function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
     return function
 
 
 @_with_options
 def evaluate(
-    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+    engine: Engines, dataset: Dataset | str | Iterable[object] | None = None, **options: Unpack[EvaluationOptions]
 ) -> EvaluatedRun:
     """
     Put each case of the dataset to the engine, judge the answers, and keep every record as soon as it exists.
 
-    Ctrl-C ends it with what there is: the run is in its folder, and `resume` goes on with it.
+    Several engines, by the names of their variants, are asked the same cases. Ctrl-C ends it with what there is: the
+    run is in its folder, and `resume` goes on with it.
     """
     with said_to_programs():
-        evaluation = CaseEvaluation(dataset, **options)
-        with opened(engine) as started:
-            return evaluation.run(started)
+        return CaseEvaluation(engine, dataset, options).run()
 
 
 @_with_options
 async def aevaluate(
-    engine: OpenEngine | EngineLike, dataset: Dataset | str | Iterable[object], **options: Unpack[EvaluationOptions]
+    engine: Engines, dataset: Dataset | str | Iterable[object] | None = None, **options: Unpack[EvaluationOptions]
 ) -> EvaluatedRun:
-    """The same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
+    """Do the same beside other coroutines; one that is cancelled ends as after Ctrl-C."""
     evaluation: list[CaseEvaluation] = []
     cancelled = threading.Event()
 
     def run() -> EvaluatedRun:
         with said_to_programs():
-            evaluation.append(CaseEvaluation(dataset, **options))
-            with opened(engine) as started:
-                if cancelled.is_set():
-                    evaluation[0].stop()
-                return evaluation[0].run(started)
+            evaluation.append(CaseEvaluation(engine, dataset, options))
+            if cancelled.is_set():
+                evaluation[0].stop()
+            return evaluation[0].run()
 
     running = asyncio.ensure_future(asyncio.to_thread(run))
     try:
@@ -294,18 +257,8 @@ async def aevaluate(
         raise
 
 
-def _comparer(field_name: str, said: str | Callable[[Any, Any], object]) -> Comparer:
-    if not isinstance(said, str):
-        how = f"function:{getattr(said, '__module__', '')}:{getattr(said, '__qualname__', type(said).__qualname__)}"
-        return Comparer(function=said, how=how)
-    try:
-        return comparer_of(said)
-    except ValueError as error:
-        raise JSBenchError(f"comparers: {field_name}: {error}", found=said, where="comparers") from None
-
-
 def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:
-    """The newest run in the folder that asks the same engine in the same way; None where there is none."""
+    """Find the newest run in the folder that asks the same engine in the same way; None where there is none."""
     if output is None:
         message = "resume=True goes on with a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
@@ -314,13 +267,6 @@ def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:
             if not difference(journal.read_header(folder), ours):
                 return folder
     return None
-
-
-def _classifier(said: str | Callable[[Record], str | None]) -> Classifier:
-    if isinstance(said, str):
-        return find_classifier(said)
-    name = getattr(said, "__name__", type(said).__name__)
-    return Classifier(name=name, origin="a function of the program", function=said)
 
 
 @contextmanager

@@ -1,89 +1,114 @@
-"""The arguments of an evaluation, and messages in their words."""
+"""The options of an evaluation: those of the table by their names, some of which a program may hold as objects."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike
+from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, arguments, flag, names, one_of, path
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, text
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import SETTABLE, readers, respelled
-from pytest_jsbench.settings.plan import RateLimits
+from pytest_jsbench.core.extensions import of_lab
+from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, OPTIONS, respelled
+from pytest_jsbench.settings.plan import RateLimits, refuse_together
+from pytest_jsbench.values import Comparer
+from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
-from pytest_jsbench.verdicts.verdicts import POLICY_OFFERS
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
     from pytest_jsbench.core.prompts import Template
     from pytest_jsbench.records.records import Record
-
+    from pytest_jsbench.settings.variants import Values
 
 #: the arguments that are not called as their options
-_ARGUMENTS = {
-    "comparer": "comparers",
-    "engine_option": "argument",
-    "rpm": "requests_per_minute",
-    "tpm": "tokens_per_minute",
-    "where": "filter",
-}
-
-
-@contextmanager
-def said_to_programs() -> Iterator[None]:
-    """Inside, an error that names an option such as `--jsbench-api-key-env` names the argument `api_key_env`."""
-    try:
-        yield
-    except JSBenchError as error:
-        error.args = tuple(named(part) if isinstance(part, str) else part for part in error.args)
-        raise
-
-
-def named(message: str) -> str:
-    """Write arguments where a message names options; an engine's own option is an argument by its own name."""
-    own = re.sub(r"--jsbench-engine-option[ =](?=\w+=)", "", message)
-    return respelled(own, lambda name: _ARGUMENTS.get(name, name))
+_ARGUMENTS = {"comparer": "comparers", "engine_option": "argument", "gate": "gates", "where": "filter"}
+#: what a program says as another argument, or has no use for: its one engine, pytest's ini file, pytest-benchmark
+_LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows"})
+_PATHS = ("output", "resume", "baseline", "record", "replay")
+#: where runs are kept, unless the program says
+RUNS = "jsbench-runs"
+Text = str | PathLike[str]
 
 
 class EvaluationOptions(TypedDict, total=False):
-    """The options of an evaluation; each as the plugin's option of that name."""
+    """The options of an evaluation; each as the plugin's option of that name, of which docs/options.md tells."""
 
     #: a preset, a Jinja2 file, `package.module:function`, or a function that takes a case
-    prompt: str | PathLike[str] | Template | Callable[[Case], object]
-    #: examples before each question
+    prompt: Text | Template | Callable[[Case], object]
     shots: int
-    #: calls in flight
+    context: int
     concurrency: int | None
-    #: attempts of each case
     repeats: int
-    #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
-    output: str | PathLike[str] | None
-    #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
-    resume: str | PathLike[str] | bool
-    limits: RateLimits | None
-    #: tries after the first
     retries: int
+    shard: str
+    #: whether a provider's batch is waited for (True is `wait`), or looked at once
+    batch: Literal["wait", "leave"] | bool
+    #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
+    output: Text | None
+    #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
+    resume: Text | bool
+    limits: RateLimits | None
+    rpm: float
+    tpm: float
+    max_cost: float
+    patience: float
+    #: how answers are judged; the options that follow change it
     policy: JudgePolicy | None
+    extra_fields: str | Iterable[str]
+    duplicate_keys: Literal["note", "fail"]
+    fences: Literal["strip", "forbid"]
+    reasoning: Literal["keep", "strip"]
+    formats: Literal["assert", "ignore"]
+    default_dialect: str
+    validator: Literal["both", "jsonschema-rs", "jsonschema"]
+    judge_timeout: float
     #: classifiers, each a name or a function that takes a record
     classify: Iterable[str | Callable[[Record], str | None]]
-    #: how a field's values are compared: as `--jsbench-comparer` says it, or a function of the expected and the other
+    #: how a field's values are compared: in words, or by a function of the expected value and the other
     comparers: Mapping[str, str | Callable[[Any, Any], object]]
-    #: conditions on the run, as `--jsbench-gate` has them; they decide its verdict
+    #: conditions on the run, which decide its verdict
     gates: Iterable[str]
-    #: a folder in which each answer is kept as a readable file; `open_engine("recorded", folder=…)` says them again
-    record: str | PathLike[str] | None
-    #: `new` asks and records only what is not in that folder
+    min_pass_rate: float
+    max_regression: float
+    baseline: Text
+    #: a folder in which each answer is kept as a readable file
+    record: Text | None
     record_mode: Literal["all", "new"]
+    #: recorded answers, or a run's folder, that answer instead of the engine, which is None
+    replay: Text
+    replay_strict: bool
     #: whether digests stand for prompts, schemas and answers in what is kept
     redact: bool
+    export: Mapping[str, Text]
+    #: of an engine that is named, and not open
+    model: Text
+    base_url: str
+    api_key_env: str
+    response_format: str
+    temperature: float
+    max_tokens: int
+    seed: int
+    timeout: float
+    adapt: str
+    engine_option: Mapping[str, Any]
+    #: names of ways to ask in pyproject.toml, where the engine is None
+    variants: str | Iterable[str]
+    #: of a dataset that is named, and not loaded
+    instances: Text
+    preset: str
+    tasks: str | Iterable[str]
+    split: str
+    limit: int
+    registry: Text
+    where: str | Iterable[str]
+    sample: int | str
+    invalid_schemas: Literal["fail", "skip", "strict"]
     #: whether a bar shows how far it is, where tqdm is installed
     progress: bool
-
-
-def _or_none(read: Reader) -> Reader:
-    return lambda value: None if value is None else read(value)
 
 
 def _run_or_flag(value: object) -> str | bool:
@@ -102,52 +127,93 @@ def _classifiers(value: object) -> tuple[str | Callable[[Record], str | None], .
     return classifiers
 
 
-def _comparers(value: object) -> Mapping[str, str | Callable[[Any, Any], object]]:
+def _comparers(value: object) -> dict[str, Comparer]:
     if not isinstance(value, Mapping) or not all(isinstance(how, str) or callable(how) for how in value.values()):
         raise ValueError("a mapping of fields to comparers, such as {'total': 'tolerance:1%'}")
-    return value
+    return {name: _comparer(name, how) for name, how in value.items()}
 
 
-#: where what the plugin's options say has another place; each begins where `evaluate has no argument 'x': ` ends
-_OTHERWISE = {
-    **dict.fromkeys((*SETTABLE, "timeout"), "say it to open_engine(…), whose engine can be evaluated"),
-    **dict.fromkeys(("tasks", "split", "limit", "registry"), "say it to Dataset.load(…)"),
-    "where": "say it to Dataset.filter(…)",
-    "sample": "take it by Dataset.sample(size, seed)",
-    **dict.fromkeys(("rpm", "requests_per_minute"), "give limits=RateLimits(requests_per_minute=…)"),
-    **dict.fromkeys(("tpm", "tokens_per_minute"), "give limits=RateLimits(tokens_per_minute=…)"),
-    **{name: f"give limits=RateLimits({name}=…)" for name in ("max_cost", "patience")},
-    **POLICY_OFFERS,
-    "judge_timeout": "give policy=JudgePolicy(timeout=…)",
-    "replay": 'open the answers as an engine: open_engine("recorded", folder=…)',
-    "variants": "evaluate once for each way to ask, and set the runs side by side with plot_runs; "
-    "pytest --jsbench-variants asks all ways in one run",
-    "instances": "labelled answers are put to a grammar by pytest --jsbench-instances; load_run reads that run",
-    "batch": "a provider's batches are handed in by pytest --jsbench-batch; load_run reads that run",
-    "min_pass_rate": "give gates=['pass_rate>=…']",
-    **dict.fromkeys(
-        ("baseline", "max_regression"),
-        "ask the run that comes of it: run.check('baseline.difference>=…', baseline=RUN)",
-    ),
-    "shard": "parts of a run are made by pytest --jsbench-shard and put together by jsbench merge",
-    "preset": "pytest --jsbench-preset asks as a publication did; load_run reads that run",
-    "export": "the run has to_csv, to_parquet and more; jsbench export writes the other formats",
+def _comparer(field: str, way: str | Callable[[Any, Any], object]) -> Comparer:
+    if not isinstance(way, str):
+        how = f"function:{getattr(way, '__module__', '')}:{getattr(way, '__qualname__', type(way).__qualname__)}"
+        return Comparer(function=way, how=how)
+    try:
+        return comparer_of(way)
+    except ValueError as error:
+        raise JSBenchError(f"comparers: {field}: {error}", found=way, where="comparers") from None
+
+
+def _exports(value: object) -> list[tuple[str, Path]]:
+    if not isinstance(value, Mapping):
+        raise ValueError("a mapping of formats to paths, such as {'parquet': 'run.parquet'}")
+    return [(text(name), Path(path(file))) for name, file in value.items()]
+
+
+def read_prompt(value: object) -> object:
+    """Read the name of a prompt, or its path; whatever else a program holds is for `template_of`."""
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+READERS: dict[str, Reader] = {
+    **{option.name: option.of for option in OPTIONS if option.name not in _LEFT_OUT},
+    "prompt": read_prompt,
+    "resume": _run_or_flag,
+    "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
+    "policy": one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
+    "classify": _classifiers,
+    "comparers": _comparers,
+    "gates": names,
+    "export": _exports,
+    "progress": flag,
+}
+#: the value of each argument that nobody gives
+EVALUATION_DEFAULTS: Values = {
+    **{name: DEFAULTS.get(name) for name in EvaluationOptions.__annotations__},
+    "output": RUNS,
+    "resume": False,
+    "record_mode": "all",
+    "redact": False,
+    "replay_strict": False,
+    "gates": (),
+    "comparers": {},
+    "progress": False,
 }
 
 
-#: checks the arguments of an evaluation
-checked = arguments(
-    readers("shots", "concurrency", "repeats", "retries", "record_mode"),
-    of="evaluate",
-    otherwise=_OTHERWISE,
-    output=_or_none(path),
-    resume=_run_or_flag,
-    limits=one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
-    policy=one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
-    classify=_classifiers,
-    comparers=_comparers,
-    gates=names,
-    record=path,
-    redact=flag,
-    progress=flag,
-)
+def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
+    """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
+    read = read_all(given, READERS, of="evaluate")
+    refuse_together({**read, "dataset": dataset})
+    preset: dict[str, Any] = {}
+    if read.get("preset") is not None:
+        published = of_lab("published").published_coverage().options
+        preset = {name: BY_NAME[name].read(value) for name, value in published.items()}
+    values = {**DEFAULTS, "output": RUNS, **preset}
+    values |= {name: value for name, value in read.items() if value is not None or name == "output"}
+    if (limits := read.get("limits")) is not None:
+        parts = {
+            "rpm": "requests_per_minute",
+            "tpm": "tokens_per_minute",
+            "max_cost": "max_cost",
+            "patience": "patience",
+        }
+        values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
+    values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
+    values["gate"], values["comparer"] = values.pop("gates", ()), values.pop("comparers", {})
+    return values
+
+
+@contextmanager
+def said_to_programs() -> Iterator[None]:
+    """Inside, an error that names an option such as `--jsbench-api-key-env` names the argument `api_key_env`."""
+    try:
+        yield
+    except JSBenchError as error:
+        error.args = tuple(named(part) if isinstance(part, str) else part for part in error.args)
+        raise
+
+
+def named(message: str) -> str:
+    """Write arguments where a message names options; an engine's own option is an argument by its own name."""
+    own = re.sub(r"--jsbench-engine-option[ =](?=\w+=)", "", message)
+    return respelled(own, lambda name: _ARGUMENTS.get(name, name))

@@ -151,9 +151,9 @@ def _prune(parent: Path, *, keep: int) -> None:
     runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.run.batches import is_unfinished
+            from pytest_jsbench.run.batching import batch_room
 
-            if is_unfinished(folder):
+            if batch_room().is_unfinished(folder):
                 continue
         newest = max(path.lstat().st_mtime for path in folder.glob("records*.jsonl"))
         if not (folder / "run.json").exists() and datetime.now(UTC).timestamp() - newest < _LONGEST_PAUSE:

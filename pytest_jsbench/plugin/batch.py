@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.engines.registry import require_batches
-from pytest_jsbench.engines.secrets import build_batches
-from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.plugin.progress import clock, is_watched, write_line
 from pytest_jsbench.plugin.secrecy import usage_errors
-from pytest_jsbench.records import journal
-from pytest_jsbench.run.attempts import Runner
-from pytest_jsbench.run.batches import (
-    BatchAnswers,
-    BatchFile,
-    BatchPart,
-    Polling,
-    Submission,
-    doubt,
-    gather,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from pytest_jsbench.engines.base import BatchState
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.controller import Controller
+    from pytest_jsbench.run.batching import BatchPart
 
-#: how often a batch is looked at
-POLLING = Polling()
 #: seconds between two lines of progress
 _BETWEEN_LINES = 30.0
 
@@ -52,15 +36,12 @@ class Batch:
         self._config = config
         self._context = context
         self._controller = controller
-        self._submission: Submission | None = None
-        if context.handover.folder is None and not config.option.collectonly:
-            message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
-            raise pytest.UsageError(message)
-        self._earlier = context.session.earlier_batches
+        self._batches = None if config.option.collectonly else context.session.batching()
+        self._begun = False
 
     def pytest_report_header(self) -> str | None:
         """The batches of an earlier run that this one waits for."""
-        under_way = [part for part in self._earlier if not part.ended]
+        under_way = [part for part in self._context.session.earlier_batches if not part.ended]
         return f"jsbench: going on with {_listed(under_way)}" if under_way else None
 
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -83,58 +64,28 @@ class Batch:
 
     def _say_what_is_left(self, reporter: pytest.TerminalReporter) -> None:
         folder = self._context.handover.folder
-        if self._submission is None or folder is None:
+        if self._batches is None or folder is None:
             return
         here = Path.cwd()
         path = folder.relative_to(here) if folder.is_relative_to(here) else folder
-        waiting = [part for part in self._submission.waiting() if part.id is not None]
-        if waiting:
+        if waiting := self._batches.waiting():
             reporter.write_line(
                 f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
                 f"with --jsbench-batch --jsbench-resume={path}",
                 yellow=True,
             )
-        for part in self._submission.file:
-            if part.id is None:
-                reporter.write_line(f"jsbench: {doubt(path / journal.BATCHES, part)}", yellow=True)
+        for line in self._batches.doubts(path):
+            reporter.write_line(f"jsbench: {line}", yellow=True)
 
     def _run(self, session: Any) -> None:
-        if self._submission is not None or not self._controller.state.planned or self._config.option.collectonly:
+        if self._begun or self._batches is None or not self._controller.state.planned:
             return
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
-        with usage_errors(self._config, about="--jsbench-batch"), contextlib.ExitStack() as resources:
-            self._hand_in_and_wait(resources)
-
-    def _hand_in_and_wait(self, resources: contextlib.ExitStack) -> None:
-        context = self._context
-        assert context.handover.folder is not None
-        (variant,) = context.plan.variants.values()
-        factory = require_batches(variant.factory, variant.engine.name)
-        batches = build_batches(factory, variant.engine)
-        resources.callback(batches.close)
-        limit = context.plan.limits.max_cost
-        submission = self._submission = Submission(
-            batches=batches,
-            file=BatchFile(context.handover.folder / journal.BATCHES, context.handover.metadata, self._earlier),
-            answers=resources.enter_context(BatchAnswers(context.handover.answers)),
-            price=None if limit is None else price_of(context.handover.metadata, batch=True),
-            most=limit,
-            polling=POLLING,
-            told=self._say_handed_in,
-        )
-        resources.callback(self._spend, submission)
-        attempts = [attempt for attempt in self._controller.state.planned if attempt not in context.session.recorded]
-        runner = context.session.suite_runner(variant.name)
-        assert isinstance(runner, Runner)
-        submission.hand_in(gather(runner, attempts, context.plan.cases.case))
-        submission.wait(self._progress(), leave=context.plan.batch == "leave")
-
-    def _spend(self, submission: Submission) -> None:
-        """Count the cost of the batches against the limit that holds for the project's tests."""
-        if submission.spent:
-            with contextlib.closing(self._context.session.limits_file()) as limits:
-                limits.spend(submission.spent)
+        self._begun = True
+        with usage_errors(self._config, about="--jsbench-batch"):
+            planned = self._controller.state.planned
+            self._batches.make(planned, handed_in=self._say_handed_in, progress=self._progress())
 
     def _say_handed_in(self, part: BatchPart) -> None:
         if self._config.get_verbosity() >= 0:
@@ -157,7 +108,7 @@ class Batch:
         return say
 
 
-def _listed(parts: list[BatchPart]) -> str:
+def _listed(parts: Sequence[BatchPart]) -> str:
     total = sum(len(part.requests) for part in parts)
     names = ", ".join(str(part.id) for part in parts)
     requests = f"{total:,} request{'' if total == 1 else 's'}"

@@ -16,12 +16,13 @@ import pytest
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.text import described
 from pytest_jsbench.plugin.context import RunContext, key_of
-from pytest_jsbench.plugin.ending import Expectations, GateDecision, SessionEnding
+from pytest_jsbench.plugin.ending import SessionEnding
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.secrecy import usage_errors
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Missing, MissingReason
+from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.schemas.keywords import misspelt
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ class Controller:
         self._progress = progress
         #: found before anything is paid for
         self._exporters = _find_exporters(context)
-        self._expectations = Expectations.of(context)
         self._ending = SessionEnding()
         #: what one of xdist's workers has collected
         self._collected: Collected | None = None
@@ -70,6 +70,7 @@ class Controller:
         self._session: pytest.Session | None = None
         self.run: Run | None = None
         self.summary: Summary | None = None
+        self._expectations = Expectations.of(context.plan, more_tasks=context.settings.targets.project)
         self.decision = GateDecision()
         #: how many recorded answers no test of a whole run has asked for
         self.unasked = 0

@@ -9,10 +9,10 @@ from xml.etree.ElementTree import ParseError
 
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.cases import MANY
-from pytest_jsbench.plugin.ending import GateDecision
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.secrecy import known_secrets
 from pytest_jsbench.reports import junit
+from pytest_jsbench.reports.expectations import GateDecision
 from pytest_jsbench.reports.run_report import summary_markdown
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import ROOT, value_of
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, placed
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE
 from pytest_jsbench.settings.plan import GATES, gates_of, refuse_together, selection_of
-from pytest_jsbench.settings.variants import VariantsTable, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection

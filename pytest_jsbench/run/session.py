@@ -9,6 +9,8 @@ A run, in the order in which it goes. The plugin drives it from its hooks, `eval
 3. `begin` and `open`, in each process that makes attempts. It has a records file of its own, `records.jsonl` or such as
    `records.gw0.jsonl`. The judge, the engines and their limits are built; `limits.db`, in the folder that goes with the
    run, is there once there is a limit, or a provider has refused or broken a call.
+   Where the suite is handed in as batches, `batching` does so and waits for them, in the process that started: each
+   batch is in `batch.json` before it is paid for, and the answers are in a file that all processes share.
 4. `attempt`, in the threads of the calls in flight. A record that an earlier run or a dead worker has left is taken
    over. Any other attempt is admitted, and what it may cost is in `limits.db` before the engine is asked; the answer is
    judged, classified and redacted, and its record is in the records file before anybody hears of the result.
@@ -45,6 +47,7 @@ from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, resume
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
+from pytest_jsbench.run.batching import batch_room
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
@@ -57,7 +60,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
     from pytest_jsbench.records.resumption import Resumption
-    from pytest_jsbench.run.batches import BatchPart
+    from pytest_jsbench.run.batching import Batching, BatchPart
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variant import Variant
@@ -143,16 +146,12 @@ class RunSession:
             resumption = resume(plan.resume, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
-            from pytest_jsbench.run.batches import take_over
-
-            batches = take_over(resumption.folder, metadata, batch=plan.batch is not None)
+            batches = batch_room().take_over(resumption.folder, metadata, batch=plan.batch is not None)
         folder = new_folder(metadata.run_id)
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
             if batches:  # before anything else of this run, which from now on is the newest
-                from pytest_jsbench.run.batches import BatchFile
-
-                BatchFile(folder / journal.BATCHES, metadata, batches)
+                batch_room().keep(folder, metadata, batches)
         recorded = None
         if resumption is not None and resumption.metadata is not None:
             metadata = replace(metadata, resumed_from=resumption.metadata.run_id)
@@ -181,6 +180,10 @@ class RunSession:
     def attempt(self, attempt: Attempt, planned_at: float) -> AttemptResult:
         """Make an attempt, queued at that time, and write its record; or take its record over from who left it."""
         return self.keeper.make_or_find(attempt, lambda: self._make(attempt, planned_at))
+
+    def batching(self) -> Batching:
+        """Make what hands the suite's attempts in as batches of the provider, before the first of them is made."""
+        return batch_room().batching(self)
 
     @property
     def keeper(self) -> RecordKeeper:
@@ -331,10 +334,8 @@ class RunSession:
             return AcceptanceRunner(acceptor=acceptor, judge=self.judge())
         if self.plan.batch is None:
             return self.runner(variant.name)
-        from pytest_jsbench.run.batches import BatchedEngine
-
         info = replace(describe(variant.factory, variant.engine), streaming=False)
-        runner = self._new_runner(variant, BatchedEngine(self.handover.answers, info))
+        runner = self._new_runner(variant, batch_room().engine(self.handover.answers, info))
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:

@@ -74,18 +74,22 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
     return Classified(record=replace(record, codes=tuple(codes)), errors=tuple(errors))
 
 
-def find(name: str) -> Classifier:
-    """The classifier of that name; ClassifierError says what else was expected."""
+def find(named: str | Callable[[Record], object]) -> Classifier:
+    """Find the classifier of that name, or take the function of a program; ClassifierError where there is none."""
+    if not isinstance(named, str):
+        name = getattr(named, "__name__", type(named).__name__)
+        return Classifier(name=name, origin="a function of the program", function=named)
     points = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
-    if (found := find_function(name, points, kind="classifier", error=ClassifierError)) is not None:
-        return _classifier(name, *found)
-    form = "package.module:function"
-    known = f"{nearest(name, points)}, or {form}" if points else f"expected {form}, for no installed package brings any"
-    raise ClassifierError(f"unknown classifier '{printable(name)}': {known}", found=name, expected=[*points, form])
-
-
-def _classifier(name: str, source: str, found: object) -> Classifier:
-    if not callable(found):
-        message = f"classifier '{name}', {source}, is a {type(found).__name__}; expected a function that takes a record"
-        raise ClassifierError(message, found=type(found).__name__, expected="a function", where=source)
-    return Classifier(name=name, origin=source, function=found)
+    if (place := find_function(named, points, kind="classifier", error=ClassifierError)) is None:
+        form = "package.module:function"
+        offer = f"{nearest(named, points)}, or {form}"
+        if not points:
+            offer = f"expected {form}, for no installed package brings any"
+        message = f"unknown classifier '{printable(named)}': {offer}"
+        raise ClassifierError(message, found=named, expected=[*points, form])
+    origin, function = place
+    if not callable(function):
+        kind = type(function).__name__
+        message = f"classifier '{named}', {origin}, is a {kind}; expected a function that takes a record"
+        raise ClassifierError(message, found=kind, expected="a function", where=origin)
+    return Classifier(name=named, origin=origin, function=function)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
+from numbers import Real
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, number, text, whole
+from pytest_jsbench.core.arguments import Reader, flag, number, path, text, whole
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -121,6 +120,8 @@ class Option:
     check: Reader | None = None
     #: text to value; ValueError says what is wrong
     parse: Callable[[str], Any] = str
+    #: the text that a program means by its value
+    argument: Reader = text
     choices: tuple[str, ...] = ()
     #: its value where nobody says one
     default: Any = None
@@ -146,17 +147,27 @@ class Option:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"
 
-    @property
-    def argument(self) -> Reader:
-        """Reads the value that a program gives; its ValueError says what is expected."""
-        return self.check or (self._choice if self.choices else text)
+    def of(self, value: object) -> Any:
+        """Read the value that a program gives; its ValueError says what is expected."""
+        if self.check is not None:
+            return self.check(value)
+        if self.repeated:
+            if isinstance(value, Mapping):
+                return list(value.items())
+            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else value
+            return [self.parse(self.argument(part)) for part in values]
+        if self.choices == ON_OFF:
+            return ON_OFF[not flag(value)]
+        if self.choices:
+            return self._choice(self.bare if value is True else value)
+        return self.parse(self.argument(value))
 
     def read(self, given: str) -> Any:
         """Read the value of a text; ValueError says what was expected and found."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:
-            return self.argument(given if self.check is None else _number(given))
+            return self._choice(given) if self.check is None else self.check(_number(given))
         except ValueError as error:
             message = f"expected {error}, found {given!r}"
             if self.bare is not None:
@@ -176,7 +187,7 @@ def respelled(message: str, spell: Callable[[str], str]) -> str:
 
 def readers(*names: str) -> dict[str, Reader]:
     """Take the readers of these options, for a function whose arguments they are."""
-    return {name: BY_NAME[name].argument for name in names}
+    return {name: BY_NAME[name].of for name in names}
 
 
 def _number(given: str) -> int | float | str:
@@ -187,6 +198,22 @@ def _number(given: str) -> int | float | str:
     return given
 
 
+def _joined(value: object) -> str:
+    """Take names with commas between them, or one after another."""
+    if isinstance(value, str):
+        return value
+    names = list(value) if isinstance(value, Iterable) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("names with commas between them, or a list of names")
+    return ",".join(names)
+
+
+def _numeral(value: object) -> str:
+    """Take a number, or the text of one."""
+    return text(value) if isinstance(value, bool) or not isinstance(value, Real) else str(value)
+
+
+ON_OFF = ("on", "off")
 #: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 _SECONDS = number("seconds above 0", above=0)
@@ -199,7 +226,7 @@ _ASKED = (
         "plugin does nothing.",
         "NAME",
     ),
-    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID"),
+    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID", argument=path),
     Option("base_url", "Any server compatible with the engine's API.", "URL", shown=shown_address),
     Option("api_key_env", "The environment variable that holds the key. Default: the SDK's.", "VAR"),
     Option(
@@ -237,8 +264,11 @@ _ASKED = (
         "what they say. Without a table an option that is typed more than once makes variants.",
         "A,B",
         parse=names,
+        argument=_joined,
     ),
-    Option("record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR"),
+    Option(
+        "record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR", argument=path
+    ),
     Option(
         "record_mode",
         "Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
@@ -250,12 +280,13 @@ _ASKED = (
         "Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
         "schema that has changed since is an error that says how.",
         "DIR",
+        argument=path,
     ),
     Option(
         "replay_strict",
         "Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
         "response format or engine option than is asked for now. Default: off, and the summary says so.",
-        choices=("on", "off"),
+        choices=ON_OFF,
         bare="on",
     ),
 )
@@ -280,14 +311,16 @@ _TESTED = (
         "accepts, and count the wrong decisions. builtin, a folder with schemas.jsonl and instances.jsonl (or .gz), or "
         "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
+        argument=path,
     ),
-    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names),
+    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names, argument=_joined),
     Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S", default="test"),
     Option("limit", "Only the first N cases of each task. Default: all.", "N", check=whole(1)),
     Option(
         "registry",
         "A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
         "DIR",
+        argument=path,
     ),
     Option(
         "where",
@@ -304,6 +337,7 @@ _TESTED = (
         "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
         "N[:SEED]",
         parse=sample,
+        argument=_numeral,
     ),
 )
 _SENT = (
@@ -378,6 +412,7 @@ _RUNS = (
         "Go on with an earlier run: its records.jsonl, its folder, or a folder of runs (the newest). What "
         "it has answered is not called again; broken calls are.",
         "FILE|DIR",
+        argument=path,
     ),
     Option(
         "shard",
@@ -419,6 +454,7 @@ _JUDGED = (
         "to ignore.",
         "fail|allow|NAME,…",
         parse=extra_fields,
+        argument=_joined,
     ),
     Option(
         "duplicate_keys",
@@ -478,6 +514,7 @@ _DECIDES = (
         "The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
         "no longer fail it.",
         "RATE",
+        argument=_numeral,
     ),
     Option(
         "gate",
@@ -493,11 +530,13 @@ _DECIDES = (
         "baseline",
         "Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline wrote.",
         "RUN|FILE",
+        argument=path,
     ),
     Option(
         "max_regression",
         "The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the baseline's.",
         "RATE",
+        argument=_numeral,
     ),
 )
 _WRITTEN = (
@@ -506,12 +545,13 @@ _WRITTEN = (
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
         "pytest's cache, for the last five runs.",
         "DIR",
+        argument=path,
     ),
     Option(
         "redact",
         "Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
         "kept. Its answers can then not be judged again or replayed.",
-        choices=("on", "off"),
+        choices=ON_OFF,
         bare="on",
     ),
     Option(
@@ -543,6 +583,8 @@ GROUPS = {
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
+#: the value of each where nobody says one
+DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: the options of which each value that is typed makes a variant; those of the engine by their keys
 MULTIPLIED = (
     *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
@@ -550,13 +592,3 @@ MULTIPLIED = (
 )
 #: the options that a variant of the table may set
 SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")
-
-
-def placed(value: Any, start: Path, here: Path) -> Any:
-    """Name what may be a path from `start` as it is named from `here`; any other value stays."""
-    if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
-        return value
-    try:
-        return os.path.relpath(start / value, here)
-    except ValueError:  # on another drive
-        return str(start / value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,8 +36,8 @@ _HOOK = "pytest_jsbench_classify"
 
 @arguments(
     readers("max_cost", "patience"),
-    requests_per_minute=BY_NAME["rpm"].argument,
-    tokens_per_minute=BY_NAME["tpm"].argument,
+    requests_per_minute=BY_NAME["rpm"].of,
+    tokens_per_minute=BY_NAME["tpm"].of,
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
@@ -212,8 +212,8 @@ def selection_of(values: Values) -> Selection:
 
 
 def policy_of(values: Values) -> JudgePolicy:
-    """Read how strictly answers are judged."""
-    return JudgePolicy(**policy_changes(values))
+    """Read how strictly answers are judged; a program may hold a policy, which the options change."""
+    return replace(values.get("policy") or JudgePolicy(), **policy_changes(values))
 
 
 def policy_changes(values: Values) -> dict[str, Any]:
@@ -259,13 +259,15 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
     return tuple(gates)
 
 
-def _find_classifiers(names: Sequence[str], hook: Callable[[Record], object] | None) -> tuple[Classifier, ...]:
-    """Find the classifiers of these names, and the hook where anybody implements it."""
-    if not names and hook is None:
+def _find_classifiers(
+    named: Sequence[str | Callable[[Record], object]], hook: Callable[[Record], object] | None
+) -> tuple[Classifier, ...]:
+    """Find the classifiers, and the hook where anybody implements it."""
+    if not named and hook is None:
         return ()
     from pytest_jsbench.settings.classifiers import Classifier, find
 
-    classifiers = [find(name) for name in names]
+    classifiers = [find(name) for name in named]
     if hook is not None:
         classifiers.append(Classifier(name=_HOOK, origin="a hook", function=hook))
     return tuple(classifiers)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import safe_name
@@ -15,7 +16,7 @@ from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
-from pytest_jsbench.prompts import find_template
+from pytest_jsbench.prompts import template_of
 from pytest_jsbench.settings.variants import holds_run
 
 if TYPE_CHECKING:
@@ -62,15 +63,12 @@ class Variant:
         return sampled(self.factory, self.engine, self.params)
 
     @classmethod
-    def of(cls, name: str, values: Values, *, workers: int = 1) -> Variant:
+    def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
         """Find all that the options name; JSBenchError says what is wrong, or not there."""
-        record, replay = values["record"], values["replay"]
+        replay = values["replay"]
         engine = _engine(values) if replay is None else _replaying(replay, values, name)
-        factory = find(engine.name)
-        if values["instances"] is not None:
-            require_acceptor(factory, engine.name)
-        if values["batch"] is not None:
-            require_batches(factory, engine.name)
+        if factory is None or replay is not None:
+            factory = find(engine.name)
         params = GenerationParams(
             max_tokens=values["max_tokens"] or factory.max_tokens,
             temperature=values["temperature"],
@@ -78,30 +76,33 @@ class Variant:
             timeout=values["timeout"],
         )
         share = -(-factory.concurrency // workers) if factory.shared else factory.concurrency
-        recording = None
-        if record is not None:
-            only_new, strict = values["record_mode"] == "new", values["replay_strict"] == "on"
-            recording = RecordingFolder(
-                path=record / safe_name(name) if name else record, only_new=only_new, strict=strict
-            )
         mode, subset = values["adapt"]
         return cls(
-            name=name,
             factory=factory,
             engine=engine,
             said=_said(values),
-            template=find_template(values["prompt"], shots=values["shots"]),
-            shots=values["shots"],
             params=params,
             adapt=adaptation(mode, subset, engine=values["engine"] or "recorded"),
             context=values["context"],
             concurrency=values["concurrency"] or share,
-            recording=recording,
+            **_of_run(name, values),
         )
 
+    def asking(self, name: str, values: Values) -> Variant:
+        """Ask the same engine, which is open, in the words that the options say, and as many calls at once."""
+        context, concurrency = values["context"] or self.context, values["concurrency"] or self.concurrency
+        return replace(self, context=context, concurrency=concurrency, **_of_run(name, values))
 
-def make_variants(ways: Mapping[str, Values], *, workers: int = 1) -> dict[str, Variant]:
-    """Find all that the ways to ask name; JSBenchError says what is wrong or not there, and of which variant."""
+
+def make_variants(
+    ways: Mapping[str, Values], *, held: Mapping[str, Variant | EngineFactory] = MappingProxyType({}), workers: int = 1
+) -> dict[str, Variant]:
+    """
+    Find all that the ways to ask name; JSBenchError says what is wrong or not there, and of which variant.
+
+    A program may hold a variant's engine: open, or as what makes it.
+    """
+    variants = {}
     for name, values in ways.items():
         if values["batch"] is not None and len(ways) > 1:
             message = f"--jsbench-batch hands in one variant at a time, and these are {', '.join(ways)}: "
@@ -113,10 +114,18 @@ def make_variants(ways: Mapping[str, Values], *, workers: int = 1) -> dict[str, 
                 needs = "--jsbench-record needs an engine to record"
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
             raise JSBenchError(message, option="engine")
-    variants = {}
     for name, values in ways.items():
+        engine = held.get(name)
         with errors_of(name):
-            variants[name] = Variant.of(name, values, workers=workers)
+            if isinstance(engine, Variant):
+                variant = engine.asking(name, values)
+            else:
+                variant = Variant.of(name, values, factory=engine, workers=workers)
+            if values["instances"] is not None:
+                require_acceptor(variant.factory, variant.engine.name)
+            if values["batch"] is not None:
+                require_batches(variant.factory, variant.engine.name)
+        variants[name] = variant
     return variants
 
 
@@ -129,6 +138,19 @@ def errors_of(variant: str) -> Iterator[None]:
         if variant:
             error.args = (f"variant '{variant}': {error.args[0] if error.args else ''}", *error.args[1:])
         raise
+
+
+def _of_run(name: str, values: Values) -> dict[str, Any]:
+    """Read what a run says of a way to ask beside its engine: the words, and where answers are recorded."""
+    record, recording = values["record"], None
+    if record is not None:
+        recording = RecordingFolder(
+            path=record / safe_name(name) if name else record,
+            only_new=values["record_mode"] == "new",
+            strict=values["replay_strict"] == "on",
+        )
+    template = template_of(values["prompt"], shots=values["shots"])
+    return {"name": name, "template": template, "shots": values["shots"], "recording": recording}
 
 
 def _engine(values: Values) -> EngineConfig:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +14,7 @@ from typing import Any
 
 from pytest_jsbench.core.errors import JSBenchError, nearest
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, placed, shown_assignment
+from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
 
 #: the options whose values are names; before any other value stands what it is of
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
@@ -273,3 +275,13 @@ def _changed(values: Values, change: Values) -> Values:
     """The values with others in their place; an engine's options add up."""
     options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
+
+
+def placed(value: Any, start: Path, here: Path) -> Any:
+    """Name what may be a path from `start` as it is named from `here`; any other value stays."""
+    if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
+        return value
+    try:
+        return os.path.relpath(start / value, here)
+    except ValueError:  # on another drive
+        return str(start / value)

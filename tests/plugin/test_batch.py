@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+import pytest_jsbench.lab.batches.submission
 import pytest_jsbench.plugin.batch
-from pytest_jsbench.run.batches import Polling
+from pytest_jsbench.lab.batches.submission import Polling
 from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
@@ -24,8 +25,7 @@ pytest.importorskip("urllib3", reason="whatever asks a provider needs the packag
 # as the conftest says
 for _name in (
     "openai.resources",
-    "pytest_jsbench.engines.providers.batches",
-    "pytest_jsbench.engines.providers.batches",
+    "pytest_jsbench.lab.batches.providers",
 ):
     importlib.import_module(_name)
 
@@ -33,7 +33,7 @@ for _name in (
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
-    monkeypatch.setattr(pytest_jsbench.plugin.batch, "POLLING", Polling(first=0.01, patience=1))
+    monkeypatch.setattr(pytest_jsbench.lab.batches.submission, "POLLING", Polling(first=0.01, patience=1))
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.calls import Deadline, reading, settle
@@ -332,13 +332,13 @@ class ProviderBatchFactory(ProviderFactory):
 
     def __init__(self, *args: Any, batches: str, **options: Any) -> None:
         super().__init__(*args, **options)
-        #: the class, imported when batches are handed in
+        #: its class in the lab, which is imported when batches are handed in
         self._batches = batches
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build what hands batches in."""
         self.check(config)
         settings = self.settings(config)
-        make = getattr(import_module("pytest_jsbench.engines.providers.batches"), self._batches)
+        make = getattr(of_lab("batches.providers"), self._batches)
         batches: Batches = make(settings, key=settings.find_key(config))
         return batches

@@ -20,14 +20,14 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines.base import Batches, BatchState
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
-from pytest_jsbench.engines.providers.batches import (
+from pytest_jsbench.engines.registry import find, require_batches
+from pytest_jsbench.lab.batches.providers import (
     AnthropicBatches,
     GeminiBatches,
     OpenAIBatches,
     read_lines,
     sound_id,
 )
-from pytest_jsbench.engines.registry import find, require_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
 from tests.engines.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer

@@ -22,20 +22,17 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
-from pytest_jsbench.records.journal import BATCHES
-from pytest_jsbench.records.records import MissingReason
-from pytest_jsbench.run.batches import (
+from pytest_jsbench.lab.batches.ledger import BatchFile, is_unfinished, read_parts, take_over
+from pytest_jsbench.lab.batches.submission import (
     BatchAnswers,
     BatchedEngine,
-    BatchFile,
-    BatchPart,
     Polling,
     Submission,
-    is_unfinished,
     name_of,
-    read_parts,
-    take_over,
 )
+from pytest_jsbench.records.journal import BATCHES
+from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.batching import BatchPart
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.testing import request
 from tests import examples

@@ -1,25 +1,24 @@
 """
 A run's attempts as a provider's batches: submitted, waited for, and read by each test from a file of answers.
 
-No request is sent twice, and all that costs money is on disk first: `batch.json` of the run's folder names each batch
-before it is submitted, with its requests, and then its id.
+`BATCHES` is what the session of a run finds (`run/batching.py`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.errors import BatchError, RecordError, ResumeError
-from pytest_jsbench.core.files import FileReader, IndexedLines, private, write_atomically
+from pytest_jsbench.core.errors import BatchError
+from pytest_jsbench.core.files import IndexedLines, private
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -31,14 +30,17 @@ from pytest_jsbench.core.generations import (
     generation_from_dict,
     generation_to_dict,
 )
-from pytest_jsbench.core.json_values import digest, expect
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.base import BatchState
-from pytest_jsbench.formats import HEADER
-from pytest_jsbench.records.journal import BATCHES
-from pytest_jsbench.records.records import MissingReason, Record, RunMetadata
-from pytest_jsbench.records.variants import difference
+from pytest_jsbench.engines.registry import require_batches
+from pytest_jsbench.engines.secrets import build_batches
+from pytest_jsbench.lab.batches import ledger
+from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
+from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.records.journal import BATCHES as FILE
+from pytest_jsbench.records.records import MissingReason, Record
 from pytest_jsbench.run.attempts import Runner, most_of
+from pytest_jsbench.run.batching import BatchPart
 from pytest_jsbench.run.limits import Refused
 
 if TYPE_CHECKING:
@@ -48,154 +50,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import Batches, Result
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.records.records import Attempt
+    from pytest_jsbench.records.records import Attempt, RunMetadata
+    from pytest_jsbench.run.session import RunSession
 
-#: the version of batch.json
-BATCHES_VERSION = 1
 #: characters of a request's name: `sha256-` and 160 bits of it; both providers allow 64
 _LENGTH = 47
 #: faults of a query for a batch's state that do not go away with time
 _LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPart:
-    """A batch of requests."""
-
-    #: None from just before it is submitted until the provider has answered with its id
-    id: str | None
-    #: ISO 8601, UTC
-    handed_in_at: str
-    #: the names of its requests
-    requests: tuple[str, ...]
-    #: whether its results have been read; what failed in it may then be asked again
-    ended: bool = False
-
-
-class BatchFile:
-    """
-    The batches of a run, written to disk before and after each step that costs money.
-
-    The controller makes one for the run, with the batches of the earlier run that it resumes; `Submission` changes it
-    in one thread. The file stays in the run's folder.
-    """
-
-    def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
-        self.path = path
-        self._metadata = metadata
-        self._parts = list(parts)
-        if parts:
-            self._write()
-
-    def __iter__(self) -> Iterator[BatchPart]:
-        return iter(tuple(self._parts))
-
-    def begin(self, part: BatchPart) -> None:
-        """Add a batch that is about to be submitted."""
-        self._parts.append(part)
-        self._write()
-
-    def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
-        """Write the id of a batch, or that its results have been read."""
-        changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
-        self._parts[self._parts.index(part)] = changed
-        self._write()
-        return changed
-
-    def drop(self, part: BatchPart) -> None:
-        """Remove a batch that the provider did not accept."""
-        self._parts.remove(part)
-        self._write()
-
-    def _write(self) -> None:
-        data = {
-            "batches_version": BATCHES_VERSION,
-            "run": self._metadata.to_dict(),
-            "batches": [asdict(part) for part in self._parts],
-        }
-        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
-
-
-def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
-    """
-    The batches of an earlier run; none where it had none.
-
-    ResumeError where they asked another engine than a run of this metadata, or where it is unknown whether one exists.
-    """
-    path = folder / BATCHES
-    if not path.exists():
-        return ()
-    theirs, parts = _read(path)
-    if other := difference(theirs, metadata):
-        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
-        raise ResumeError(message, found=other, where=path)
-    if unknown := next((part for part in parts if part.id is None), None):
-        raise ResumeError(doubt(path, unknown), where=path)
-    return parts
-
-
-def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
-    """
-    The batches of an earlier run, for a run that resumes it with batches; none for a run that makes calls.
-
-    ResumeError where the results of one have not been read, and this run would call its requests again.
-    """
-    parts = read_parts(source, metadata)
-    if batch:
-        return parts
-    if under_way := next((part for part in parts if not part.ended), None):
-        message = (
-            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
-            "--jsbench-batch to get its answers, or remove the file to pay for them again"
-        )
-        raise ResumeError(message, found=under_way.id, where=source / BATCHES)
-    return ()
-
-
-def doubt(path: Path, part: BatchPart) -> str:
-    """Tell a user what to do about a batch that may exist at the provider, and has no known id."""
-    return (
-        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
-        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
-        "file, or take the entry out"
-    )
-
-
-def is_unfinished(folder: Path) -> bool:
-    """Look whether a run's folder names a batch with results that have not been read."""
-    path = folder / BATCHES
-    if not path.exists():
-        return False
-    try:
-        _, parts = _read(path)
-    except RecordError:  # kept, so that the user sees it
-        return True
-    return not all(part.ended for part in parts)
-
-
-def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
-    data = FileReader(root=path.parent, error=RecordError).read_json(path)
-    try:
-        content = expect(data, "it", Mapping)
-        parts = tuple(map(_part, expect(content["batches"], "batches", list)))
-        HEADER.check({"run": content["run"]})
-        return RunMetadata.from_dict(expect(content["run"], "run", Mapping)), parts
-    except (ValueError, KeyError, TypeError, RecordError) as error:
-        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
-        raise RecordError(message, where=path) from error
-
-
-def _part(data: object) -> BatchPart:
-    part = expect(data, "a batch", Mapping)
-    for name in ("id", "handed_in_at"):  # messages show them
-        if isinstance(value := part[name], str) and printable(value) != value:
-            raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
-    return BatchPart(
-        id=expect(part["id"], "id", str, NoneType),
-        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
-        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
-        ended=expect(part.get("ended", False), "ended", bool),
-    )
 
 
 def gather(
@@ -475,3 +336,86 @@ class Submission:
 
 def _not_taken(part: BatchPart, error: CallError) -> str:
     return f"a batch of {len(part.requests):,} requests was not taken: {error.message}"
+
+
+#: how often a batch is looked at
+POLLING = Polling()
+
+
+class SessionBatches:
+    """
+    The batches of a session's attempts; their answers go to a file, which `BatchedEngine` reads in each process.
+
+    Whoever drives the run makes one before its first attempt, and calls `make`, once, in its own thread; the run's
+    folder keeps the ids. At the end it asks for the batches that are still `waiting`.
+    """
+
+    def __init__(self, session: RunSession) -> None:
+        self._session = session
+        self._submission: Submission | None = None
+        if session.handover.folder is None:
+            message = "--jsbench-batch keeps the batch's id in the run's folder: add --jsbench-output=DIR"
+            raise BatchError(message, option="batch")
+        self._folder = session.handover.folder
+
+    def make(
+        self,
+        attempts: Iterable[Attempt],
+        *,
+        handed_in: Callable[[BatchPart], None] = lambda _: None,
+        progress: Callable[[BatchState], None] = lambda _: None,
+    ) -> None:
+        """Hand the attempts in, and wait, or look once, as the plan says."""
+        session, plan = self._session, self._session.plan
+        (variant,) = plan.variants.values()
+        limit, metadata = plan.limits.max_cost, session.handover.metadata
+        with contextlib.ExitStack() as resources:
+            batches = build_batches(require_batches(variant.factory, variant.engine.name), variant.engine)
+            resources.callback(batches.close)
+            submission = self._submission = Submission(
+                batches=batches,
+                file=BatchFile(self._folder / FILE, metadata, session.earlier_batches),
+                answers=resources.enter_context(BatchAnswers(session.handover.answers)),
+                price=None if limit is None else price_of(metadata, batch=True),
+                most=limit,
+                polling=POLLING,
+                told=handed_in,
+            )
+            resources.callback(self._spend, submission)
+            runner = session.suite_runner(variant.name)
+            assert isinstance(runner, Runner)
+            left = [attempt for attempt in attempts if attempt not in session.recorded]
+            submission.hand_in(gather(runner, left, plan.cases.case))
+            submission.wait(progress, leave=plan.batch == "leave")
+
+    def waiting(self) -> list[BatchPart]:
+        """Return the batches that hold a request of this run and have not ended."""
+        return [] if self._submission is None else [part for part in self._submission.waiting() if part.id is not None]
+
+    def doubts(self, folder: Path) -> list[str]:
+        """Say, of each batch without a known id, what a user is to do; the run's folder as it is to be shown."""
+        parts = () if self._submission is None else self._submission.file
+        return [doubt(folder / FILE, part) for part in parts if part.id is None]
+
+    def _spend(self, submission: Submission) -> None:
+        """Count the cost of the batches against the limit that holds for the project's tests."""
+        if submission.spent:
+            with contextlib.closing(self._session.limits_file()) as limits:
+                limits.spend(submission.spent)
+
+
+class _BatchRoom:
+    """The steps of a run in which batches have a part."""
+
+    batching = SessionBatches
+    engine = BatchedEngine
+    take_over = staticmethod(ledger.take_over)
+    is_unfinished = staticmethod(ledger.is_unfinished)
+
+    @staticmethod
+    def keep(folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
+        """Write the batches of an earlier run into the folder of this run."""
+        BatchFile(folder / FILE, metadata, parts)
+
+
+BATCHES = _BatchRoom()

@@ -1,0 +1,1 @@
+"""Batches of a provider: handed in, waited for and read."""

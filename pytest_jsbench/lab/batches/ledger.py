@@ -1,0 +1,152 @@
+"""
+The ledger of a run's batches: `batch.json` of its folder.
+
+It names each batch before it is submitted, with its requests, and then its id, so that no request is paid for twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import NoneType
+
+from pytest_jsbench.core.errors import RecordError, ResumeError
+from pytest_jsbench.core.files import FileReader, write_atomically
+from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.formats import HEADER
+from pytest_jsbench.records.journal import BATCHES
+from pytest_jsbench.records.records import RunMetadata
+from pytest_jsbench.records.variants import difference
+from pytest_jsbench.run.batching import BatchPart
+
+#: the version of batch.json
+BATCHES_VERSION = 1
+
+
+class BatchFile:
+    """
+    The batches of a run, written to disk before and after each step that costs money.
+
+    The controller makes one for the run, with the batches of the earlier run that it resumes; `Submission` changes it
+    in one thread. The file stays in the run's folder.
+    """
+
+    def __init__(self, path: Path, metadata: RunMetadata, parts: Sequence[BatchPart] = ()) -> None:
+        self.path = path
+        self._metadata = metadata
+        self._parts = list(parts)
+        if parts:
+            self._write()
+
+    def __iter__(self) -> Iterator[BatchPart]:
+        return iter(tuple(self._parts))
+
+    def begin(self, part: BatchPart) -> None:
+        """Add a batch that is about to be submitted."""
+        self._parts.append(part)
+        self._write()
+
+    def change(self, part: BatchPart, *, batch: str | None = None, ended: bool | None = None) -> BatchPart:
+        """Write the id of a batch, or that its results have been read."""
+        changed = replace(part, id=batch or part.id, ended=part.ended if ended is None else ended)
+        self._parts[self._parts.index(part)] = changed
+        self._write()
+        return changed
+
+    def drop(self, part: BatchPart) -> None:
+        """Remove a batch that the provider did not accept."""
+        self._parts.remove(part)
+        self._write()
+
+    def _write(self) -> None:
+        data = {
+            "batches_version": BATCHES_VERSION,
+            "run": self._metadata.to_dict(),
+            "batches": [asdict(part) for part in self._parts],
+        }
+        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+
+
+def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run; none where it had none.
+
+    ResumeError where they asked another engine than a run of this metadata, or where it is unknown whether one exists.
+    """
+    path = folder / BATCHES
+    if not path.exists():
+        return ()
+    theirs, parts = _read(path)
+    if other := difference(theirs, metadata):
+        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
+        raise ResumeError(message, found=other, where=path)
+    if unknown := next((part for part in parts if part.id is None), None):
+        raise ResumeError(doubt(path, unknown), where=path)
+    return parts
+
+
+def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
+    """
+    The batches of an earlier run, for a run that resumes it with batches; none for a run that makes calls.
+
+    ResumeError where the results of one have not been read, and this run would call its requests again.
+    """
+    parts = read_parts(source, metadata)
+    if batch:
+        return parts
+    if under_way := next((part for part in parts if not part.ended), None):
+        message = (
+            f"{source / BATCHES}: batch {under_way.id} (requests: {len(under_way.requests):,}) has not been read; add "
+            "--jsbench-batch to get its answers, or remove the file to pay for them again"
+        )
+        raise ResumeError(message, found=under_way.id, where=source / BATCHES)
+    return ()
+
+
+def doubt(path: Path, part: BatchPart) -> str:
+    """Tell a user what to do about a batch that may exist at the provider, and has no known id."""
+    return (
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
+        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
+        "file, or take the entry out"
+    )
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Look whether a run's folder names a batch with results that have not been read."""
+    path = folder / BATCHES
+    if not path.exists():
+        return False
+    try:
+        _, parts = _read(path)
+    except RecordError:  # kept, so that the user sees it
+        return True
+    return not all(part.ended for part in parts)
+
+
+def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
+    data = FileReader(root=path.parent, error=RecordError).read_json(path)
+    try:
+        content = expect(data, "it", Mapping)
+        parts = tuple(map(_part, expect(content["batches"], "batches", list)))
+        HEADER.check({"run": content["run"]})
+        return RunMetadata.from_dict(expect(content["run"], "run", Mapping)), parts
+    except (ValueError, KeyError, TypeError, RecordError) as error:
+        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
+        raise RecordError(message, where=path) from error
+
+
+def _part(data: object) -> BatchPart:
+    part = expect(data, "a batch", Mapping)
+    for name in ("id", "handed_in_at"):  # messages show them
+        if isinstance(value := part[name], str) and printable(value) != value:
+            raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
+    return BatchPart(
+        id=expect(part["id"], "id", str, NoneType),
+        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
+        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
+        ended=expect(part.get("ended", False), "ended", bool),
+    )

@@ -1,0 +1,88 @@
+"""What is expected of a run: its gates and its baseline, which are read before any call, and decide at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_jsbench.core.errors import JSBenchError
+
+if TYPE_CHECKING:
+    from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.metrics.gates import Gate, GateResult
+    from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.records import RunMetadata
+    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.settings.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecision:
+    """The results of a run's gates, and its comparison with the baseline."""
+
+    gates: tuple[GateResult, ...] = ()
+    #: with the baseline, by variant, or that of no name
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    #: what was compared with
+    baseline: Evaluation | None = None
+
+    def comparisons_to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return the comparisons as JSON values."""
+        if self.baseline is None:
+            return {}
+        source = self.baseline.source
+        return {name: comparison.to_dict(source=source) for name, comparison in self.comparisons.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectations:
+    """The gates and the baseline, checked before any call."""
+
+    gates: tuple[Gate, ...]
+    baseline: Evaluation | None = None
+    #: what is to be said of the baseline beside the comparisons, one line each
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, plan: Plan, *, more_tasks: bool = False) -> Expectations:
+        """
+        Read the baseline; JSBenchError where it, or a gate, has nothing to do with the cases of this run.
+
+        With `more_tasks` others than the dataset's will be asked, and a gate may name any task.
+        """
+        variants = [name for name in plan.variants if name]
+        tasks = None if more_tasks else {key.task for key in plan.keys}
+        try:
+            gates = tuple(gate.resolve(tasks, variants) for gate in plan.gates)
+        except JSBenchError as error:
+            error.args = (f"--jsbench-gate: {error}",)
+            raise
+        if plan.baseline is None:
+            return cls(gates=gates)
+        from pytest_jsbench.reports.evaluations import counterparts, with_cases
+
+        try:
+            baseline, outcomes = with_cases(plan.baseline)
+            compared = counterparts(baseline, variants)
+        except JSBenchError as error:
+            error.args = (f"--jsbench-baseline: {error}",)
+            raise
+        if not more_tasks and outcomes.keys().isdisjoint(plan.keys):
+            message = f"--jsbench-baseline: none of this run's cases in {plan.baseline}; give a run of this dataset"
+            raise JSBenchError(message, option="baseline")
+        alone = (
+            f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"
+            for name in variants
+            if name not in compared
+        )
+        return cls(gates=gates, baseline=baseline, warnings=(*baseline.warnings, *alone))
+
+    def decide(self, metadata: RunMetadata, summary: Summary) -> GateDecision:
+        """Compare the run with the baseline, and check each gate."""
+        from pytest_jsbench.metrics.gates import check_all
+        from pytest_jsbench.reports.evaluations import against
+
+        comparisons = {} if self.baseline is None else against(self.baseline, metadata, summary)
+        gates = check_all(self.gates, summary, comparisons)
+        return GateDecision(gates=gates, comparisons=comparisons, baseline=self.baseline)

@@ -1,0 +1,75 @@
+"""A window of attempts in flight over the plan of a run, for who does not run tests."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.text import described
+from pytest_jsbench.records.records import Attempt, Missing, MissingReason
+from pytest_jsbench.run.in_flight import CallsInFlight
+from pytest_jsbench.run.record_keeper import AttemptResult
+
+if TYPE_CHECKING:
+    from pytest_jsbench.run.session import RunSession
+    from pytest_jsbench.run.state import RunState
+
+#: attempts that are queued for each that may be in flight
+_AHEAD = 4
+
+
+class Window:
+    """
+    Makes the attempts of a run, as many at once as may be in flight, and takes their results as they come.
+
+    One thread calls `make_all`, once; the threads of the calls in flight make the attempts and hand their results to
+    it. Any other thread may call `stop`, before it too: no more attempts begin, and `make_all` returns.
+    """
+
+    def __init__(self) -> None:
+        #: None: there is nothing more to wait for
+        self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin no more attempts."""
+        self._stopped = True
+        self._done.put(None)
+
+    def make_all(self, session: RunSession, state: RunState, taken: Callable[[], object]) -> None:
+        """Make the attempts that the state has planned; `taken` is called after each of them."""
+        concurrency = session.plan.concurrency
+        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(concurrency, state.count))
+        waiting = iter(state.planned)
+        try:
+            for attempt in islice(waiting, 0 if self._stopped else _AHEAD * concurrency):
+                calls.add(attempt, self._call(session, attempt))
+            for _ in state.planned:
+                if (done := self._done.get()) is None or self._stopped:
+                    break
+                state.take(calls.take(done))
+                taken()
+                for attempt in islice(waiting, 1):
+                    calls.add(attempt, self._call(session, attempt))
+        finally:
+            session.stop()
+            calls.stop()
+
+    def _call(self, session: RunSession, attempt: Attempt) -> Callable[[], AttemptResult]:
+        planned_at = time.perf_counter()
+
+        def make() -> AttemptResult:
+            try:
+                return session.attempt(attempt, planned_at)
+            except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
+                message = str(error) if isinstance(error, JSBenchError) else described(error)
+                missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
+                return AttemptResult(result=missing)
+            finally:
+                self._done.put(attempt)
+
+        return make

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.engines.conftest import provider as provider

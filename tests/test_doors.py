@@ -1,0 +1,271 @@
+"""The same run by both doors: pytest's options, and the arguments of a program, give the same records."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pytest_jsbench.lab.batches.submission
+from pytest_jsbench import evaluate
+from pytest_jsbench.lab.batches.submission import Polling
+from pytest_jsbench.records.redaction import Redaction
+from tests.engines.batch_server import OpenAIServer
+from tests.engines.openai_wire import error_body
+from tests.engines.provider import Provider
+from tests.plugin.conftest import NUMBER, Bench
+from tests.plugin.test_records import without_times
+
+# as tests/plugin/conftest.py says
+for _name in ("pytest_jsbench.lab.batches.providers", "pytest_jsbench.lab.decoding.engines"):
+    importlib.import_module(_name)
+ANSWERS = {"good": '{"n": 1}', "bad": '{"n": -1}', "prose": "no", "fenced": '```json\n{"n": 2}\n```', "other": "{}"}
+
+
+@dataclass(kw_only=True)
+class Doors:
+    """A folder in which the same is asked through both doors."""
+
+    bench: Bench
+    #: of both runs, by the names of the options
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def by_plugin(self, *args: str, output: str = "plugin") -> Path:
+        flags = [f"--jsbench-{name.replace('_', '-')}={_text(value)}" for name, value in self.options.items()]
+        self.bench.run_only("-p", "no:benchmark", *flags, f"--jsbench-output={output}", *args)
+        return self._newest(output)
+
+    def by_library(self, engine: Any, dataset: Any, output: str = "library", **more: Any) -> Path:
+        taken = {name: value for name, value in self.options.items() if name not in {"engine", "dataset"}}
+        run = evaluate(engine, dataset, output=output, **{**taken, **more})
+        assert run.folder is not None
+        return run.folder
+
+    def _newest(self, output: str) -> Path:
+        return sorted((self.bench.path / output).iterdir())[-1]
+
+
+def _text(value: object) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def lines(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header and the records of a run, without what differs from one run to the next."""
+    header, *records = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
+    for name in ("run_id", "uuid", "started_at", "entry", "resumed_from"):
+        header["run"].pop(name, None)
+    header["run"]["versions"].pop("pytest", None)
+    return header, [without_times(record) for record in records]
+
+
+def assert_alike(*folders: Path) -> list[dict[str, Any]]:
+    (header, records), *others = map(lines, folders)
+    assert records
+    for other_header, other_records in others:
+        assert other_records == records
+        assert other_header == header
+    return records
+
+
+@pytest.fixture
+def doors(pytester: pytest.Pytester) -> Doors:
+    bench = Bench(pytester=pytester)
+    for name, answer in ANSWERS.items():
+        bench.case(name, answer)
+    (bench.path / "answers.json").write_text(json.dumps(bench.answers))
+    return Doors(bench=bench)
+
+
+TABLE = """
+[[tool.jsbench.variants]]
+name = "plain"
+engine = "scripted"
+engine_option = { answers = "answers.json" }
+
+[[tool.jsbench.variants]]
+name = "warm"
+engine = "scripted"
+model = "m"
+temperature = 0.7
+prompt = "fields"
+engine_option = { answers = "answers.json" }
+"""
+ROWS = {
+    "plain": {"engine": "scripted", "engine_option": {"answers": "answers.json"}},
+    "warm": {
+        "engine": "scripted",
+        "model": "m",
+        "temperature": 0.7,
+        "prompt": "fields",
+        "engine_option": {"answers": "answers.json"},
+    },
+}
+
+
+@pytest.mark.parametrize(("engine", "names"), [(ROWS, {}), (None, {"variants": "all"})], ids=["mapping", "table"])
+def test_two_variants_three_repeats_and_a_shard(doors: Doors, engine: Any, names: dict[str, str]) -> None:
+    doors.bench.write({"pyproject.toml": TABLE})
+    doors.options = {"repeats": 3, "shard": "1/2", "seed": 5}
+
+    by_plugin = doors.by_plugin("--jsbench-variants=all", "--jsbench-dataset=schemas")
+    by_library = doors.by_library(engine, "schemas", **names)
+
+    records = assert_alike(by_plugin, by_library)
+    assert len(records) == 3 * 2 * 3
+    assert {record["variant"] for record in records} == {"plain", "warm"}
+
+
+@pytest.mark.parametrize(
+    ("options", "broken"),
+    [
+        ({"redact": True}, ()),
+        ({"extra_fields": "allow", "fences": "forbid", "limit": 4, "sample": "3:7"}, ()),
+        ({"where": "not id:prose", "retries": 0, "adapt": "narrow:openai", "context": 100_000, "shots": 1}, ()),
+        ({"invalid_schemas": "strict", "seed": 3, "max_tokens": 9}, ("good",)),
+        ({"record": "kept", "comparer": "n=tolerance:1"}, ()),
+    ],
+    ids=["redacted", "judged", "chosen", "strict", "recorded"],
+)
+def test_one_way_to_ask(
+    doors: Doors, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], broken: tuple[str, ...]
+) -> None:
+    salted = Redaction.new()
+    monkeypatch.setattr(Redaction, "new", lambda: salted)
+    for name in broken:
+        doors.bench.case(name, schema={**NUMBER, "requird": []})
+    doors.options = {**options, "engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
+
+    by_plugin = doors.by_plugin()
+    doors.options["engine_option"] = {"answers": "answers.json"}
+    if doors.options.pop("comparer", None):
+        doors.options["comparers"] = {"n": "tolerance:1"}
+    by_library = doors.by_library("scripted", "schemas")
+
+    records = assert_alike(by_plugin, by_library)
+    assert not broken or any(record["verdict"]["reason"] == "unknown_keyword" for record in records)
+    if "redact" in options:
+        digests = [record["redacted"] for record in records]
+        assert all(digests)
+
+
+def test_a_resumed_run(doors: Doors) -> None:
+    doors.options = {"engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
+    doors.by_plugin("--jsbench-limit=2", output="first")
+    first = doors._newest("first")
+    doors.options["resume"] = first
+
+    by_plugin = doors.by_plugin()
+    doors.options["engine_option"] = {"answers": "answers.json"}
+    by_library = doors.by_library("scripted", "schemas")
+
+    assert len(assert_alike(by_plugin, by_library)) == len(ANSWERS)
+    headers = [
+        json.loads((folder / "records.jsonl").read_text().partition("\n")[0]) for folder in (by_plugin, by_library)
+    ]
+    assert {header["run"]["resumed_from"] for header in headers} == {first.name}
+
+
+def test_a_labelled_run(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    doors.bench.write(
+        {
+            "grammar_engine.py": GRAMMAR,
+            "labelled/schemas.jsonl": json.dumps(
+                {"schema_id": "number", "task": "simple", "schema": {"type": "integer"}}
+            )
+            + "\n",
+            "labelled/instances.jsonl": "".join(
+                json.dumps({"schema_id": "number", "id": str(valid), "valid": valid, "data": instance}) + "\n"
+                for valid, instance in ((True, 1), (False, "x"))
+            ),
+        }
+    )
+    monkeypatch.syspath_prepend(doors.bench.path)
+    doors.options = {"instances": "labelled"}
+
+    by_plugin = doors.by_plugin("--jsbench-engine=grammar_engine:GRAMMAR")
+    by_library = doors.by_library("grammar_engine:GRAMMAR", None)
+
+    (record,) = assert_alike(by_plugin, by_library)
+    assert record["verdict"]["failure_type"] == "wrong_decision"
+
+
+GRAMMAR = """
+from pytest_jsbench import EngineInfo, ResponseFormat
+from pytest_jsbench.engines.base import Acceptance, UnsharedFactory
+
+
+class Grammar:
+    def accepts(self, schema, texts):
+        return Acceptance(accepted=tuple(True for _ in texts), grammar_compilation=0.25)
+
+    def close(self):
+        pass
+
+
+class Factory(UnsharedFactory):
+    def check(self, config):
+        pass
+
+    def describe(self, config):
+        return EngineInfo(engine="grammar", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
+
+    def build(self, config):
+        raise NotImplementedError
+
+    def build_acceptor(self, config):
+        return Grammar()
+
+
+GRAMMAR = Factory()
+"""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    monkeypatch.setenv("MY_KEY", "Zq7-not-to-be-told-4411")
+    monkeypatch.setattr(pytest_jsbench.lab.batches.submission, "POLLING", Polling(first=0.01, patience=1))
+    with Provider() as provider:
+        yield OpenAIServer(provider=provider)
+
+
+def test_a_batch(doors: Doors, server: OpenAIServer) -> None:
+    server.answers = {
+        "good": '{"n": 1}',
+        "bad": '{"n": -1}',
+        "broke": (429, error_body("slow down", type="rate_limit_error")),
+        "late": "batch_expired",
+    }
+    server.looks = 1
+    for name in server.answers:
+        doors.bench.case(name, schema={**NUMBER, "title": name}, task="asked")
+    asked = {"model": "m", "base_url": server.url, "api_key_env": "MY_KEY", "tasks": "asked"}
+    doors.options = {"batch": "wait", **asked}
+
+    by_plugin = doors.by_plugin("--jsbench-engine=openai", "--jsbench-dataset=schemas")
+    by_library = doors.by_library("openai", "schemas")
+
+    assert list(server.batches) == ["batch_0", "batch_1"]
+    assert server.live == []
+    for folder, batch in ((by_plugin, "batch_0"), (by_library, "batch_1")):
+        path = folder / "records.jsonl"
+        path.write_text(path.read_text().replace(batch, "batch"))
+    assert len(assert_alike(by_plugin, by_library)) == len(server.answers)
+
+    server.looks = None
+    left = doors.by_library("openai", "schemas", batch="leave", output="left")
+    assert (left / "records.jsonl").read_text().count("\n") == 1
+    server.looks = 0
+    assert len(assert_alike(by_plugin, _renamed(doors.by_library("openai", "schemas", resume=left)))) == 4
+    assert list(server.batches) == ["batch_0", "batch_1", "batch_2"]
+
+
+def _renamed(folder: Path) -> Path:
+    path = folder / "records.jsonl"
+    path.write_text(path.read_text().replace("batch_2", "batch"))
+    return folder
