@@ -129,6 +129,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
         home = registry._BUILT_IN[name] if name in registry._BUILT_IN else registry._installed()[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # to draw takes seconds, and is tested elsewhere
-    monkeypatch.setattr(compare, "plot", lambda *given: given[2].touch())
+    monkeypatch.setattr(compare, "picture", lambda *_: None)
+    monkeypatch.setattr(compare, "save", lambda _, output: output.touch())
     for provider in ("OPENAI", "ANTHROPIC", "OPENROUTER", "GEMINI"):
         monkeypatch.setenv(f"{provider}_API_KEY", "none")

@@ -168,7 +168,7 @@ class _Site:
         return self._page(
             "compare.html",
             names=names,
-            blocks=_drawn(side_by_side(evaluations, labels(evaluations), verbose=True)),
+            blocks=_drawn(side_by_side(evaluations, labels(evaluations))),
             changes=changes,
         )
 
