@@ -10,7 +10,7 @@ from typing import Any
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
-from pytest_jsbench.schemas.references import References, has_cycle
+from pytest_jsbench.schemas.references import References, cycle
 
 #: features that are nothing but the use of one of some keywords
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
@@ -64,7 +64,11 @@ class SchemaFeatures:
         features = {name for name, keyword in _BY_KEYWORD.items() if not keyword.isdisjoint(keywords)}
         levels = _levels(schema)
         subschemas = [subschema for level in levels for subschema in level]
-        features |= _shape(subschemas)
+        closing = ("additionalProperties", "unevaluatedProperties")
+        if any(part.get(keyword) is False for part in subschemas for keyword in closing):
+            features.add("closed")
+        if any(isinstance(part.get("items"), list) for part in subschemas):
+            features.add("tuple")
         if isinstance(schema, dict) and "ref" in features:
             features |= _reach(subschemas, References(schema, dialect or DRAFT_2020_12))
         return cls(
@@ -84,30 +88,15 @@ def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
     return levels
 
 
-def _shape(subschemas: list[dict[str, Any]]) -> set[str]:
-    """The features that are more than a keyword."""
-    features: set[str] = set()
-    for subschema in subschemas:
-        if subschema.get("additionalProperties") is False or subschema.get("unevaluatedProperties") is False:
-            features.add("closed")
-        if isinstance(subschema.get("items"), list):
-            features.add("tuple")
-    return features
-
-
 def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
     """The features of a document's references, which may lead back, or out of it."""
-    features: set[str] = set()
-    targets: dict[int, list[dict[str, Any]]] = {}
-    for subschema in subschemas:
-        below = children(subschema)
-        for keyword in REFERENCES & subschema.keys():
-            target = references.resolve(subschema, subschema[keyword])
-            if target is None and isinstance(subschema[keyword], str):
-                features.add("remote")
-            if isinstance(target, dict):
-                below.append(target)
-        targets[id(subschema)] = below
-    if has_cycle(lambda schema: targets.get(id(schema), []), subschemas):
-        features.add("recursive")
-    return features
+
+    def targets(part: dict[str, Any]) -> list[object]:
+        named = [part[keyword] for keyword in REFERENCES & part.keys()]
+        return [references.resolve(part, name) for name in named if isinstance(name, str)]
+
+    def below(part: dict[str, Any]) -> list[dict[str, Any]]:
+        return [*children(part), *(target for target in targets(part) if isinstance(target, dict))]
+
+    remote = any(None in targets(part) for part in subschemas)
+    return {name for name, holds in (("remote", remote), ("recursive", cycle(below, subschemas))) if holds}

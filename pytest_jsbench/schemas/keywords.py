@@ -1,15 +1,17 @@
-"""The keywords of JSON Schema, by what they do; where schemas stand inside a schema, and which keywords it uses."""
+"""The keywords of JSON Schema, by what they do; the schemas inside a schema, and the keywords that it uses."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
+#: where a schema stands: keywords, names and indexes from the root
+Tokens = tuple[str, ...]
 #: the formats of draft 2020-12
 FORMATS = (
     "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
@@ -52,19 +54,45 @@ def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Unknown keywords are entered too: references point into them (`#/components/schemas/…`).
     """
-    found: list[dict[str, Any]] = []
+    below: list[dict[str, Any]] = []
     for keyword, value in schema.items():
         # most values are texts, and this is asked of every one of a large schema
         if type(value) is str:
             continue
         if isinstance(value, dict):
             if keyword in NAMED:
-                found += [each for each in value.values() if isinstance(each, dict)]
+                below += [each for each in value.values() if isinstance(each, dict)]
             elif keyword not in DATA:
-                found.append(value)
+                below.append(value)
         elif isinstance(value, list) and keyword not in DATA:
-            found += [each for each in value if isinstance(each, dict)]
-    return found
+            below += [each for each in value if isinstance(each, dict)]
+    return below
+
+
+def walk(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every object of the document that may be a schema, level by level."""
+    pending = children({"": schema})
+    for subschema in pending:
+        yield subschema
+        pending += children(subschema)
+
+
+def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
+    """Everything that may be a schema, in the order of the document, each with the steps to it from the root."""
+    pending: list[tuple[Tokens, Any]] = [((), schema)]
+    while pending:
+        path, value = pending.pop()
+        below: list[tuple[Tokens, Any]] = []
+        if isinstance(value, list):
+            below = [((*path, str(number)), member) for number, member in enumerate(value)]
+        elif isinstance(value, Mapping):
+            yield path, value
+            for keyword, member in value.items():
+                if keyword in NAMED and isinstance(member, Mapping):
+                    below += [((*path, keyword, name), subschema) for name, subschema in member.items()]
+                elif keyword not in DATA and isinstance(member, list | Mapping):
+                    below.append(((*path, keyword), member))
+        pending += reversed(below)
 
 
 def all_of(schemas: Iterable[object]) -> object:
@@ -77,13 +105,13 @@ def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> 
     """A copy in which each object that may be a schema went through `change`, inner ones first."""
     if isinstance(schema, list):
         return [rebuild(element, change) for element in schema]
-    if not isinstance(schema, dict):
+    if not isinstance(schema, Mapping):
         return schema
     copy: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in DATA:
             copy[keyword] = value
-        elif keyword in NAMED and isinstance(value, dict):
+        elif keyword in NAMED and isinstance(value, Mapping):
             copy[keyword] = {name: rebuild(subschema, change) for name, subschema in value.items()}
         else:
             copy[keyword] = rebuild(value, change)
@@ -114,13 +142,8 @@ def last_keyword(path: Sequence[str | int]) -> str:
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:
     """The keywords in a schema or below it that can make an instance invalid."""
-    found: set[str] = set()
-    pending: list[Mapping[str, Any]] = [schema] if isinstance(schema, Mapping) else []
-    while pending:
-        subschema = pending.pop()
-        found.update(KEYWORDS.intersection(subschema))
-        pending += children(subschema)
-    return frozenset(found)
+    root = dict(schema) if isinstance(schema, Mapping) else {}
+    return frozenset(keyword for subschema in walk(root) for keyword in KEYWORDS.intersection(subschema))
 
 
 #: keywords that hold schemas, or names of them
@@ -133,24 +156,28 @@ _NEAR = 0.86
 
 def misspelt(schema: Schema) -> list[str]:
     """A sentence for each word that stands in the place of a keyword, is none, and is near to one."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     pending: list[Any] = [schema]
     while pending:
         subschema = pending.pop()
         if isinstance(subschema, list):
             pending += subschema
         elif isinstance(subschema, dict):
-            found.update((name, meant) for name in subschema if (meant := _meant(name)))
+            meanings.update((name, meant) for name in subschema if (meant := _meant(name)))
             for keyword in _HOLDING & subschema.keys():
                 value = subschema[keyword]
                 pending += list(value.values()) if keyword in NAMED and isinstance(value, dict) else [value]
-    return [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in found.items()]
+    return [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
 
 
 @lru_cache(maxsize=4096)
 def _meant(name: str) -> str:
-    known = KEYWORDS | ANNOTATIONS | _OTHERS
-    if name in known or not 3 < len(name) < 30 or name.lower().startswith("x-") or name[0] in "_@/#$-":
+    if (
+        name in KEYWORDS | ANNOTATIONS | _OTHERS
+        or not 3 < len(name) < 30
+        or name.lower().startswith("x-")
+        or name[0] in "_@/#$-"
+    ):
         return ""
     lowered = {keyword.lower(): keyword for keyword in sorted(KEYWORDS)}
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_NEAR)

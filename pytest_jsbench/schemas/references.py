@@ -11,7 +11,7 @@ from urllib.parse import unquote, urljoin
 
 from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
-from pytest_jsbench.schemas.keywords import DATA, NAMED, REFERENCES, children
+from pytest_jsbench.schemas.keywords import REFERENCES, Tokens, children, located
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,6 @@ _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 #: the keywords by which other schemas are always read of the same value
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
-#: where a schema stands: keywords, names and indexes from the root
-Tokens = tuple[str, ...]
 #: where something stands: keys and indexes from the root
 Path = tuple[str | int, ...]
 
@@ -98,28 +96,32 @@ class References:
             others = self._recursive
         return [first, *(other for other in others if other is not first)]
 
-    @property
-    def never_end(self) -> bool:
-        """True where references lead back to themselves, or the whole schema asks of each value whether it holds."""
+    def endless(self) -> dict[str, Any] | None:
+        """
+        The first schema of a circle that no value ends; None where there is no such circle.
+
+        Its references lead back to themselves, or the whole schema asks of each value whether it holds.
+        """
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
-        return has_cycle(partial(self._read_first, REFERENCES), referring) or has_cycle(
+        circle = cycle(partial(self._read_first, REFERENCES), referring) or cycle(
             partial(self._read_first, _SAME_VALUE), self.schemas[:1]
         )
+        return next((schema for schema in self.schemas if id(schema) in circle), None)
 
     def _read_first(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The schemas that have to be read of the same value, by these keywords."""
         dialect = self.dialect(schema)
-        said = dialect.read(schema) if dialect else {}
-        for keyword in keywords & said.keys():
-            value = self.resolve(schema, said[keyword]) if keyword in REFERENCES else said[keyword]
+        held = dialect.read(schema) if dialect else {}
+        for keyword in keywords & held.keys():
+            value = self.resolve(schema, held[keyword]) if keyword in REFERENCES else held[keyword]
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
-    def unresolved(self) -> Iterator[str]:
-        """The references that lead out of the document, in its order."""
+    def unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
+        """The references that lead out of the document, in its order, each with the schema that holds it."""
         for schema in self.schemas:
             reference = self._dialects[id(schema)].read(schema).get("$ref")
             if isinstance(reference, str) and self.resolve(schema, reference) is None:
-                yield reference
+                yield schema, reference
 
     @property
     def depend_on_the_way(self) -> bool:
@@ -145,10 +147,10 @@ class References:
         return target
 
 
-def has_cycle(
+def cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
-) -> bool:
-    """Tell whether a walk from a schema to what stands below it or is referred to can come back."""
+) -> list[int]:
+    """The identities of schemas that a walk to what stands below or is referred to comes back to; empty without any."""
     ways: dict[int, list[int]] = {}
     pending = list(subschemas)
     while pending:
@@ -159,9 +161,10 @@ def has_cycle(
             pending += steps
     try:
         TopologicalSorter(ways).prepare()
-    except CycleError:
-        return True
-    return False
+    except CycleError as error:
+        circle: list[int] = error.args[1]
+        return circle
+    return []
 
 
 class CertainReferences:
@@ -196,30 +199,14 @@ class CertainReferences:
     def _anchored(self, name: str) -> list[Tokens]:
         if self._anchors is None:
             self._anchors = {}
-            for path, schema in _places(self._root, ()):
-                names = [schema.get("$anchor"), schema.get("$dynamicAnchor")]
+            for path, schema in located(self._root):
+                fragments = [schema.get("$anchor"), schema.get("$dynamicAnchor")]
                 identifiers = (schema.get("$id"), schema.get("id"))
-                names += [one[1:] for one in identifiers if isinstance(one, str) and one.startswith("#")]
-                for anchor in names:
-                    if isinstance(anchor, str):
-                        self._anchors.setdefault(anchor, []).append(path)
+                fragments += [name[1:] for name in identifiers if isinstance(name, str) and name.startswith("#")]
+                for fragment in fragments:
+                    if isinstance(fragment, str):
+                        self._anchors.setdefault(fragment, []).append(path)
         return self._anchors.get(name, [])
-
-
-def _places(value: Any, path: Tokens) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
-    """All that may be a schema, with its path."""
-    if isinstance(value, list):
-        for number, member in enumerate(value):
-            yield from _places(member, (*path, str(number)))
-    if not isinstance(value, Mapping):
-        return
-    yield path, value
-    for keyword, member in value.items():
-        if keyword in NAMED and isinstance(member, Mapping):
-            for name, subschema in member.items():
-                yield from _places(subschema, (*path, keyword, name))
-        elif keyword not in DATA:
-            yield from _places(member, (*path, keyword))
 
 
 def _join(base: str, uri: str) -> str:
@@ -249,6 +236,15 @@ def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
         else:
             return default
     return value
+
+
+def place_of(root: Any, part: Mapping[str, Any]) -> str:
+    """The place of a part of a schema in the whole of it, as a JSON path."""
+    value, steps = root, list[str | int]()
+    for token in next(path for path, schema in located(root) if schema is part):
+        steps.append(int(token) if isinstance(value, list) else token)
+        value = follow(value, (token,))
+    return json_path(steps)
 
 
 def json_path(parts: Sequence[str | int]) -> str:

@@ -20,7 +20,7 @@ from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.schemas.keywords import DATA, NAMED
+from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, located, rebuild
 from pytest_jsbench.schemas.references import CertainReferences, follow, pointer_of, tokens_of
 
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
@@ -30,20 +30,15 @@ _PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
 #: 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
 _HAIR = 1 + Fraction(1, 10**9)
 
-#: the steps from the root of a schema to one inside of it
-Place = tuple[str, ...]
-
-#: keywords whose schemas describe the same value: a list of them, one by itself, and by the name of a property
-_LISTS = ("allOf", "anyOf", "oneOf")
-_ALONE = ("then", "else")
-_BY_NAME = ("dependentSchemas", "dependencies")
+#: keywords whose schemas describe the same value, as references do
+_SAME_VALUE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
 #: keywords whose schemas describe members and items
 _MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "additionalItems", "unevaluatedItems")
-#: keywords that lead to places of which nobody knows here which values they describe: a pattern would have to be
-#: matched, an item tried, a condition evaluated
-_UNKNOWN = ("patternProperties", "contains", "propertyNames", "if", "not", "contentSchema")
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
+#: keywords under which a schema may stand that is read of an instance; for those that are not followed here a pattern
+#: would have to be matched, an item tried, a condition evaluated
+_READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
 
 class ComparerFailed(Exception):
@@ -74,24 +69,23 @@ class Comparer:
     how: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, said: object) -> Comparer:
+    def of(cls, keyword: object) -> Comparer:
         """Read the keyword's value; ValueError says what was found and what was expected."""
-        if not isinstance(said, Mapping):
-            raise ValueError(f"a JSON {json_type(said)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
-        if "function" in said:
+        if not isinstance(keyword, Mapping):
+            raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
+        if "function" in keyword:
             raise ValueError("a function, which only --jsbench-comparer may name; a schema may come from a stranger")
-        found = cls()
-        for name, value in said.items():
+        comparer = cls()
+        for name, value in keyword.items():
             if name == "tolerance":
-                found = _with_tolerance(found, value)
+                comparer = _with_tolerance(comparer, value)
             elif name in _SWITCHES and isinstance(value, bool):
-                found = replace(found, **cast("dict[str, Any]", {name: value}))
+                comparer = replace(comparer, **cast("dict[str, Any]", {name: value}))
             else:
                 shown = printable(f"{name}: {value!r}", 60)
-                raise ValueError(
-                    f"{shown}; expected tolerance (a number, or such as '1%'), or {', '.join(_SWITCHES)} as a boolean"
-                )
-        return found
+                switches = f"{', '.join(_SWITCHES)} as a boolean"
+                raise ValueError(f"{shown}; expected tolerance (a number, or such as '1%'), or {switches}")
+        return comparer
 
     def require(self) -> None:
         """MissingRequirement, with the command that installs it, where what it compares with is not installed."""
@@ -140,10 +134,10 @@ def comparer_of(how: str) -> Comparer:
         return Comparer(function=_function(value), how=how)
     if kind == "tolerance" and colon:
         try:
-            said: object = float(value)
+            tolerance: object = float(value)
         except ValueError:
-            said = value
-        return replace(Comparer.of({"tolerance": said}), how=how)
+            tolerance = value
+        return replace(Comparer.of({"tolerance": tolerance}), how=how)
     if kind in _SWITCHES and not colon:
         comparer = replace(Comparer.of({kind: True}), how=how)
         comparer.require()
@@ -160,20 +154,20 @@ def comparers_again(
 
     A run's folder may come from a stranger: no code that it names is loaded, and what needs it is not compared.
     """
-    found, missing = dict[str, Comparer](), dict[str, str]()
+    comparers, missing = dict[str, Comparer](), dict[str, str]()
     for name, how in named.items():
         if name in given:
             continue
         if how.startswith("function:"):
             missing[name] = how
-            found[name] = Comparer(function=_not_given, how=how)
+            comparers[name] = Comparer(function=_not_given, how=how)
         else:
             try:
-                found[name] = comparer_of(how)
+                comparers[name] = comparer_of(how)
             except ValueError as error:
                 message = f"the run's comparer of {printable(name, 60)}: {error}"
                 raise RecordError(message, found=how, where="comparers") from None
-    return {**found, **given}, missing
+    return {**comparers, **given}, missing
 
 
 def _not_given(*_: object) -> bool:
@@ -181,11 +175,11 @@ def _not_given(*_: object) -> bool:
 
 
 def _function(reference: str) -> Callable[[Any, Any], object]:
-    found = import_object(reference, purpose="--jsbench-comparer")
-    if not callable(found):
-        message = f"{reference} is a {type(found).__name__}; expected a function of the expected value and the answer's"
-        raise ValueError(message)
-    return found
+    function = import_object(reference, purpose="--jsbench-comparer")
+    if not callable(function):
+        kind = type(function).__name__
+        raise ValueError(f"{reference} is a {kind}; expected a function of the expected value and the answer's")
+    return function
 
 
 def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
@@ -222,16 +216,15 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
     comparers: dict[str, Any] = {}
     schema = without_comparers(schema, comparers)
-    for pointer, said in comparers.items():
+    for pointer, keyword in comparers.items():
         try:
-            Comparer.of(said).require()
+            Comparer.of(keyword).require()
         except ValueError as error:
             raise ValueError(f"{KEYWORD} at {pointer or '/'}: {error}") from None
     unknown = SchemaPlaces(schema).unknown(map(tokens_of, comparers)) if comparers else []
     if unknown:
-        pointer = next(one for one in comparers if tokens_of(one) == unknown[0])
-        message = f"{KEYWORD} at {pointer}: nobody knows here of which values; say it by --jsbench-comparer FIELD=HOW"
-        raise ValueError(message)
+        message = "nobody knows here of which values; say it by --jsbench-comparer FIELD=HOW"
+        raise ValueError(f"{KEYWORD} at {pointer_of(unknown[0])}: {message}")
     return schema, Expected(value=value, comparers=comparers)
 
 
@@ -240,47 +233,21 @@ def may_name_comparers(text: str) -> bool:
     return KEYWORD in text or "\\u00" in text
 
 
-def without_comparers(schema: Schema, found: dict[str, Any] | None = None) -> Schema:
-    """The schema as a model and the judge see it; each comparer goes to `found` by the pointer of its schema."""
-    if not _names_comparers(schema):
-        return schema
+def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -> Schema:
+    """The schema as a model and the judge see it; each comparer goes to `comparers` by the pointer of its schema."""
+    named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
+    if not named:
+        return schema  # as few schemas have it, the others are not copied
+    if comparers is not None:
+        comparers.update(named)
     try:
-        return cast("Schema", _without_comparers(schema, (), {} if found is None else found))
+        return cast("Schema", rebuild(schema, _without_comparer))
     except RecursionError:
         raise ValueError("in a schema that nests too deeply to be searched for it") from None
 
 
-def _names_comparers(schema: Schema) -> bool:
-    """Tell whether the keyword stands anywhere; few schemas have it, and the others are not copied."""
-    pending: list[Any] = [schema]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, (dict, Mapping)):
-            if KEYWORD in value:
-                return True
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
-    return False
-
-
-def _without_comparers(schema: Any, path: tuple[str, ...], found: dict[str, Any]) -> Any:
-    if isinstance(schema, list):
-        return [_without_comparers(item, (*path, str(number)), found) for number, item in enumerate(schema)]
-    if not isinstance(schema, Mapping):
-        return schema
-    kept: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if keyword == KEYWORD:
-            found[pointer_of(path)] = value
-        elif keyword in DATA:
-            kept[keyword] = value
-        elif keyword in NAMED and isinstance(value, Mapping):
-            inside = (*path, keyword)
-            kept[keyword] = {name: _without_comparers(one, (*inside, name), found) for name, one in value.items()}
-        else:
-            kept[keyword] = _without_comparers(value, (*path, keyword), found)
-    return kept
+def _without_comparer(part: dict[str, Any]) -> dict[str, Any]:
+    return {keyword: value for keyword, value in part.items() if keyword != KEYWORD}
 
 
 class SchemaPlaces:
@@ -290,91 +257,68 @@ class SchemaPlaces:
         self._schema = schema
         self._references = CertainReferences(schema)
 
-    def applying(self, places: Iterable[Place]) -> list[Place]:
+    def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
         """These places, and those of the schemas that they refer to or are made of."""
-        pending, seen = list(reversed(list(places))), dict[Place, None]()
-        while pending:
-            place = pending.pop()
-            schema = follow(self._schema, place)
-            if place in seen or not isinstance(schema, Mapping):
-                continue
-            seen[place] = None
-            pending += reversed(list(self._of_same_value(place, schema)))
-        return list(seen)
+        return self._reached(places, self._of_same_value)
 
-    def below(self, places: Iterable[Place], step: str | int) -> list[Place]:
+    def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
         """The places that describe a member of the value that these describe, or an item."""
-        found: list[Place] = []
+        below: list[Tokens] = []
         for place in places:
             schema = follow(self._schema, place)
             if isinstance(step, str):
-                properties = schema.get("properties")
-                known = isinstance(properties, Mapping) and step in properties
-                found += [(*place, "properties", step)] if known else [(*place, keyword) for keyword in _MEMBERS]
+                named = isinstance(properties := schema.get("properties"), Mapping) and step in properties
+                below += [(*place, "properties", step)] if named else [(*place, keyword) for keyword in _MEMBERS]
                 continue
             for keyword in ("prefixItems", "items"):
                 first = schema.get(keyword)
                 if isinstance(first, list) and step < len(first):
-                    found.append((*place, keyword, str(step)))
+                    below.append((*place, keyword, str(step)))
                     break
             else:
-                found += [(*place, keyword) for keyword in _ITEMS]
-        return found
+                below += [(*place, keyword) for keyword in _ITEMS]
+        return below
 
-    def unknown(self, places: Iterable[Place]) -> list[Place]:
+    def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
         """Those of the places that may describe a value of which nobody knows here where it is."""
-        certain, beyond = self._reached([()])
-        while (more := self._reached(beyond))[1] - beyond:
-            beyond |= more[1]
-        return [place for place in places if place in more[0] and place not in certain]
+        certain = self._reached([()], lambda place: [*self._of_same_value(place), *self._held(place, _PARTS)])
+        possible = self._reached([()], lambda place: [*self._referred(place), *self._held(place, _READ)])
+        return [place for place in places if place in possible and place not in certain]
 
-    def _reached(self, starts: Iterable[Place]) -> tuple[set[Place], set[Place]]:
-        """The places that are followed from these on, and those next to them where it is not known how to go on."""
-        pending, seen, beyond = list(starts), set[Place](), set[Place]()
+    def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
+        """The places of schemas that are reached from these by these steps, each once."""
+        pending, seen = list(starts), dict[Tokens, None]()
         while pending:
             place = pending.pop()
-            schema = follow(self._schema, place)
-            if place in seen or not isinstance(schema, Mapping):
-                continue
-            seen.add(place)
-            pending += [*self._of_same_value(place, schema), *self._of_parts(place, schema)]
-            beyond.update(self._of_nobody_knows(place, schema))
-        return seen, beyond
+            if place not in seen and isinstance(follow(self._schema, place), Mapping):
+                seen[place] = None
+                pending += steps(place)
+        return list(seen)
 
-    def _of_same_value(self, place: Place, schema: Mapping[str, Any]) -> Iterator[Place]:
-        for keyword in _REFERENCES:
-            if (target := self._references.find(place, schema.get(keyword))) is not None:
+    def _of_same_value(self, place: Tokens) -> Iterator[Tokens]:
+        for reference in self._references_at(place):
+            if (target := self._references.find(place, reference)) is not None:
                 yield target
-        for keyword in _LISTS:
-            if isinstance(parts := schema.get(keyword), list):
-                yield from ((*place, keyword, str(number)) for number in range(len(parts)))
-        yield from ((*place, keyword) for keyword in _ALONE if keyword in schema)
-        for keyword in _BY_NAME:
-            if isinstance(parts := schema.get(keyword), Mapping):
-                yield from ((*place, keyword, name) for name in parts)
+        yield from self._held(place, _SAME_VALUE)
 
-    def _of_parts(self, place: Place, schema: Mapping[str, Any]) -> Iterator[Place]:
-        """All places of members and items."""
-        if isinstance(properties := schema.get("properties"), Mapping):
-            yield from ((*place, "properties", name) for name in properties)
-        for keyword in ("prefixItems", "items"):
-            if isinstance(first := schema.get(keyword), list):
-                yield from ((*place, keyword, str(number)) for number in range(len(first)))
-        yield from ((*place, keyword) for keyword in (*_MEMBERS, *_ITEMS) if keyword in schema)
+    def _referred(self, place: Tokens) -> Iterator[Tokens]:
+        """The places that references there lead to, each definition where that is not known."""
+        for reference in self._references_at(place):
+            target = self._references.find(place, reference)
+            yield from self._held((), ("$defs", "definitions")) if target is None else (target,)
 
-    def _of_nobody_knows(self, place: Place, schema: Mapping[str, Any]) -> Iterator[Place]:
-        for keyword in _UNKNOWN:
-            parts = schema.get(keyword)
-            if keyword == "patternProperties" and isinstance(parts, Mapping):
-                yield from ((*place, keyword, name) for name in parts)
-            elif isinstance(parts, Mapping):
+    def _references_at(self, place: Tokens) -> list[object]:
+        schema = follow(self._schema, place)
+        return [schema[keyword] for keyword in REFERENCES & schema.keys()]
+
+    def _held(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
+        """The places below that one under these keywords."""
+        schema = follow(self._schema, place)
+        for keyword in keywords:
+            held = schema.get(keyword)
+            if isinstance(held, list):
+                yield from ((*place, keyword, str(number)) for number in range(len(held)))
+            elif keyword in NAMED and isinstance(held, Mapping):
+                yield from ((*place, keyword, name) for name in held)
+            elif held is not None:
                 yield (*place, keyword)
-        for keyword in _REFERENCES:
-            if keyword in schema and self._references.find(place, schema[keyword]) is None:
-                yield from self._definitions()
-
-    def _definitions(self) -> Iterator[Place]:
-        """The places that a reference may lead to which is not followed here."""
-        for keyword in ("$defs", "definitions"):
-            if isinstance(parts := follow(self._schema, (keyword,)), Mapping):
-                yield from ((keyword, name) for name in parts)

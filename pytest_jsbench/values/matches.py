@@ -14,8 +14,9 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
 from pytest_jsbench.core.json_values import digest, expect, from_json, to_json
 from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.schemas.keywords import Tokens
 from pytest_jsbench.schemas.references import Path, json_path, tokens_of
-from pytest_jsbench.values.comparers import Comparer, ComparerFailed, Place, SchemaPlaces
+from pytest_jsbench.values.comparers import Comparer, ComparerFailed, SchemaPlaces
 
 #: differences that a record names; all are counted
 _MOST_NAMED = 50
@@ -227,7 +228,7 @@ class _Spot:
     """A place of the expected value, or of the answer, and those of the schemas that describe it."""
 
     path: Path
-    places: Sequence[Place]
+    places: Sequence[Tokens]
 
 
 class _Walk:

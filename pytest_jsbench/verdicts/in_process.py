@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.references import json_path
+from pytest_jsbench.schemas.references import json_path, place_of
 from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.json_text import NotJson
@@ -114,8 +114,9 @@ class InProcessJudge:
         if isinstance(validator, SchemaProblem):
             return validator
         compiled = Compiled(read, validator, self._policy)
-        if compiled.refers and compiled.field_names.references.never_end:
-            message = "its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
+        if compiled.refers and (endless := compiled.field_names.references.endless()) is not None:
+            place = place_of(read.schema, endless)
+            message = f"{place}: its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
             return SchemaProblem(failure_type=FailureType.UNJUDGED, reason="endless_reference", message=message)
         return compiled
 

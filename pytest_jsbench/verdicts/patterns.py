@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 import regress
 
-from pytest_jsbench.schemas.keywords import children
+from pytest_jsbench.schemas.keywords import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -195,9 +195,7 @@ def written_out(schema: Any) -> Iterator[dict[str, str]]:
     """While jsonschema-rs reads the schema, its patterns as Rust's engine takes them; how each was before."""
     originals: dict[str, str] = {}
     own: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    pending = children({"": schema})
-    for subschema in pending:
-        pending += children(subschema)
+    for subschema in walk(schema):
         if not _KEYWORDS.isdisjoint(subschema):
             own.append((subschema, {name: subschema[name] for name in _KEYWORDS & subschema.keys()}))
             if isinstance(pattern := subschema.get("pattern"), str):

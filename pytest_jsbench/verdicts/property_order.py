@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
 if TYPE_CHECKING:
-    from pytest_jsbench.schemas.references import Tokens
+    from pytest_jsbench.schemas.keywords import Tokens
 
 #: pairs of a schema and a value that are looked at; of an answer with more nothing is said
 _MOST_PLACES = 5_000

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pytest_jsbench.core.json_values import as_dict, too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
-from pytest_jsbench.schemas.keywords import REFERENCES, children
+from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
 from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SchemaProblem
@@ -124,9 +124,8 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
 
 def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
     """Percent-encode what references hold and no URI may, and refer to resources where they stand; whether any did."""
-    schemas, encoded, dynamic = [root], False, False
+    schemas, encoded, dynamic = list(walk(root)), False, False
     for schema in schemas:
-        schemas += children(schema)
         for keyword in REFERENCES & schema.keys():
             if isinstance(reference := schema[keyword], str):
                 uri, mark, fragment = reference.partition("#")

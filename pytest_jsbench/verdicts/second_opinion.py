@@ -18,8 +18,8 @@ from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.keywords import children, last_keyword
-from pytest_jsbench.schemas.references import json_path, json_pointer
+from pytest_jsbench.schemas.keywords import last_keyword, walk
+from pytest_jsbench.schemas.references import json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
@@ -280,12 +280,9 @@ def _bad_pattern(pattern: str, path: str) -> SchemaProblem:
 
 def _first_bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
     """The first pattern that is none, wherever a schema may stand: the metaschemas know fewer places."""
-    pending = [schema]
-    while pending:
-        subschema = pending.pop()
+    for subschema in walk(schema):
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):
             if not _is_pattern(pattern):
-                return _bad_pattern(pattern, "the schema")
-        pending += children(subschema)
+                return _bad_pattern(pattern, place_of(schema, subschema))
     return None

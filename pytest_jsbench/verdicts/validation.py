@@ -14,7 +14,7 @@ from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.keywords import last_keyword
-from pytest_jsbench.schemas.references import References, json_path, json_pointer
+from pytest_jsbench.schemas.references import References, json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
@@ -185,12 +185,11 @@ def _problem(error: Exception, read: ReadSchema) -> SchemaProblem:
 def unresolvable(read: ReadSchema) -> SchemaProblem | None:
     """The problem of a schema that refers to what is nowhere."""
     whole = {} if isinstance(read.schema, bool) else read.schema
-    references = References(whole, read.dialect).unresolved()
-    reference = next((name for name in references if not _METASCHEMA.match(name)), None)
-    if reference is None:
-        return None
-    message = f"$ref {json.dumps(reference)} leads to nothing here; nothing is ever fetched"
-    return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, message)
+    for schema, reference in References(whole, read.dialect).unresolved():
+        if not _METASCHEMA.match(reference):
+            message = f"$ref {json.dumps(reference)} leads to nothing here; nothing is ever fetched"
+            return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, f"{place_of(whole, schema)}: {message}")
+    return None
 
 
 def _quoted(written: str, original: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
-from pytest_jsbench.schemas.references import CertainReferences, References, follow, tokens_of
+from pytest_jsbench.schemas.references import CertainReferences, References, follow, place_of, tokens_of
 
 ROOT: dict[str, Any] = {
     "$id": "https://example.org/root",
@@ -54,20 +54,25 @@ def test_an_embedded_schema_is_found_by_its_identifier() -> None:
     assert references.resolve(ROOT, "elsewhere") is None
 
 
-ENDLESS: list[dict[str, Any]] = [
-    {"$ref": "#"},
-    {"$dynamicRef": "#"},
-    {"properties": {"a": {"$ref": "#/properties/a"}}},
-    {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
-    {"allOf": [{"$ref": "#"}]},
-    {"anyOf": [{"type": "null"}, {"not": {"$ref": "#"}}]},
-    {"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}},
-]
-
-
-@pytest.mark.parametrize("schema", ENDLESS)
-def test_a_schema_that_asks_itself_of_the_same_value_never_ends(schema: dict[str, Any]) -> None:
-    assert References(schema, DRAFT_2020_12).never_end
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"$ref": "#"}, "$"),
+        ({"$dynamicRef": "#"}, "$"),
+        ({"properties": {"a": {"$ref": "#/properties/a"}}}, "$.properties.a"),
+        ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}, '$["$defs"].a'),
+        ({"prefixItems": [True, {"$ref": "#/prefixItems/1"}]}, "$.prefixItems[1]"),
+        ({"allOf": [{"$ref": "#"}]}, "$"),
+        ({"anyOf": [{"type": "null"}, {"not": {"$ref": "#"}}]}, "$"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}}, "$"),
+    ],
+)
+def test_a_schema_that_asks_itself_of_the_same_value_never_ends_and_its_place_is_known(
+    schema: dict[str, Any], place: str
+) -> None:
+    endless = References(schema, DRAFT_2020_12).endless()
+    assert endless is not None
+    assert place_of(schema, endless) == place
 
 
 @pytest.mark.parametrize(
@@ -81,11 +86,11 @@ def test_a_schema_that_asks_itself_of_the_same_value_never_ends(schema: dict[str
     ],
 )
 def test_one_that_comes_to_other_values_or_other_schemas_does(schema: dict[str, Any]) -> None:
-    assert not References(schema, DRAFT_2020_12).never_end
+    assert References(schema, DRAFT_2020_12).endless() is None
 
 
 def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> None:
     properties = {name: {"items": [{"$ref": f"#/$defs/{name}"}]} for name in "zyxa"}
     references = References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12)
-    assert list(references.unresolved()) == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
+    assert [name for _, name in references.unresolved()] == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
     assert list(References(ROOT, DRAFT_2020_12).unresolved()) == []

@@ -172,6 +172,13 @@ def test_what_is_no_pattern_makes_the_schema_invalid_for_either_validator(keywor
     assert "'(?i)b' is no pattern of ECMA-262: Invalid group modifier" in problem.message
 
 
+def test_a_pattern_where_no_metaschema_looks_is_named_with_its_place() -> None:
+    schema = {"pattern": "a", "components": {"x-y": [{"pattern": "("}]}}
+    problem = InProcessJudge(JudgePolicy()).inspect(json.dumps(schema))
+    assert problem is not None
+    assert problem.message.startswith("$.components[\"x-y\"][0]: '(' is no pattern of ECMA-262: ")
+
+
 def test_a_pattern_that_jsonschema_rs_cannot_match_is_decided_by_jsonschema_alone(judge: Judge) -> None:
     schema = {"patternProperties": {r"^(?:(a)|b)*\1$": {"multipleOf": 0.01}}, "additionalProperties": False}
     right, wrong = judge.judge(schema, '{"ab": 4.35}'), judge.judge(schema, '{"aba": 1}')
