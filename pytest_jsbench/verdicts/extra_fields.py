@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.schemas.keywords import all_of
 from pytest_jsbench.schemas.references import References, json_path
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pytest_jsbench.schemas.dialects import Dialect
     from pytest_jsbench.schemas.references import Path
@@ -53,11 +53,14 @@ class ObjectFields:
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
 
-    def take(self, other: ObjectFields) -> None:
-        """Add what a branch says of the keys; not whether that is all of them, nor how many."""
-        self.open = self.open or other.open
-        self.names |= other.names
-        self.patterns |= other.patterns
+    def take(self, alternatives: Sequence[ObjectFields]) -> None:
+        """Add what is said by others, of which one holds."""
+        for other in alternatives:
+            self.open = self.open or other.open
+            self.names |= other.names
+            self.patterns |= other.patterns
+        self.shaped = self.shaped or (bool(alternatives) and all(other.shaped for other in alternatives))
+        self.least = max(self.least, min((other.least for other in alternatives), default=0))
 
     def unnamed(self, instance: dict[str, Any]) -> set[str]:
         """The keys of that object that have no name here."""
@@ -89,6 +92,7 @@ def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
     return frozenset(names)
 
 
+_T = TypeVar("_T")
 #: schemas by identity, each once however many references lead to it
 _Parts = dict[int, object]
 
@@ -109,51 +113,49 @@ class Survey:
         self._forget()
 
     def _forget(self) -> None:
-        self._read: dict[int, tuple[object, dict[str, Any]]] = {}
-        self._fields: dict[int, tuple[object, ObjectFields]] = {}
-        self._conditionals: dict[tuple[int, type], tuple[object, list[object]]] = {}
-        self._possible: dict[tuple[int, type, int], tuple[object, bool]] = {}
-        self._places: dict[tuple[int, str | int], tuple[object, object]] = {}
+        self._places = 0
+        self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
+
+    def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
+        """What a method sees in the schema, looked at once."""
+        key = (look.__name__, id(schema), *arguments)
+        entry = self._memory.get(key)
+        if entry is None:
+            entry = self._memory[key] = (schema, look(schema, *arguments))
+        seen: _T = entry[1]
+        return seen
 
     def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as its dialect reads it; all of it where it was made here."""
-        entry = self._read.get(id(schema))
-        if entry is None:
-            dialect = self._references.dialect(schema)
-            entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
-        return entry[1]
+        return self._once(schema, self._read)
+
+    def _read(self, schema: dict[str, Any]) -> dict[str, Any]:
+        dialect = self._references.dialect(schema)
+        return dialect.read(schema) if dialect else schema
 
     def fields(self, schema: object) -> ObjectFields:
         """Give the keys that the schema allows or names."""
-        entry = self._fields.get(id(schema))
-        if entry is None:
-            entry = self._fields[id(schema)] = (schema, self._look(schema, {}))
-        return entry[1]
+        return self._once(schema, self._look, dict)
 
-    def _look(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
+    def _look(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
+        """The keys that the schema of an object names; or those that the schema of a key (`str`) takes."""
+        seen = {} if seen is None else seen
         if not isinstance(schema, dict) or id(schema) in seen:
-            return seen.get(id(schema), ObjectFields())
+            return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
         fields = seen[id(schema)] = ObjectFields()
         keywords = self._keywords(schema)
-        if not _takes(keywords, dict):
+        if kind is str:
+            self._take_listed(fields, schema, keywords)
+        elif _takes(keywords, dict):
+            self._take_own(fields, keywords)
+        else:
             return fields
-        self._take_own(fields, keywords)
         if _APPLYING.isdisjoint(keywords):
             return fields
-        for part in self._always(schema):
-            always = self._look(part, seen)
-            fields.take(always)
-            fields.shaped = fields.shaped or always.shaped
-            fields.least = max(fields.least, always.least)
         fields.open = fields.open or self._leads_out(schema)
-        for part in _sometimes(keywords):
-            fields.take(self._look(part, seen))
-        for alternatives in self._alternatives(schema, dict):
-            branches = [self._look(alternative, seen) for alternative in alternatives]
-            for branch in branches:
-                fields.take(branch)
-            fields.shaped = fields.shaped or (bool(branches) and all(branch.shaped for branch in branches))
-            fields.least = max(fields.least, min((branch.least for branch in branches), default=0))
+        for alternatives, certain in self._choices(schema, kind):
+            branches = [self._look(alternative, kind, seen) for alternative in alternatives]
+            fields.take(branches if certain else [*branches, ObjectFields()])
         return fields
 
     def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
@@ -169,7 +171,7 @@ class Survey:
             fields.open = self._can_hold(rest, object)
             fields.shaped = fields.shaped or not fields.open
         if "propertyNames" in keywords:
-            self._take_keys(fields, self._look_at_keys(keywords["propertyNames"], {}))
+            self._take_keys(fields, self._look(keywords["propertyNames"], str))
         if isinstance(least := keywords.get("minProperties"), int | float):
             fields.least = least
 
@@ -182,37 +184,24 @@ class Survey:
             fields.patterns |= keys.patterns
         fields.open = fields.open or keys.open
 
-    def _look_at_keys(self, schema: object, seen: dict[int, ObjectFields]) -> ObjectFields:
-        """The keys that such a schema lists, or finds by a pattern; any other limit to a key names none."""
-        if not isinstance(schema, dict) or id(schema) in seen:
-            return seen.get(id(schema), ObjectFields(shaped=schema is False))
-        fields = seen[id(schema)] = ObjectFields(shaped=not self._can_hold(schema, str), open=self._leads_out(schema))
-        keywords = self._keywords(schema)
-        if listed := _listed(keywords, str):
-            fields.names.update(listed)
-            fields.shaped = True
+    def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
+        """Add the keys that a schema of keys lists, or finds by a pattern; any other limit to a key names none."""
+        listed = _listed(keywords, str)
+        fields.names.update(listed)
+        fields.shaped = bool(listed) or not self._can_hold(schema, str)
         if isinstance(pattern := keywords.get("pattern"), str):
             fields.patterns.add(pattern)
-        for part in self._always(schema):
-            always = self._look_at_keys(part, seen)
-            fields.take(always)
-            fields.shaped = fields.shaped or always.shaped
-        for alternatives in self._alternatives(schema, str):
-            branches = [self._look_at_keys(alternative, seen) for alternative in alternatives]
-            for branch in branches:
-                fields.take(branch)
-            fields.shaped = fields.shaped or (bool(branches) and all(branch.shaped for branch in branches))
-        return fields
 
     def below(self, schema: object, step: str | int) -> object:
         """Make one schema of all that this one says of the value at that place; True where that is nothing."""
-        entry = self._places.get((id(schema), step))
-        if entry is None:
-            if len(self._places) >= _MOST_PLACES:
-                self._forget()
-            parts = self._below(schema, step, {}).values()
-            entry = self._places[id(schema), step] = (schema, all_of(parts) if parts else True)
-        return entry[1]
+        if self._places >= _MOST_PLACES:
+            self._forget()
+        return self._once(schema, self._all_below, step)
+
+    def _all_below(self, schema: object, step: str | int) -> object:
+        self._places += 1
+        parts = self._below(schema, step, {}).values()
+        return all_of(parts) if parts else True
 
     def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
         kind = list if isinstance(step, int) else dict
@@ -226,17 +215,28 @@ class Survey:
         parts = seen[id(schema)] = _parts(*_own_below(keywords, step))
         if _APPLYING.isdisjoint(keywords):
             return parts
-        for part in self._always(schema):
-            parts.update(self._below(part, step, seen))
-        for part in _sometimes(keywords):
-            if below := self._below(part, step, seen):
-                parts.update(_parts({"anyOf": [all_of(below.values()), True]}))
-        for alternatives in self._alternatives(schema, kind):
-            branches = filter(None, (self._below(alternative, step, seen) for alternative in alternatives))
-            if every := [all_of(branch.values()) for branch in branches]:
-                # one alone is not wrapped, or it would grow with each level of the instance
-                parts.update(_parts({"anyOf": every} if every[1:] else every[0]))
+        for alternatives, certain in self._choices(schema, kind):
+            branches = [branch for each in alternatives if (branch := self._below(each, step, seen))]
+            if certain and len(branches) == 1:
+                # it is not wrapped, or it would grow with each level of the instance
+                parts.update(branches[0])
+            elif branches:
+                every = [all_of(branch.values()) for branch in branches]
+                parts.update(_parts({"anyOf": every if certain else [*every, True]}))
         return parts
+
+    def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
+        """Lists of schemas that are read of the same value: one of each holds; where that is not certain, or none."""
+        keywords = self._keywords(schema)
+        yield from (([part], True) for part in self._always(schema))
+        if kind is not str:
+            yield from (([part], False) for part in _sometimes(keywords))
+        choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
+        choices += [self._references.targets(schema, keyword) for keyword in _DYNAMIC if keyword in keywords]
+        if "if" in keywords:
+            choices.append(self._once(schema, self._conditional, kind))
+        for choice in choices:
+            yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
 
     def _always(self, schema: dict[str, Any]) -> Iterator[object]:
         """The subschemas that hold for the same value whenever this one does."""
@@ -252,37 +252,15 @@ class Survey:
             return True
         return "$ref" in keywords and not isinstance(self._references.resolve(schema, keywords["$ref"]), (dict, bool))
 
-    def _alternatives(self, schema: dict[str, Any], kind: type) -> Iterator[list[object]]:
-        """For each choice, the subschemas that can hold for such a value."""
-        keywords = self._keywords(schema)
-        for keyword in _ALTERNATIVE:
-            if keyword in keywords:
-                yield [each for each in _list(keywords[keyword]) if self._can_hold(each, kind)]
-        for keyword in _DYNAMIC:
-            if keyword in keywords and (targets := self._references.targets(schema, keyword)):
-                yield [each for each in targets if self._can_hold(each, kind)]
-        if "if" in keywords:
-            yield [each for each in self._conditional(schema, kind) if self._can_hold(each, kind)]
-
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
         """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
-        entry = self._conditionals.get((id(schema), kind))
-        if entry is None:
-            ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
-            if not self._takes_all(schema["if"], kind):
-                ways.append(schema.get("else", True))
-            entry = self._conditionals[id(schema), kind] = (schema, ways)
-        return entry[1]
+        ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
+        return ways if self._takes_all(schema["if"], kind) else [*ways, schema.get("else", True)]
 
     def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
         """Tell whether it leaves room for a value of that kind; `object` is any kind."""
-        if not isinstance(schema, dict):
-            # what a reference does not find may be anything
-            return schema is not False
-        entry = self._possible.get((id(schema), kind, hops))
-        if entry is None:
-            entry = self._possible[id(schema), kind, hops] = (schema, self._leaves_room(schema, kind, hops))
-        return entry[1]
+        # what a reference does not find may be anything
+        return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
 
     def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
         keywords = self._keywords(schema)
@@ -466,7 +444,8 @@ class FieldNames:
         changed: dict[str | int, object] = {}
         for step, child in steps:
             if step in extra:
-                fields.add((*path, step), self._reason(step))
+                reason = ExtraFieldReason.MISPLACED if step in self._names else ExtraFieldReason.UNNAMED
+                fields.add((*path, step), reason)
             elif child and isinstance(child, (dict, list)):
                 below = self._below(schema, step)
                 # where no schema speaks, none names a field
@@ -482,9 +461,6 @@ class FieldNames:
 
     def _below(self, schema: object, step: str | int) -> object:
         return self._survey.below(schema, min(step, self.references.longest_tuple) if isinstance(step, int) else step)
-
-    def _reason(self, name: object) -> ExtraFieldReason:
-        return ExtraFieldReason.MISPLACED if name in self._names else ExtraFieldReason.UNNAMED
 
     def meant(self, path: Path) -> str | None:
         """The name, there or else anywhere, that the extra field's differs from by white space or case alone."""

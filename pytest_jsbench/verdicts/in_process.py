@@ -225,8 +225,7 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
     if verdict.valid or length > _LONGEST_DETAILED:
         return
     if not compiled.has_few_violations(length):
-        first = compiled.validator.first_violation(verdict.instance)
-        yield _describe(verdict, (first,))
+        yield _describe(verdict, compiled.validator.violations(verdict.instance, 1))
     if length <= _LONGEST_LISTED:
         yield _describe(verdict, compiled.validator.violations(verdict.instance))
 

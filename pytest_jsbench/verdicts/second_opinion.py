@@ -217,22 +217,17 @@ class PythonValidator:
         """Tell whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
-    def first_violation(self, instance: Any) -> Violation:
-        """Give one violation of an instance that does not conform."""
-        return next(self._violations(instance))
-
-    def violations(self, instance: Any) -> tuple[Violation, ...]:
+    def violations(self, instance: Any, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
         """The first violations of an instance that does not conform."""
-        return tuple(islice(self._violations(instance), MOST_VIOLATIONS))
-
-    def _violations(self, instance: Any) -> Iterator[Violation]:
-        for error in self._compiled.iter_errors(instance):
-            yield Violation(
+        return tuple(
+            Violation(
                 keyword=last_keyword(error.absolute_schema_path),
                 instance_path=json_path(error.absolute_path),
                 schema_path=json_pointer(error.absolute_schema_path),
                 message=printable(error.message, cut="middle"),
             )
+            for error in islice(self._compiled.iter_errors(instance), most)
+        )
 
 
 def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | SchemaProblem:

@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invali
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from jsonschema_rs import KeywordValidator
 
@@ -49,11 +49,8 @@ class Validator(Protocol):
     def is_valid(self, instance: object) -> bool:
         """Tell whether the instance conforms."""
 
-    def first_violation(self, instance: object) -> Violation:
-        """Give one violation of an instance that does not conform."""
-
-    def violations(self, instance: object) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform."""
+    def violations(self, instance: object, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform; only one is found without a look at the others."""
 
 
 class _Annotation:
@@ -77,18 +74,16 @@ class RustValidator:
         """Tell whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
-    def first_violation(self, instance: object) -> Violation:
-        """Give one violation of an instance that does not conform."""
-        try:
-            self._compiled.validate(instance)
-        except jsonschema_rs.ValidationError as error:
-            return _violation(error, self._originals)
-        message = "jsonschema-rs calls the same instance invalid and valid"
-        raise AssertionError(message)
-
-    def violations(self, instance: object) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform."""
-        errors = islice(self._compiled.iter_errors(instance), MOST_VIOLATIONS)
+    def violations(self, instance: object, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform; only one is found without a look at the others."""
+        errors: Iterable[jsonschema_rs.ValidationError] = ()
+        if most > 1:
+            errors = islice(self._compiled.iter_errors(instance), most)
+        else:
+            try:
+                self._compiled.validate(instance)
+            except jsonschema_rs.ValidationError as error:
+                errors = (error,)
         return tuple(_violation(error, self._originals) for error in errors)
 
 
