@@ -51,25 +51,23 @@ def _builtin(name: str, dialect: Dialect = DRAFT_2020_12) -> Check:
 
 # RFC 3339: the library takes some other characters for digits, and lower case only where section 5.6 says it again
 
-_FULL_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
-_FULL_TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
-_DURATION = re.compile(r"[PYMWDTHS\d]+", re.ASCII | re.IGNORECASE).fullmatch
+_TIMES = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
+    "time": re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII),
+    "duration": re.compile(r"[PYMWDTHS\d]+", re.ASCII | re.IGNORECASE),
+}
 
 
-def is_date(text: str) -> bool:
-    """RFC 3339, section 5.6: full-date."""
-    return _FULL_DATE(text) is not None and _builtin("date")(text)
-
-
-def is_time(text: str) -> bool:
-    """RFC 3339, section 5.6: full-time."""
-    return _FULL_TIME(text) is not None and _builtin("time")(text)
+def _is_time(name: str, text: str) -> bool:
+    """RFC 3339, section 5.6: full-date, full-time; appendix A: duration, in letters of either case (RFC 2234, 2.3)."""
+    shaped = _TIMES[name].fullmatch(text) is not None
+    return shaped and _builtin(name)(text.upper() if name == "duration" else text)
 
 
 def is_date_time(text: str) -> bool:
     """RFC 3339, section 5.6: date-time; section 5.7: a leap second can only end a month in UTC."""
     date, time = text[:10], text[11:]
-    if not (text[10:11] in {"T", "t"} and is_date(date) and is_time(time)):
+    if not (text[10:11] in {"T", "t"} and _is_time("date", date) and _is_time("time", time)):
         return False
     return time[6:8] != "60" or _ends_a_month(date, time)
 
@@ -80,11 +78,6 @@ def _ends_a_month(date: str, time: str) -> bool:
     offset = "+00:00" if time[-1] in "Zz" else time[-6:]
     last = datetime.fromisoformat(f"{year}{date[4:]}T{time[:5]}:59{offset}").astimezone(UTC)
     return (last + timedelta(seconds=1)).day == 1
-
-
-def is_duration(text: str) -> bool:
-    """RFC 3339, appendix A: duration; RFC 2234, section 2.3: ABNF's letters are of either case."""
-    return _DURATION(text) is not None and _builtin("duration")(text.upper())
 
 
 # RFC 5321 and 6531: the library reads a header's mailbox (RFC 5322), with a name beside the address
@@ -149,6 +142,7 @@ def _fits(match: re.Match[str] | None) -> bool:
 # RFC 5890 to 5893: the library knows bidi and context rules, but maps to U-labels what is none (UTS 46)
 
 _LDH_LABEL = re.compile(_LABEL).fullmatch
+_A_LABEL = re.compile("(?i:xn)--").match
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
 #: RFC 5892, section 2.6, and those that appendix A allows in some contexts, which the library looks at
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
@@ -174,11 +168,7 @@ def is_hostname(text: str) -> bool:
     if len(text) > _LONGEST_DOMAIN or not all(map(_LDH_LABEL, labels)):
         return False
     # IDNA reserves hyphens at places 3 and 4 for itself, and RFC 1123 takes them
-    return is_idn_hostname(".".join(label if _is_a_label(label) else re.sub("-+", "-", label) for label in labels))
-
-
-def _is_a_label(label: str) -> bool:
-    return label[:4].lower() == "xn--"
+    return is_idn_hostname(".".join(label if _A_LABEL(label) else re.sub("-+", "-", label) for label in labels))
 
 
 def is_idn_hostname(text: str) -> bool:
@@ -207,7 +197,7 @@ def _in_known_blocks(labels: str) -> str:
 
 def _u_label(label: str) -> str:
     """The label, of an A-label the U-label; nothing of one that is not in its one right form."""
-    if not _is_a_label(label) or not label.isascii():
+    if not _A_LABEL(label) or not label.isascii():
         return label
     encoded = label[4:].lower().encode()
     try:
@@ -258,10 +248,8 @@ def is_relative_json_pointer(text: str) -> bool:
 
 
 _GUARDED: Mapping[str, Check] = {
-    "date": is_date,
-    "time": is_time,
+    **{name: functools.partial(_is_time, name) for name in _TIMES},
     "date-time": is_date_time,
-    "duration": is_duration,
     "email": is_email,
     "idn-email": is_idn_email,
     "hostname": is_hostname,
