@@ -11,12 +11,13 @@ a `oneOf` whose branches may overlap, and what they refer to), and no node that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pytest_jsbench.adaptation.document import names_in
+from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
@@ -24,6 +25,7 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES
 from pytest_jsbench.schemas.references import tokens_of
 
 if TYPE_CHECKING:
+    from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.core.cases import Schema
 
 LONGEST_STRING = 40
@@ -39,8 +41,6 @@ _TUPLES_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 #: for one schema
 SECONDS = 10.0
-
-_Path = tuple[str, ...]
 
 
 class CannotBound(EngineError):
@@ -96,9 +96,10 @@ def bounded(schema: Schema) -> Schema:
     """The narrowed schema; the one given is not changed."""
     if not isinstance(schema, Mapping):
         return schema
-    limits: dict[_Path, _Care] = {}
+    document = SchemaDocument(schema)
+    limits: dict[Path, _Care] = {}
     while True:
-        walk = _Walk(limits, dialect=str(schema.get("$schema", _TUPLES_DIALECT)).rstrip("#"))
+        walk = _Walk(document, limits, dialect=str(schema.get("$schema", _TUPLES_DIALECT)).rstrip("#"))
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
@@ -111,12 +112,13 @@ def bounded(schema: Schema) -> Schema:
 class _Walk:
     """A pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
 
-    def __init__(self, limits: dict[_Path, _Care], *, dialect: str) -> None:
+    def __init__(self, document: SchemaDocument, limits: dict[Path, _Care], *, dialect: str) -> None:
+        self._document = document
         self._limits = limits
         self._dialect = dialect
         self.lowered = False
 
-    def visit(self, schema: Any, path: _Path, care: _Care) -> Any:
+    def visit(self, schema: Any, path: Path, care: _Care) -> Any:
         """The narrowed copy of the subschema that stands at the path."""
         if schema is True and path:
             return {}  # the same, in the only words that llama.cpp knows for it
@@ -134,7 +136,7 @@ class _Walk:
             _narrow(result)
         return _without_false(result, self._dialect)
 
-    def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: _Path, inner: _Care) -> Any:
+    def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
         value = schema[keyword]
         if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
@@ -143,7 +145,7 @@ class _Walk:
             alone = keyword == "anyOf" or (isinstance(value, list) and len(value) == 1)
             return self._each(value, path, inner if alone else _Care.LOOSE)
         if keyword == "oneOf":
-            return self._each(value, path, inner if _disjoint(value) else _Care.FROZEN)
+            return self._each(value, path, inner if _disjoint(self._document, path, value) else _Care.FROZEN)
         if keyword == "contains":
             return self.visit(value, path, _Care.FROZEN if "maxContains" in schema else _Care.LOOSE)
         care = _ALONE.get(keyword)
@@ -151,7 +153,7 @@ class _Walk:
             return self.visit(value, path, care)
         return self._each(value, path, _SEVERAL[keyword]) if keyword in _SEVERAL else value
 
-    def _each(self, value: Any, path: _Path, care: _Care) -> Any:
+    def _each(self, value: Any, path: Path, care: _Care) -> Any:
         if isinstance(value, Mapping):
             return {name: self.visit(member, (*path, name), care) for name, member in value.items()}
         if isinstance(value, list):
@@ -233,40 +235,13 @@ def _closable(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _disjoint(branches: Any) -> bool:
-    """Tell whether no instance conforms to two branches: they share no type, or a tag tells them apart."""
-    if not isinstance(branches, list) or not all(isinstance(branch, Mapping) for branch in branches):
+def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
+    """Tell whether no instance conforms to two of the branches."""
+    if not isinstance(branches, list):
         return False
-    return _all_differ([_domain(branch) for branch in branches]) or any(
-        _all_differ([_tags(branch, name) for branch in branches]) for name in _tag_names(branches)
-    )
-
-
-def _all_differ(sets: list[set[str]]) -> bool:
-    """Tell whether the sets are known (not empty) and have nothing in common."""
-    return all(sets) and sum(map(len, sets)) == len(set().union(*sets))
-
-
-def _domain(branch: Mapping[str, Any]) -> set[str]:
-    if not REFERENCES.isdisjoint(branch):
-        return set()  # until draft 7 the siblings of a reference say nothing
-    return {"number" if kind == "integer" else kind for kind in _kinds(branch)}
-
-
-def _tag_names(branches: list[Mapping[str, Any]]) -> set[str]:
-    return set(names_in(branches[0].get("required"))) if branches else set()
-
-
-def _tags(branch: Mapping[str, Any], name: str) -> set[str]:
-    """The strings that the branch allows in a property that it requires of an object; empty if it may be more."""
-    properties, required = branch.get("properties"), branch.get("required")
-    known = isinstance(properties, Mapping) and isinstance(required, list) and name in required
-    tag = properties.get(name) if known and isinstance(properties, Mapping) else None
-    if _domain(branch) != {"object"} or not isinstance(tag, Mapping) or not REFERENCES.isdisjoint(tag):
-        return set()
-    values = [tag["const"]] if "const" in tag else tag.get("enum")
-    strings = isinstance(values, list) and all(isinstance(value, str) for value in values)
-    return set(values) if strings and isinstance(values, list) else set()
+    parts = (SchemaPart(schema=branch, path=(*path, str(number))) for number, branch in enumerate(branches))
+    outlines = [outline(document, part) for part in parts]
+    return all(disjoint(own, other) for own, other in itertools.combinations(outlines, 2))
 
 
 def _kinds(node: Mapping[str, Any]) -> set[str]:

@@ -16,7 +16,7 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canon
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES
+from pytest_jsbench.schemas.references import cycle
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.changes import Mode
@@ -289,12 +290,12 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
         ledger = Ledger(mode)
         narrowing = Narrowing(SchemaDocument(schema), subset, ledger, omitted)
         root = narrowing.root()
-        endings = _Endings(root, narrowing.definitions)
-        endless = {path for node, path in narrowing.context.made_required if not endings.ends(node)}
+        ending = _ending(_places(root, narrowing.definitions))
+        endless = {path for node, path in narrowing.context.made_required if not _ends(node, ending)}
         if endless <= omitted:
             break
         omitted |= endless
-    if not endings.ends(root):
+    if not _ends(root, ending):
         ledger.refuse("$ref", (), "every answer would have to go on for ever")
     circle = _required_circle(root, narrowing.definitions) if subset.recursion == "optional" else None
     if circle is not None and mode == "relax":
@@ -382,16 +383,9 @@ def _referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
 
 def _required_circle(root: Node, definitions: Mapping[str, Node]) -> str | None:
     """A reference that leads back to itself without a property that may be left out; None where there is none."""
-    leads = {reference: set(_unavoidable(node)) for reference, node in _places(root, definitions).items()}
-    for start in leads:
-        found, pending = set[str](), [start]
-        while pending:
-            new = leads.get(pending.pop(), set()) - found
-            found |= new
-            pending += new
-        if start in found:
-            return start
-    return None
+    places = _places(root, definitions)
+    circle = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())
+    return next((reference for reference, node in places.items() if id(node) in circle), None)
 
 
 def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
@@ -409,34 +403,31 @@ def _unavoidable(node: Node) -> Iterator[str]:
             yield from _unavoidable(child)
 
 
-class _Endings:
-    """Finds the parts of an adapted schema that have a finite instance."""
+def _ending(places: Mapping[str, Node]) -> set[str]:
+    """The references to parts of an adapted schema that have a finite instance."""
+    ending: set[str] = set()
+    while more := {name for name, node in places.items() if name not in ending and _ends(node, ending)}:
+        ending |= more
+    return ending
 
-    def __init__(self, root: Node, definitions: Mapping[str, Node]) -> None:
-        self._ending: set[str] = set()
-        places = _places(root, definitions)
-        known = -1
-        while known < len(self._ending):
-            known = len(self._ending)
-            self._ending |= {reference for reference, node in places.items() if self.ends(node)}
 
-    def ends(self, node: Node) -> bool:
-        """Tell whether the part has a finite instance."""
-        if "$ref" in node:
-            return node["$ref"] in self._ending
-        if "anyOf" in node:
-            return any(map(self.ends, node["anyOf"]))
-        kinds = node.get("type")
-        listed = [kinds] if isinstance(kinds, str) else kinds
-        return listed is None or any(self._kind_ends(kind, node) for kind in listed)
+def _ends(node: Node, ending: Collection[str]) -> bool:
+    """Tell whether the part has a finite instance, where these references have one."""
+    if "$ref" in node:
+        return node["$ref"] in ending
+    if "anyOf" in node:
+        return any(_ends(branch, ending) for branch in node["anyOf"])
+    kinds = node.get("type", [])
+    listed = [kinds] if isinstance(kinds, str) else kinds
+    return not listed or any(all(_ends(part, ending) for part in _needed(kind, node)) for kind in listed)
 
-    def _kind_ends(self, kind: str, node: Node) -> bool:
-        needed: list[Node] = []
-        if kind == "object":
-            properties = node.get("properties", {})
-            needed = [properties[name] for name in node.get("required", ()) if name in properties]
-        elif kind == "array" and node.get("minItems", 0) > 0:
-            first = node.get("prefixItems", [])
-            rest = [node["items"]] if "items" in node and node["minItems"] > len(first) else []
-            needed = [*first[: node["minItems"]], *rest]
-        return all(map(self.ends, needed))
+
+def _needed(kind: str, node: Node) -> list[Node]:
+    """The parts of which each object or array has to have an instance."""
+    if kind == "object":
+        properties = node.get("properties", {})
+        return [properties[name] for name in node.get("required", ()) if name in properties]
+    if kind == "array" and (least := node.get("minItems", 0)) > 0:
+        first = node.get("prefixItems", [])
+        return [*first[:least], *([node["items"]] if "items" in node and least > len(first) else [])]
+    return []
