@@ -74,15 +74,6 @@ class CaseSource(Protocol):
         """The case of that key, parsed now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A case's schema as text, not parsed yet."""
-
-    text: str
-    #: where it stands, for messages about it
-    where: str
-
-
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
     """The tasks to take, in the dataset's order; DatasetError names one that it does not hold."""
     if wanted is None:
@@ -182,13 +173,16 @@ class Listing:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Read one of them; it is broken, with its place, where it cannot be read."""
         entry = self.entries[key]
-        return read_case(key, entry.where, entry.read)
+        try:
+            return entry.read(key)
+        except Unreadable as error:
+            return broken(key, entry.where, error)
 
-    def rows(self) -> Iterator[tuple[CaseKey, Row]]:
-        """Each case that is nothing but the text of a schema."""
+    def texts(self) -> Iterator[tuple[CaseKey, str]]:
+        """The text of each case that is nothing but the text of a schema."""
         for key, entry in self.entries.items():
             if entry.text is not None and isinstance(text := entry.text(), str):
-                yield key, Row(text=text, where=entry.where)
+                yield key, text
 
 
 def _free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict[CaseKey, int]) -> CaseKey:
@@ -205,14 +199,6 @@ def _free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict
         number += 1
     tried[wanted] = number
     return key
-
-
-def read_case(key: CaseKey, where: str, read: Read) -> Case | BrokenCase:
-    """The case that is read; broken, with its place, where it is Unreadable."""
-    try:
-        return read(key)
-    except Unreadable as error:
-        return broken(key, where, error)
 
 
 def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:

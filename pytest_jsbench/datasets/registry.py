@@ -27,14 +27,13 @@ _KINDS = (
 )
 
 
-def open_dataset(selection: Selection) -> CaseSource:
+def open_dataset(selection: Selection) -> Listing:
     """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
-    folder, listing = DocumentFolder.whole(Path(selection.registry)), Listing.over(dataset)
-    read = partial(_completed, listing, folder)
-    entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in listing.entries.items()}
+    read = partial(_completed, dataset, DocumentFolder.whole(Path(selection.registry)))
+    entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in dataset.entries.items()}
     return Listing(entries=entries)
 
 
@@ -46,7 +45,7 @@ def _completed(listing: Listing, folder: DocumentFolder, key: CaseKey) -> Case |
     return replace(case, schema=complete(case.schema, folder.retrieve))
 
 
-def _open(selection: Selection) -> CaseSource:
+def _open(selection: Selection) -> Listing:
     source = selection.source
     if source == _BUILTIN:
         _refuse_split(selection)
@@ -111,7 +110,7 @@ def _hub_name(source: str) -> re.Match[str] | None:
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
 
-def _open_folder(selection: Selection, folder: Path) -> CaseSource:
+def _open_folder(selection: Selection, folder: Path) -> Listing:
     if next(folder.rglob("*.parquet"), None) is not None:
         from pytest_jsbench.datasets.sources.hub import check_folder, open_folder, open_hub
 
@@ -130,7 +129,7 @@ def _open_folder(selection: Selection, folder: Path) -> CaseSource:
     return _open_files(selection, paths, root=folder)
 
 
-def _open_glob(selection: Selection, pattern: Path) -> CaseSource:
+def _open_glob(selection: Selection, pattern: Path) -> Listing:
     parts = pattern.parts
     fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:fixed])
@@ -141,7 +140,7 @@ def _open_glob(selection: Selection, pattern: Path) -> CaseSource:
     return _open_files(selection, paths, root=root)
 
 
-def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> CaseSource:
+def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Listing:
     from pytest_jsbench.datasets.sources.folder import open_files
 
     _refuse_split(selection)
@@ -160,7 +159,7 @@ def _installed() -> dict[str, EntryPoint]:
     return installed(ENTRY_POINTS, kind="dataset", error=DatasetError)
 
 
-def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
+def _open_point(selection: Selection, point: EntryPoint) -> Listing:
     """The dataset that an installed package opens under that name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
@@ -178,7 +177,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> CaseSource:
         raise DatasetError(
             f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"
         )
-    return dataset
+    return Listing.over(dataset)
 
 
 def _unknown(source: str, path: Path) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.conditions import Condition
 
 
-def open_selected(selection: Selection, held: object = None) -> CaseSource:
+def open_selected(selection: Selection, held: object = None) -> Listing:
     """
     Open the dataset of a selection, or what a program holds of one.
 
@@ -43,7 +43,7 @@ def open_selected(selection: Selection, held: object = None) -> CaseSource:
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)
-    return Listing.over(dataset).only(keys)
+    return dataset.only(keys)
 
 
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:

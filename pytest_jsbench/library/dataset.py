@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, overload
 from pytest_jsbench.core.arguments import arguments, flag, names, one_of, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
+from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import CaseSource, Sample, Selection, read_case
+from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.options import said_to_programs
 from pytest_jsbench.settings.options import DEFAULTS, readers
@@ -249,9 +250,10 @@ def _with_parts(case: Case, parts: Mapping[str, Any], *, where: str) -> Case:
         same["messages"] = list(case.messages)
     if case.expected is not None:
         same["expected"] = case.expected.value
-    made = read_case(case.key, where, lambda key: case_of(key, {**same, **parts}))
-    if isinstance(made, BrokenCase):
-        raise DatasetError(f"{case.key}: {made.problem}", where=where)
+    try:
+        made = case_of(case.key, {**same, **parts})
+    except Unreadable as error:
+        raise DatasetError(f"{case.key}: {where}: {error.problem}", where=where) from None
     if made.expected is None or case.expected is None:
         return made
     comparers = {**case.expected.comparers, **made.expected.comparers}

@@ -43,7 +43,7 @@ def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]
     from pytest_jsbench.datasets.selection import open_selected
 
     source = open_selected(selection)
-    labelled = source if selection.labelled and isinstance(source, Listing) else None
+    labelled = source if selection.labelled else None
     marks = _marks_of_schemas(source, selection.default_dialect) if asked_for(settings.expressions) else {}
     return Cases(source=source, said=said, labelled=labelled, strict=selection.strict), marks
 
@@ -56,11 +56,11 @@ def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:
     return {"folder": str(folder), "marks": {str(key): list(names) for key, names in marks.items()}}
 
 
-def _once(open_source: Callable[[], CaseSource]) -> Callable[[], CaseSource]:
+def _once(open_source: Callable[[], Listing]) -> Callable[[], Listing]:
     """Open it when it is first needed, and only once: the threads of all calls in flight come at the same time."""
     lock, opened = threading.Lock(), functools.cache(open_source)
 
-    def get() -> CaseSource:
+    def get() -> Listing:
         with lock:
             return opened()
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case
-from pytest_jsbench.datasets.base import CaseSource, Selection
+from pytest_jsbench.datasets.base import Listing, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
 
-def opened(source: object, **selection: Any) -> CaseSource:
+def opened(source: object, **selection: Any) -> Listing:
     return open_dataset(Selection(source=str(source), **selection))
 
 

@@ -147,7 +147,7 @@ def hub(chance: random.Random, root: Path) -> None:
     if (dataset := open_folder(Selection(source=str(root)), root)) is not None:
         for key in dataset.keys():
             dataset.case(key)
-        list(dataset.rows())
+        list(dataset.texts())
 
 
 def labelled(chance: random.Random, root: Path) -> None:

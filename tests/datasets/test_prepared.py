@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Sample
+from pytest_jsbench.datasets.base import ListedCase, Listing, Sample
 from pytest_jsbench.datasets.prepared import open_prepared, prepare
 from pytest_jsbench.datasets.selection import sampled
 
@@ -41,7 +41,7 @@ def dataset(asked: list[CaseKey], *, texts: bool) -> Listing:
     )
 
 
-def unopened() -> CaseSource:
+def unopened() -> Listing:
     raise AssertionError("the source was opened")
 
 
@@ -75,10 +75,10 @@ def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, texts: bool) -> None:
-    opened: list[CaseSource] = []
+    opened: list[Listing] = []
     prepare(dataset([], texts=texts), tmp_path)
 
-    def reopen() -> CaseSource:
+    def reopen() -> Listing:
         opened.append(dataset([], texts=texts))
         return opened[0]
 

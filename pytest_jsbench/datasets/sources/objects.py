@@ -18,7 +18,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, schema_case
 from pytest_jsbench.datasets.sources import rows
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
@@ -48,7 +48,7 @@ def open_object(selection: Selection) -> Listing:
     return Listing.of(selection, _schemas_of(source, value, task=module, name=name))
 
 
-def open_in_memory(selection: Selection, held: object) -> CaseSource:
+def open_in_memory(selection: Selection, held: object) -> Listing:
     """The cases of what a program holds; an iterable is gone through once, now."""
     return Listing.of(selection, _find(selection, held))
 

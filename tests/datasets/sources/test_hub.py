@@ -11,7 +11,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.datasets.base import Listing, Selection
+from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.hub import open_folder
@@ -109,13 +109,13 @@ def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, 
 def test_every_row_is_given_as_text(hub: Path) -> None:
     dataset = opened(hub)
 
-    assert isinstance(dataset, Listing)
-    assert [(str(key), row.text, row.where[-5:]) for key, row in dataset.rows()] == [
-        ("easy::e1", '{"type": "object"}', "row 0"),
-        ("easy::e2", "true", "row 1"),
-        ("easy::e3", "true", "row 2"),
-        ("hard::h1", "true", "row 0"),
+    assert [(str(key), text) for key, text in dataset.texts()] == [
+        ("easy::e1", '{"type": "object"}'),
+        ("easy::e2", "true"),
+        ("easy::e3", "true"),
+        ("hard::h1", "true"),
     ]
+    assert [entry.where[-5:] for entry in dataset.entries.values()] == ["row 0", "row 1", "row 2", "row 0"]
 
 
 def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path: Path, files: str) -> None:
@@ -125,8 +125,7 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
     }
     dataset = opened(write_hub(tmp_path / "hub", tables, files=files))
 
-    assert isinstance(dataset, Listing)
-    assert [str(key) for key, _ in dataset.rows()] == ["empty::y"]
+    assert [str(key) for key, _ in dataset.texts()] == ["empty::y"]
 
 
 def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
@@ -223,8 +222,7 @@ def test_a_revision_after_the_name_is_the_one_that_is_loaded(
     assert [str(key) for key in dataset.keys()] == ["easy::x"]
     assert set(hub.asked) == {("nobody/nothing", revision)}
     assert revision_of(source) == revision
-    assert isinstance(dataset, Listing)
-    assert [given.where for _, given in dataset.rows()] == [f"{source} easy row 0"]
+    assert [entry.where for entry in dataset.entries.values()] == [f"{source} easy row 0"]
 
 
 def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, monkeypatch: pytest.MonkeyPatch) -> None:
