@@ -168,7 +168,7 @@ def choose_streaming(
     streaming = options.flag("stream", default=chosen not in unstreamed)
     if streaming and chosen in unstreamed:
         source = _unless(preset, "if it does by now: --jsbench-engine-option unstreamed=[]")
-        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true away{source}"
+        message = f"engine '{config.name}' does not stream {chosen}: leave stream=true out{source}"
         raise EngineError(message, found=True, expected=False, where="stream")
     return streaming
 
@@ -229,7 +229,7 @@ def read_reasoning(options: Options, *, effort: str | None, budget: str | None) 
             option = f"{name.removeprefix('reasoning_')}_field"
             message = (
                 f"engine '{options.engine}' knows no parameter for {name}: "
-                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it away"
+                f"name the server's with --jsbench-engine-option {option}=NAME, or leave it out"
             )
             raise EngineError(message, found=name, expected=option, where=name)
         fields[tuple(place.split("."))] = value

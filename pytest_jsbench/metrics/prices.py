@@ -70,7 +70,7 @@ def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: boo
 def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
     """The price of an engine's answers at that time (ISO 8601); PriceError where it is not known."""
     if who.provider is None:
-        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit away"
+        message = f"--jsbench-max-cost: calls of engine '{who.engine}' have no published price; leave the limit out"
         raise PriceError(message, found=who.engine, option="max_cost")
     if importlib.util.find_spec("genai_prices") is None:
         message = "--jsbench-max-cost needs the package genai-prices: pip install genai-prices"
@@ -79,7 +79,7 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
         _cost(Usage(input_tokens=1, output_tokens=1), who, started_at)
     except LookupError:
         message = (
-            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit away, "
+            f"--jsbench-max-cost: no published price of {who.provider} {who.model}; leave the limit out, "
             "or limit with --jsbench-tpm"
         )
         raise PriceError(message, found=f"{who.provider} {who.model}", option="max_cost") from None

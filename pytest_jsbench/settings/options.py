@@ -260,8 +260,8 @@ _ASKED = (
     Option(
         "variants",
         "Ask the cases in these ways, which [[tool.jsbench.variants]] in pyproject.toml (or [[variants]] in "
-        "jsbench.toml) describes by their names; all for every one. Default: every one, unless this command line says "
-        "what they say. Without a table an option that is typed more than once makes variants.",
+        "jsbench.toml) describes by their names; `all` stands for every one. Default: every one, unless this command "
+        "line says what they say. Without a table an option that is typed more than once makes variants.",
         "A,B",
         parse=names,
         argument=_joined,

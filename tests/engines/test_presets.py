@@ -150,7 +150,7 @@ def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
             "groq",
             {"options": {"stream": True}},
             (
-                "engine 'groq' does not stream json_schema: leave stream=true away (https://console.groq.com/docs/"
+                "engine 'groq' does not stream json_schema: leave stream=true out (https://console.groq.com/docs/"
                 "structured-outputs, 2026-11; if it does by now: --jsbench-engine-option unstreamed=[])"
             ),
         ),

@@ -297,7 +297,7 @@ def test_reasoning_is_asked_of_gemini_within_its_generation_config() -> None:
             {"reasoning_budget": 9},
             (
                 "engine 'groq' knows no parameter for reasoning_budget: name the server's with "
-                "--jsbench-engine-option budget_field=NAME, or leave it away"
+                "--jsbench-engine-option budget_field=NAME, or leave it out"
             ),
         ),
         (

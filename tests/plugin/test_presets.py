@@ -70,5 +70,5 @@ def test_a_mode_that_the_provider_does_not_have_is_one_line_before_any_call(benc
     bench.case("a")
     result = called(bench, provider, "--jsbench-engine-option=stream=true")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true away*"])
+    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true out*"])
     assert provider.asked == []

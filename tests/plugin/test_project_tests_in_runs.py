@@ -65,7 +65,7 @@ def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(
     result.stdout.fnmatch_lines_random(
         [
             "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
-            "E * --jsbench-max-cost: calls of engine 'free' have no published price; leave the limit away",
+            "E * --jsbench-max-cost: calls of engine 'free' have no published price; leave the limit out",
         ]
     )
 

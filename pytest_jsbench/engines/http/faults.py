@@ -207,8 +207,8 @@ _RENAME = "--jsbench-engine-option max_tokens_field="
 _UNWANTED = {
     "max_tokens": f"{_RENAME}max_completion_tokens",
     "max_completion_tokens": f"{_RENAME}max_tokens",
-    "temperature": "leave --jsbench-temperature away",
-    "seed": "leave --jsbench-seed away",
+    "temperature": "leave --jsbench-temperature out",
+    "seed": "leave --jsbench-seed out",
     "stream": "--jsbench-engine-option stream=false",
     "stream_options": "--jsbench-engine-option stream=false",
     **dict.fromkeys(_REASONING, "another --jsbench-engine-option reasoning_effort or reasoning_budget, or neither"),

@@ -57,7 +57,7 @@ class Bedrock:
         if key.value != NO_KEY:
             if self.profile is None:
                 return key
-            message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one away"
+            message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one out"
             raise EngineError(message, where="profile")
         if _has_credentials(self.profile):
             return _AMBIENT

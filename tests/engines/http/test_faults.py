@@ -205,7 +205,7 @@ def test_the_option_is_named_however_long_the_complaint_is() -> None:
     error = classified(
         ProviderError.parse(openai_wire.error_body(words, param="seed"), status=400), sent=WITH_SCHEMA, secret=None
     )
-    assert error.message.endswith("leave --jsbench-seed away)")
+    assert error.message.endswith("leave --jsbench-seed out)")
     assert len(error.message) < 400
 
 
@@ -239,4 +239,4 @@ def test_every_engine_names_it(provider: Provider, wire: Any) -> None:
     provider.json(openai_wire.error_body("temperature: unsupported parameter", param="temperature"), status=400)
     error = fault_of(config)
     assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
-    assert error.message.endswith("(to change it: leave --jsbench-temperature away)")
+    assert error.message.endswith("(to change it: leave --jsbench-temperature out)")

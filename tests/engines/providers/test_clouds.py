@@ -289,7 +289,7 @@ def test_what_is_missing_is_one_line_before_any_call(config: EngineConfig, messa
 def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", SECRET)
     find("anthropic-bedrock").check(BEDROCK)
-    with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one away"):
+    with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one out"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
 
 
