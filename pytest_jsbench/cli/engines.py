@@ -10,7 +10,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES, ProviderPreset, presets
+from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
 
@@ -32,7 +32,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         registry.find(name)  # the nearest name is in its message
     names = options.name or registry.names()
     chosen = [preset for preset in presets() if preset.name in names]
-    others = {name: _options(name) for name in names if name not in PRESET_NAMES}
+    others = {name: _options(name) for name in names if not is_preset(name)}
     if options.json:
         data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in chosen}}
         out.json(data, indent=None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib.metadata import EntryPoint
 from typing import Any, TextIO
 
 from pytest_jsbench.cli.adapt import add_adapt
@@ -18,19 +20,21 @@ from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.extensions import of_lab
+from pytest_jsbench.core.extensions import installed, load, of_lab, origin
 from pytest_jsbench.core.version import __version__
+
+ENTRY_POINTS = "pytest_jsbench.commands"
 
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
     """Run the command; 0 when all passed, 1 when something did not, 2 on bad input."""
-    parser = _parser()
     given = sys.argv[1:] if arguments is None else arguments
-    if not given:
-        parser.print_help(sys.stderr)
-        return 2
-    options = parser.parse_args(given)
     try:
+        parser = _parser()
+        if not given:
+            parser.print_help(sys.stderr)
+            return 2
+        options = parser.parse_args(given)
         passed: bool = options.command(options, Output(out or sys.stdout))
     except JSBenchError as error:
         sys.stderr.write(f"jsbench: {error}\n")
@@ -39,6 +43,12 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
         sys.stderr.close()
         return 1
     return 0 if passed else 1
+
+
+def _call(point: EntryPoint, options: argparse.Namespace, out: Output) -> bool:
+    """Run a command of an installed package with its arguments; it says whether all passed."""
+    command: Any = load(point, kind="command", error=JSBenchError)
+    return bool(command(options.arguments, out))
 
 
 def _of_lab(module: str, *names: str) -> Iterator[Callable[[Any], None]]:
@@ -69,4 +79,10 @@ def _parser() -> argparse.ArgumentParser:
         *_of_lab("view.command", "view"),
     ):
         add_command(commands)  # each sets `command`, a function that returns whether all passed
+    for name, point in installed(ENTRY_POINTS, kind="command", error=JSBenchError).items():
+        if name not in commands.choices:
+            # it reads its own arguments, for which it is imported
+            own = commands.add_parser(name, help=f"of {origin(point)}", add_help=False, prefix_chars="\0")
+            own.add_argument("arguments", nargs="*")
+            own.set_defaults(command=partial(_call, point))
     return parser

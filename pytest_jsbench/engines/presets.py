@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import functools
+import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.extensions import installed, load, origin
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.text import described
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
+
+#: tables as `presets.toml` has them
+ENTRY_POINTS = "pytest_jsbench.presets"
 
 #: known without the file, which is read only when one of them is asked for
 PRESET_NAMES = frozenset(
@@ -82,14 +89,33 @@ class ProviderPreset:
         return tuple(self.formats)
 
 
+def is_preset(engine: str) -> bool:
+    """Tell a preset, of this package or of another, from any other engine."""
+    return engine in PRESET_NAMES or engine in _installed()
+
+
 def preset_of(engine: str) -> ProviderPreset | None:
     """The preset of that name; None for any other engine, for which nothing is read."""
-    return _presets()[engine] if engine in PRESET_NAMES else None
+    if engine in PRESET_NAMES:
+        return _presets()[engine]
+    if (point := _installed().get(engine)) is None:
+        return None
+    entry = load(point, kind="preset", error=EngineError)
+    try:
+        return _read(engine, dict(cast("Mapping[str, Any]", entry)))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        message = f"preset '{engine}': {origin(point)} is no table as in presets.toml: {described(error)}"
+        raise EngineError(message, found=point.value, where=engine) from error
 
 
 def presets() -> tuple[ProviderPreset, ...]:
-    """All presets, by name."""
-    return tuple(_presets().values())
+    """All presets, by name, with those of other packages."""
+    return tuple(preset for name in preset_names() if (preset := preset_of(name)) is not None)
+
+
+def preset_names() -> tuple[str, ...]:
+    """The names of all presets, for which nothing is read."""
+    return tuple(sorted({*PRESET_NAMES, *_installed()}))
 
 
 def subset_of(engine: str) -> str | None:
@@ -114,6 +140,18 @@ def adaptation(mode: str, subset: str, *, engine: str) -> str:
     return f"{mode}:{subset if profile is None else profile.version}"
 
 
+def _installed() -> Mapping[str, EntryPoint]:
+    """The presets of other packages; an engine of this package keeps its name."""
+    return _installed_at(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1)
+def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    # whoever is asked of a name that is no preset's looks here, and each look reads all packages
+    points = installed(ENTRY_POINTS, kind="preset", error=EngineError)
+    return {name: point for name, point in points.items() if name not in _SUBSETS}
+
+
 @functools.cache
 def _presets() -> Mapping[str, ProviderPreset]:
     # most runs name none of them
@@ -121,12 +159,11 @@ def _presets() -> Mapping[str, ProviderPreset]:
     from importlib.resources import files
 
     text = files(__package__).joinpath("presets.toml").read_text("utf-8")
-    presets = {}
-    for name, entry in sorted(tomllib.loads(text).items()):
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-        }
-        fields["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
-        fields["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
-        presets[name] = ProviderPreset(name=name, **fields)
-    return presets
+    return {name: _read(name, entry) for name, entry in sorted(tomllib.loads(text).items())}
+
+
+def _read(name: str, entry: Mapping[str, Any]) -> ProviderPreset:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    fields["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
+    fields["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
+    return ProviderPreset(name=name, **fields)

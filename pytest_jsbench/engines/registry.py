@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine,
 from pytest_jsbench.core.extensions import import_object, installed, load
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
-from pytest_jsbench.engines.presets import PRESET_ENGINE, PRESET_NAMES
+from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,12 +42,12 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """The engines that have a name: built in, presets of one, and installed."""
-    return tuple(sorted(_installed().keys() | _BUILT_IN.keys() | PRESET_NAMES))
+    return tuple(sorted(_installed().keys() | _BUILT_IN.keys() | {*preset_names()}))
 
 
 def find(name: str) -> EngineFactory:
     """The factory of that name; UnknownEngine with the nearest name where there is none."""
-    if (built_in := _BUILT_IN.get(PRESET_ENGINE if name in PRESET_NAMES else name)) is not None:
+    if (built_in := _BUILT_IN.get(PRESET_ENGINE if is_preset(name) else name)) is not None:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
@@ -69,7 +69,7 @@ def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
 
 def require_batches(factory: EngineFactory, name: str) -> BatchFactory:
     """The factory as one whose provider has a batch API; EngineError where it has none."""
-    if isinstance(factory, BatchFactory) and name not in PRESET_NAMES:
+    if isinstance(factory, BatchFactory) and not is_preset(name):
         return factory
     problem = f"--jsbench-batch: engine '{name}' has no batch API"
     raise _unable(problem, name, lambda other: isinstance(other, BatchFactory), option="batch")
@@ -89,7 +89,7 @@ def _unable(
     able = []
     for other in names():
         with suppress(EngineError):  # one whose package cannot be imported
-            if other not in PRESET_NAMES and is_able(find(other)):
+            if not is_preset(other) and is_able(find(other)):
                 able.append(other)
     return EngineError(f"{problem}: expected {', '.join(able)}", found=name, expected=tuple(able), option=option)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) ->
     assert (acme.path / "passed.txt").read_text() == "1 of 3\n"
 
 
+def test_what_the_package_brings_is_listed_and_its_command_called(acme: Bench) -> None:
+    def jsbench(*arguments: str) -> pytest.RunResult:
+        return acme.pytester.run(sys.executable, "-m", "pytest_jsbench", *arguments)
+
+    listed = jsbench("engines").outlines
+    assert any(line.startswith("acme ") for line in listed)
+    assert any(line.startswith("acme-cloud ") and "ACME_API_KEY" in line for line in listed)
+    assert "base_url: https://llm.acme.example/v1" in re.sub(r" +", " ", jsbench("engines", "acme-cloud").stdout.str())
+    jsbench("--help").stdout.re_match_lines([r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)"])
+    named = jsbench("forms", "age")
+    assert named.ret == 0
+    assert f"$ jsbench forms age\n{named.stdout.str()}\n```" in PAGE
+    assert jsbench("forms", "--nothing").ret == 1
+    asked = acme.pytester.runpytest_subprocess("--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
+    assert "ACME_API_KEY" in asked.stderr.str()
+
+
 def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
     acme.write(
         {
@@ -77,12 +95,16 @@ def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme
 
 def test_every_group_and_every_hook_is_on_the_page() -> None:
     from pytest_jsbench import datasets, engines, prompts, reports
+    from pytest_jsbench.cli import main
     from pytest_jsbench.plugin import hookspecs
     from pytest_jsbench.settings import classifiers
 
     groups = {
         module.ENTRY_POINTS
-        for module in (classifiers, datasets.registry, engines.registry, reports.run_files, prompts.presets)
+        for module in (
+            *(classifiers, datasets.registry, engines.registry, engines.presets, reports.run_files, prompts.presets),
+            main,
+        )
     }
     assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == groups
     hooks = {name for name in vars(hookspecs) if name.startswith("pytest_jsbench")}

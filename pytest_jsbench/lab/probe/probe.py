@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.text import sentence
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
-from pytest_jsbench.engines.presets import PRESET_NAMES, subset_of
+from pytest_jsbench.engines.presets import is_preset, subset_of
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.lab.probe.enforcement import (
     Enforcement,
@@ -140,7 +140,7 @@ def control_of(base: Variant) -> Variant | None:
 
 def documented_subset(info: EngineInfo) -> str | None:
     """The subset of a preset, or of a provider at its own address; None where nothing is known of the server."""
-    return subset_of(info.engine) if info.provider is not None or info.engine in PRESET_NAMES else None
+    return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
 def keywords_within(subset: str | None) -> tuple[str, ...]:
