@@ -23,7 +23,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
-from pytest_jsbench.datasets.sources.rows import Table, case_at
+from pytest_jsbench.datasets.sources.rows import listed
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 _SPLITS_ALL = "all"
@@ -104,17 +104,8 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
         plain = set(columns) == {_SCHEMA, _ID}
         for number, name in enumerate(table[_ID]):
-            yield ListedCase(
-                task=task,
-                name=str(name),
-                where=f"{source} {safe_name(task)} row {number}",
-                read=partial(case_at, table, number),
-                text=partial(_text_at, table, number) if plain else None,
-            )
-
-
-def _text_at(table: Table, number: int) -> object:
-    return table[number][_SCHEMA]
+            row, place = partial(table.__getitem__, number), f"{source} {safe_name(task)} row {number}"
+            yield listed(row, None, task=task, name=str(name), where=place, only_schema=plain)
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:

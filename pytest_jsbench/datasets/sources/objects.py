@@ -78,17 +78,13 @@ def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase]:
         elif _is_type(part):
             yield from _schemas_of(source, part, task=TASK, name=getattr(part, "__name__", f"row-{number}"))
         else:
-            task, name = rows.task_of(part) or TASK, rows.name_of(part) or f"row-{number}"
             # as text, so that what the program does with the row afterwards changes no case
-            yield ListedCase(task=task, name=name, where=f"row {number}", read=partial(_read_row, _json_of(part)))
+            row = partial(_parsed, _json_of(part))
+            yield rows.listed(row, part, task=TASK, name=f"row-{number}", where=f"row {number}")
 
 
 def _as_called(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
     return case if case.key == key else replace(case, key=key)
-
-
-def _read_row(text: str | Unreadable, key: CaseKey) -> Case:
-    return rows.case_of(key, _parsed(text))
 
 
 def _json_of(value: object) -> str | Unreadable:
@@ -126,10 +122,9 @@ def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase]:
         return
     wanted = [name for name in (*rows.ID_NAMES, "task") if name in table.column_names]
     names: Iterable[Mapping[str, Any]] = table.select_columns(wanted) if wanted else [{}] * len(table)
-    for number, row in enumerate(names):
-        task, name = rows.task_of(row) or TASK, rows.name_of(row) or f"row-{number}"
-        read = partial(rows.case_at, table, number)
-        yield ListedCase(task=task, name=name, where=f"{source} row {number}", read=read)
+    for number, named in enumerate(names):
+        row = partial(table.__getitem__, number)
+        yield rows.listed(row, named, task=TASK, name=f"row-{number}", where=f"{source} row {number}")
 
 
 def _check_features(table: Any) -> None:

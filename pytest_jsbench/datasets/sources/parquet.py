@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable
@@ -38,36 +37,12 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
     for group in range(groups):
         first = 0
         while named := _ask("named", *places, group, first):
-            for index, (name, own_task) in enumerate(named, start=first):
-                row = partial(_row, (*places, group), index)
-                yield ListedCase(
-                    task=own_task or task,
-                    name=name or f"row-{number}",
-                    where=f"{path} row {number}",
-                    read=partial(_read, row),
-                    text=partial(_text, row) if only_schemas else None,
-                )
+            for index, row in enumerate(named, start=first):
+                read, place = partial(_row, (*places, group), index), f"{path} row {number}"
+                name = f"row-{number}"
+                yield rows.listed(read, row, task=task, name=name, where=place, only_schema=only_schemas)
                 number += 1
             first += len(named)
-
-
-def _read(row: Callable[[], dict[str, Any]], key: CaseKey) -> Case:
-    try:
-        return rows.case_of(key, row())
-    except DatasetError as error:
-        if exhausted(error):
-            raise
-        raise Unreadable(str(error)) from None
-
-
-def _text(row: Callable[[], dict[str, Any]]) -> object:
-    try:
-        held = row()
-    except DatasetError as error:
-        if exhausted(error):
-            raise
-        return None  # it is said when the case is read
-    return next((held[name] for name in rows.SCHEMA_NAMES if name in held), None)
 
 
 #: the folder of a file, where its name starts from, its name, and a row group of it
@@ -82,8 +57,12 @@ def _row(group: _Group, index: int) -> dict[str, Any]:
     except DatasetError as error:
         if exhausted(error):
             raise
-    # together they may come to more than a row may
-    row: dict[str, Any] = _ask("rows_of", *group, index, 1)[0]
+    try:  # together they may come to more than a row may
+        row: dict[str, Any] = _ask("rows_of", *group, index, 1)[0]
+    except DatasetError as error:
+        if exhausted(error):
+            raise
+        raise Unreadable(str(error)) from None
     return row
 
 
@@ -166,15 +145,14 @@ def outline(root: str, start: str, name: str) -> tuple[int, bool]:
         return int(file.num_row_groups), {"task", *rows.SCHEMA_NAMES, *rows.ID_NAMES}.issuperset(columns)
 
 
-def named(root: str, start: str, name: str, group: int, first: int) -> list[tuple[str | None, str | None]]:
-    """The names and tasks of a group's next rows; none at its end."""
+def named(root: str, start: str, name: str, group: int, first: int) -> list[dict[str, Any]]:
+    """A group's next rows as far as their names and tasks go; none at its end."""
     with reading(Path(name)):
         table = _group(root, start, name, group, names_only=True)
         numbers = range(first, min(first + _NAMED_AT_ONCE, table.num_rows))
         if not table.num_columns:
-            return [(None, None)] * len(numbers)
-        each = (table.slice(number, 1).to_pylist()[0] for number in numbers)
-        return [(rows.name_of(row), rows.task_of(row)) for row in each]
+            return [{}] * len(numbers)
+        return [table.slice(number, 1).to_pylist()[0] for number in numbers]
 
 
 def rows_of(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:

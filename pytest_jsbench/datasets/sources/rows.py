@@ -7,10 +7,10 @@ Each is a schema, or an object that holds one beside its id, task, messages, exp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, Expected
 from pytest_jsbench.core.errors import DatasetError
@@ -29,24 +29,33 @@ _ASKED = ("context", "question", "ground_truth")
 OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_ASKED)
 
 
-class Table(Protocol):
-    """The part of `datasets.Dataset` that is used: rows on disk, read one by one."""
+def listed(
+    row: Callable[[], Any], named: object, *, task: str, name: str, where: str, only_schema: bool = False
+) -> ListedCase:
+    """
+    The case of a row that is read when it is asked for; Unreadable where it cannot be.
 
-    @property
-    def column_names(self) -> Sequence[str]:
-        """The names of what each row holds."""
+    `named` is the row as far as its task and name go, for which `task` and `name` stand where it has none.
+    """
+    return ListedCase(
+        task=_text(named, "task") or task,
+        name=next((text for field in ID_NAMES if (text := _text(named, field)) is not None), name),
+        where=where,
+        read=partial(_read, row),
+        text=partial(_schema_text, row) if only_schema else None,
+    )
 
-    def __getitem__(self, index: int) -> Mapping[str, Any]: ...
+
+def _read(row: Callable[[], Any], key: CaseKey) -> Case:
+    return case_of(key, row())
 
 
-def name_of(row: object) -> str | None:
-    """The name that the row gives itself."""
-    return next((text for name in ID_NAMES if (text := _text(row, name)) is not None), None)
-
-
-def task_of(row: object) -> str | None:
-    """The task that the row says it belongs to."""
-    return _text(row, "task")
+def _schema_text(row: Callable[[], Mapping[str, Any]]) -> object:
+    try:
+        held = row()
+    except Unreadable:
+        return None  # it is said when the case is read
+    return next((held[name] for name in SCHEMA_NAMES if name in held), None)
 
 
 def case_of(key: CaseKey, row: object) -> Case:
@@ -67,11 +76,6 @@ def case_of(key: CaseKey, row: object) -> Case:
     )
     as_is = case.expected is None and isinstance(value, str) and not may_name_comparers(value)
     return case if as_is else with_comparers(case)
-
-
-def case_at(table: Table, number: int, key: CaseKey) -> Case:
-    """The case of that row of a table."""
-    return case_of(key, table[number])
 
 
 def _of_benchmark(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,13 +149,9 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
         for line in reader.read_lines(path):
             if line.data is not None and not line.data.removeprefix(_BOM).strip():
                 continue
-            row = _peek(line.data)
-            yield ListedCase(
-                task=task_of(row) or task,
-                name=name_of(row) or f"line-{line.number}",
-                where=f"{path} line {line.number}",
-                read=partial(_read_line, reader, path, line.start, line.size),
-            )
+            row = partial(_parse_line, reader, path, line.start, line.size)
+            place = f"{path} line {line.number}"
+            yield listed(row, _peek(line.data), task=task, name=f"line-{line.number}", where=place)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
 
@@ -164,5 +164,5 @@ def _peek(line: bytes | None) -> object:
         return None
 
 
-def _read_line(reader: FileReader, path: Path, start: int, size: int, key: CaseKey) -> Case:
-    return case_of(key, parse_json(reader.read_part(path, start, size)))
+def _parse_line(reader: FileReader, path: Path, start: int, size: int) -> object:
+    return parse_json(reader.read_part(path, start, size))
