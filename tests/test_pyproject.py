@@ -39,7 +39,7 @@ USED_WITH = {
 #: what an engine's module needs for one of its extras only
 OF_A_CLOUD = {
     ("engines/providers/clouds.py", "botocore"): ["bedrock"],
-    ("engines/http/event_stream.py", "botocore"): ["bedrock"],
+    ("engines/http/answers.py", "botocore"): ["bedrock"],
     ("engines/providers/clouds.py", "google-auth"): ["vertex"],
     # the packages of those who asked for one of them
     ("lab/decoding/engines.py", "filelock"): ["outlines", "xgrammar"],

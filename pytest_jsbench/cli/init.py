@@ -17,8 +17,8 @@ from pytest_jsbench.core.files import parse_json, write_atomically
 from pytest_jsbench.core.text import counted, json_text
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
+from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.presets import presets
-from pytest_jsbench.engines.requirements import is_installed
 
 #: folders that hold no source of a project's own
 _LEFT_OUT = {"node_modules", "venv", "site-packages", "build", "dist", "docs", "tests"}

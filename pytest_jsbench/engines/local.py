@@ -23,13 +23,12 @@ from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo,
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import PASSED_ON, Address
-from pytest_jsbench.engines.http.values import get
+from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.options import Key, Options, choose_format, package_version, require_package
 from pytest_jsbench.engines.providers import chat, responses
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.provider import ProviderSettings
-from pytest_jsbench.engines.requirements import Key, package_version, require_package
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -35,7 +35,7 @@ _BUILT_IN = {
     "local": "pytest_jsbench.engines.local:FACTORY",
     "openai": "pytest_jsbench.engines.providers.openai:FACTORY",
     "recorded": "pytest_jsbench.engines.recorded.engine:FACTORY",
-    "replay": "pytest_jsbench.engines.recorded.replay:FACTORY",
+    "replay": "pytest_jsbench.engines.recorded.engine:REPLAY",
     "scripted": "pytest_jsbench.engines.scripted:FACTORY",
 }
 

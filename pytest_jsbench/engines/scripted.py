@@ -128,7 +128,7 @@ def _read(name: str, value: Any, where: str) -> Any:
 
 
 def _usage(value: object, where: str) -> Usage:
-    from pytest_jsbench.engines.http.values import count
+    from pytest_jsbench.engines.http.calls import count
 
     names = {entry.name for entry in fields(Usage)}
     if not isinstance(value, Mapping) or not set(value) <= names:

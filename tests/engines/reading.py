@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import Completion, Declined, ResponseFormat, Sent, Stopwatch
-from pytest_jsbench.engines.http.event_stream import EventStream
+from pytest_jsbench.engines.http.answers import EventStream
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import request
 

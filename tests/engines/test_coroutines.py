@@ -18,7 +18,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.engines.base import Engine, EngineConfig
-from pytest_jsbench.engines.coroutines import AsyncEngine
+from pytest_jsbench.engines.functions import AsyncEngine
 from pytest_jsbench.engines.registry import PlainFactory
 from tests.engines.asking import complete, fault, request
 

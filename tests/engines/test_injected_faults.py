@@ -18,8 +18,8 @@ from pytest_jsbench.core.generations import Completion, Decided, Declined, Decli
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import client as http_client
+from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.engines.requirements import is_installed
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY

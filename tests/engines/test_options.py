@@ -7,9 +7,8 @@ import pytest
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, UnknownEngine
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.options import Options, choose_format, find_key
 from pytest_jsbench.engines.registry import find, names
-from pytest_jsbench.engines.requirements import find_key
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})
 

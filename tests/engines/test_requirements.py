@@ -5,9 +5,9 @@ import importlib.util
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
-from pytest_jsbench.engines import requirements
+from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import NO_KEY, Address, EngineConfig
-from pytest_jsbench.engines.requirements import find_address, find_key, find_model, require_package
+from pytest_jsbench.engines.options import find_address, find_key, find_model, require_package
 
 CONFIG = EngineConfig(name="openai")
 KEY = ("JSBENCH_TEST_KEY",)
@@ -22,13 +22,13 @@ def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: 
 
 
 def test_a_package_that_is_too_old_is_said_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "package_version", lambda _: "1.99.3")
+    monkeypatch.setattr(options, "package_version", lambda _: "1.99.3")
     with pytest.raises(MissingRequirement, match=r"needs pytest>=3, found 1\.99\.3: pip install"):
         require_package("openai", "pytest", extra="openai", minimum=(3,))
 
 
 def test_a_package_that_is_new_enough_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "package_version", lambda _: "3.0.0rc1")
+    monkeypatch.setattr(options, "package_version", lambda _: "3.0.0rc1")
     require_package("openai", "pytest", extra="openai", minimum=(3,))
 
 

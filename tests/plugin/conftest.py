@@ -13,7 +13,6 @@ import pytest
 # pytester forgets what a run inside this process imported, and would import it a second time beside what is here
 import pytest_jsbench.datasets.sources.folder
 import pytest_jsbench.engines.recorded.engine
-import pytest_jsbench.engines.recorded.replay
 import pytest_jsbench.engines.scripted
 import pytest_jsbench.metrics.gates
 import pytest_jsbench.plugin.controller

@@ -32,9 +32,8 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.base import origin, without_credentials
-from pytest_jsbench.engines.http.calls import LONGEST_BODY, refusal
+from pytest_jsbench.engines.http.calls import LONGEST_BODY, refusal, to_json
 from pytest_jsbench.engines.http.faults import connection_fault
-from pytest_jsbench.engines.http.values import to_json
 
 if TYPE_CHECKING:
     import socket

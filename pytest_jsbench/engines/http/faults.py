@@ -29,24 +29,10 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import NO_KEY
-from pytest_jsbench.engines.http.values import count, get, items, parts
+from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Sent
-
-
-class EnclosedError(Exception):
-    """A response that holds an error object; mostly one of status 200, as OpenRouter sends."""
-
-    def __init__(
-        self, body: object, *, status: int = 200, headers: Mapping[str, str] | None = None, after: str = ""
-    ) -> None:
-        super().__init__(f"an error inside a response of status {status}")
-        #: what had come of the answer
-        self.after = after
-        self.body = body
-        self.status = status
-        self.headers = headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

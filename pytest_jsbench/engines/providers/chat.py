@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
-from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import as_object, count, get, items, parts
+from pytest_jsbench.engines.http.answers import AnswerBuilder
+from pytest_jsbench.engines.http.calls import EnclosedError, as_object, count, get, items, parts
 from pytest_jsbench.engines.providers.provider import WireFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request, Stopwatch
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
-    from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
 PATH = "/chat/completions"
 #: what a part of the content that is text is called; some servers leave it out
@@ -33,7 +31,7 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
         "model": settings.model,
         "messages": [turn.to_dict() for turn in turns(settings, request)],
         **settings.sampling(request.params),
-        **_format_fields(settings, request.schema),
+        **FORMATS[settings.response_format](settings, request.schema),
     }
     if settings.streaming and settings.stream_options:
         body["stream_options"] = {"include_usage": True}
@@ -57,23 +55,29 @@ def finished(settings: ProviderSettings, body: dict[str, Any], request: Request)
     return settings.with_extra(body, repeat=request.repeat)
 
 
-def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    match settings.response_format:
-        case ResponseFormat.TEXT:
-            return {}
-        case ResponseFormat.JSON_OBJECT:
-            return {"response_format": {"type": "json_object"}}
-        case ResponseFormat.JSON_SCHEMA:
-            shape = {"name": settings.schema_name, "schema": schema, "strict": settings.strict}
-            return {"response_format": {"type": "json_schema", "json_schema": shape}}
-        case ResponseFormat.TOOL:
-            function = {"name": settings.schema_name, "parameters": schema, "strict": settings.strict}
-            choice = {"type": "function", "function": {"name": settings.schema_name}}
-            return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
-        case never:
-            assert_never(never)
+def shape(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
+    """The schema with its name, and whether it is to be held to."""
+    return {"name": settings.schema_name, **schema, "strict": settings.strict}
 
 
+def _json_schema(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    return {"response_format": {"type": "json_schema", "json_schema": shape(settings, schema=schema)}}
+
+
+def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    choice = {"type": "function", "function": {"name": settings.schema_name}}
+    return {
+        "tools": [{"type": "function", "function": shape(settings, parameters=schema)}],
+        "tool_choice": choice,
+    }
+
+
+FORMATS: Formats = {
+    ResponseFormat.JSON_SCHEMA: _json_schema,
+    ResponseFormat.JSON_OBJECT: lambda *_: {"response_format": {"type": "json_object"}},
+    ResponseFormat.TOOL: _tool,
+    ResponseFormat.TEXT: lambda *_: {},
+}
 _FINISH = {
     "stop": FinishReason.STOP,
     "tool_calls": FinishReason.STOP,
@@ -83,29 +87,18 @@ _FINISH = {
 }
 
 
-def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-    """Read the chunks of a stream."""
-    answer = AnswerBuilder(watch, stream=stream)
-    for value in stream:
-        chunk = as_object(value)
-        # the first is Gemini's, the last vLLM's
-        if isinstance(value, list) or chunk.get("error") or chunk.get("object") == "error":
-            raise EnclosedError(value, after=answer.begun)
-        # the usage comes with the last choice, or after it with no choice at all
-        _use(answer, chunk)
-        for each in items(chunk, "choices"):
-            choice = as_object(each)
-            if not choice.get("index"):
-                _take(answer, choice, choice.get("delta"))
-    return answer
+def _take_chunk(answer: AnswerBuilder, chunk: Any) -> None:
+    # the usage comes with the last choice, or after it with no choice at all
+    _use(answer, chunk)
+    for choice in items(chunk, "choices"):
+        if not get(choice, "index"):
+            _take(answer, as_object(choice), get(choice, "delta"))
 
 
-def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-    """Read an answer that came in one piece."""
+def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     choices = items(body, "choices")
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
-    answer = AnswerBuilder(watch)
     _use(answer, body)
     choice = as_object(choices[0])
     message = choice.get("message")
@@ -114,7 +107,6 @@ def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
     if choice.get("finish_reason") is None:
         answer.end(FinishReason.UNKNOWN)
-    return answer
 
 
 def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> None:
@@ -162,8 +154,8 @@ def _add(answer: AnswerBuilder, piece: object) -> None:
         answer.refuse(piece.get("refusal"))
 
 
-def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
-    usage = part.get("usage")
+def _use(answer: AnswerBuilder, part: object) -> None:
+    usage = get(part, "usage")
     if usage is None:
         return
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
@@ -180,4 +172,4 @@ def _use(answer: AnswerBuilder, part: Mapping[str, Any]) -> None:
     )
 
 
-CHAT = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+CHAT = WireFormat(to_body=to_body, formats=FORMATS, take=_take_chunk, take_whole=_take_whole)

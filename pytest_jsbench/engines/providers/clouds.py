@@ -21,10 +21,9 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.base import NO_KEY, Address
-from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.options import Key, Options, find_address, find_key
 from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
-from pytest_jsbench.engines.requirements import Key, find_address, find_key
 from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
@@ -14,37 +14,28 @@ from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
-from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import get, items, parts, text_or
-from pytest_jsbench.engines.options import Options, read_reasoning
+from pytest_jsbench.engines.http.answers import AnswerBuilder
+from pytest_jsbench.engines.http.calls import get, items, parts, text_or
+from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
     ProviderBatchFactory,
     WireFormat,
     read_settings,
 )
-from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request, Stopwatch
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
 #: the one in the examples of google-genai 3.4
 DEFAULT_MODEL = "gemini-3.8-flash"
 HOME = "https://generativelanguage.googleapis.com"
-FORMATS = (
-    ResponseFormat.JSON_SCHEMA,
-    ResponseFormat.JSON_OBJECT,
-    ResponseFormat.TOOL,
-    ResponseFormat.TEXT,
-)
 #: the API has no word for how strictly a schema is held to
 OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
 #: in the SDK's order
@@ -60,35 +51,34 @@ _UNSIGNED = "skip_thought_signature_validator"
 def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """The body of one call; the extra body is what stands in `generationConfig`."""
     messages = request.prompt.messages
-    form, beside = _format_fields(settings, request.schema)
-    generation = {**settings.sampling(request.params), **form}
+    form = FORMATS[settings.response_format](settings, request.schema)
+    generation = {**settings.sampling(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
         _GENERATION: settings.with_extra(generation, repeat=request.repeat),
-        **beside,
+        **form,
     }
     if system := [{"text": message.content} for message in messages if message.role in INSTRUCTING]:
         body["systemInstruction"] = {"parts": system}
     return {**body, **settings.outer_body}
 
 
-def _format_fields(settings: ProviderSettings, schema: Schema) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of the response format, inside of `generationConfig` and beside it."""
-    as_json = {"responseMimeType": "application/json"}
-    match settings.response_format:
-        case ResponseFormat.TEXT:
-            return {}, {}
-        case ResponseFormat.JSON_OBJECT:
-            return as_json, {}
-        case ResponseFormat.JSON_SCHEMA:
-            return {**as_json, "responseJsonSchema": schema}, {}
-        case ResponseFormat.TOOL:
-            declared = [{"name": settings.schema_name, "parametersJsonSchema": schema}]
-            choice = {"mode": "ANY", "allowedFunctionNames": [settings.schema_name]}
-            tools = [{"functionDeclarations": declared}]
-            return {}, {"tools": tools, "toolConfig": {"functionCallingConfig": choice}}
-        case never:
-            assert_never(never)
+def _json(**schema: Any) -> dict[str, Any]:
+    return {_GENERATION: {"responseMimeType": "application/json", **schema}}
+
+
+def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    declared = [{"name": settings.schema_name, "parametersJsonSchema": schema}]
+    choice = {"mode": "ANY", "allowedFunctionNames": [settings.schema_name]}
+    return {"tools": [{"functionDeclarations": declared}], "toolConfig": {"functionCallingConfig": choice}}
+
+
+FORMATS: Formats = {
+    ResponseFormat.JSON_SCHEMA: lambda _, schema: _json(responseJsonSchema=schema),
+    ResponseFormat.JSON_OBJECT: lambda *_: _json(),
+    ResponseFormat.TOOL: _tool,
+    ResponseFormat.TEXT: lambda *_: {},
+}
 
 
 def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -143,24 +133,8 @@ FINISH = {
 }
 
 
-def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-    """Read the events of a stream, each of which has the form of a whole answer."""
-    answer = AnswerBuilder(watch, stream=stream)
-    for event in stream:
-        if get(event, "error") is not None:
-            raise EnclosedError(event)
-        _read(answer, event)
-    return answer
-
-
-def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-    """Read an answer that came in one piece."""
-    answer = AnswerBuilder(watch)
-    _read(answer, body)
-    return answer
-
-
-def _read(answer: AnswerBuilder, part: object) -> None:
+def _take(answer: AnswerBuilder, part: object) -> None:
+    """Take an answer, or an event of a stream, which has the same form."""
     answer.note(get(part, "usageMetadata"), _COUNTS)
     answer.usage = _usage(answer.counts)
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
@@ -211,7 +185,7 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+GENERATE_CONTENT = WireFormat(to_body=to_body, formats=FORMATS, take=_take, take_whole=_take)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:
@@ -227,7 +201,7 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     path = f"/{version}/{quote(named)}"
     reasoning = read_reasoning(options, effort=_LEVEL, budget=_BUDGET)
     settings = read_settings(
-        config, options, address, FORMATS, model=model, wire=GENERATE_CONTENT, path=path, reasoning=reasoning
+        config, options, address, model=model, wire=GENERATE_CONTENT, path=path, reasoning=reasoning
     )
     fields = dict(settings.extra_body)
     generation = fields.pop(_GENERATION, {})

@@ -6,32 +6,36 @@ import json
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
-from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import get, parts, text_or
-from pytest_jsbench.engines.options import AskedReasoning, Options
+from pytest_jsbench.engines.http.answers import AnswerBuilder
+from pytest_jsbench.engines.http.calls import get, parts, text_or
+from pytest_jsbench.engines.options import (
+    AskedReasoning,
+    Options,
+    find_address,
+    find_key,
+    find_model,
+    headers_of_environment,
+)
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
     ProviderBatchFactory,
     WireFormat,
     read_settings,
 )
-from pytest_jsbench.engines.requirements import find_address, find_key, find_model, headers_of_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request, Stopwatch
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
@@ -41,7 +45,6 @@ PATH = "/v1/messages"
 VERSION = "2026-10-21"
 #: what an application calls in any of its clouds
 PASSES_ON = ("/messages",)
-FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT)
 
 
 def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
         "messages": _turns(messages),
         **settings.sampling(request.params),
         **_called_tools(messages),
-        **_format_fields(settings, request.schema),
+        **FORMATS[settings.response_format](settings, request.schema),
     }
     if system:
         body["system"] = system
@@ -62,18 +65,21 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return settings.with_extra(body, repeat=request.repeat)
 
 
-def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    match settings.response_format:
-        case ResponseFormat.TEXT | ResponseFormat.JSON_OBJECT:
-            return {}
-        case ResponseFormat.JSON_SCHEMA:
-            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-        case ResponseFormat.TOOL:
-            tool = {"name": settings.schema_name, "input_schema": schema, "strict": settings.strict}
-            choice = {"type": "tool", "name": settings.schema_name, "disable_parallel_tool_use": True}
-            return {"tools": [tool], "tool_choice": choice}
-        case never:
-            assert_never(never)
+def _json_schema(_: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+
+
+def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    tool = {"name": settings.schema_name, "input_schema": schema, "strict": settings.strict}
+    choice = {"type": "tool", "name": settings.schema_name, "disable_parallel_tool_use": True}
+    return {"tools": [tool], "tool_choice": choice}
+
+
+FORMATS: Formats = {
+    ResponseFormat.JSON_SCHEMA: _json_schema,
+    ResponseFormat.TOOL: _tool,
+    ResponseFormat.TEXT: lambda *_: {},
+}
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -119,42 +125,32 @@ _FINISH = {
 _THINKING = ("thinking", "redacted_thinking")
 
 
-def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-    """Read the events of a stream."""
-    answer = AnswerBuilder(watch, stream=stream)
-    #: of a tool's block; of an empty object no piece comes
-    whole: str | None = None
-    for event in stream:
-        match get(event, "type"):
-            case "message_start":
-                _note(answer, get(event, "message", "usage"))
-            case "content_block_start":
-                block = get(event, "content_block")
-                if get(block, "type") in _THINKING:
-                    answer.begin_reasoning()
-                answer.add(get(block, "text"))
-                if get(block, "type") == "tool_use":
-                    whole = _input(block)
-                    answer.call(get(event, "index"), name=get(block, "name"))
-            case "content_block_delta":
-                answer.reason(get(event, "delta", "thinking"))
-                answer.add(get(event, "delta", "text"))
-                if piece := get(event, "delta", "partial_json"):
-                    answer.call(get(event, "index"), arguments=piece)
-            case "content_block_stop" if whole is not None:
-                answer.call(get(event, "index"), whole=whole)
-                whole = None
-            case "message_delta":
-                _note(answer, get(event, "usage"))
-                _end(answer, get(event, "delta"))
-            case "error":
-                raise EnclosedError(event)
-    return answer
+def _take_event(answer: AnswerBuilder, event: object) -> None:
+    match get(event, "type"):
+        case "message_start":
+            _note(answer, get(event, "message", "usage"))
+        case "content_block_start":
+            block = get(event, "content_block")
+            if get(block, "type") in _THINKING:
+                answer.begin_reasoning()
+            answer.add(get(block, "text"))
+            if get(block, "type") == "tool_use":
+                answer.pending = _input(block)  # of an empty object no piece comes
+                answer.call(get(event, "index"), name=get(block, "name"))
+        case "content_block_delta":
+            answer.reason(get(event, "delta", "thinking"))
+            answer.add(get(event, "delta", "text"))
+            if piece := get(event, "delta", "partial_json"):
+                answer.call(get(event, "index"), arguments=piece)
+        case "content_block_stop" if answer.pending is not None:
+            answer.call(get(event, "index"), whole=answer.pending)
+            answer.pending = None
+        case "message_delta":
+            _note(answer, get(event, "usage"))
+            _end(answer, get(event, "delta"))
 
 
-def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-    """Read an answer that came in one piece."""
-    answer = AnswerBuilder(watch)
+def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     for number, block in enumerate(parts(body.get("content"))):
         if get(block, "type") == "tool_use":
             answer.call(number, name=get(block, "name"), arguments=_input(block))
@@ -163,7 +159,6 @@ def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
             answer.add(get(block, "text") if get(block, "type") else block)
     _end(answer, body)
     _note(answer, get(body, "usage"))
-    return answer
 
 
 def _input(block: object) -> str | None:
@@ -199,7 +194,7 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-MESSAGES = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+MESSAGES = WireFormat(to_body=to_body, formats=FORMATS, take=_take_event, take_whole=_take_whole)
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:
@@ -217,7 +212,7 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
 def read_messages_settings(config: EngineConfig, options: Options, address: Address, *, model: str) -> ProviderSettings:
     """Read what a user said of a server, wherever it is."""
     settings = read_settings(
-        config, options, address, FORMATS, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
+        config, options, address, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
     )
     strict = {"strict": settings.strict} if settings.response_format is ResponseFormat.TOOL else {}
     return replace(

@@ -19,10 +19,17 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.calls import Deadline
-from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import as_object, parse_json
-from pytest_jsbench.engines.options import AskedReasoning, Options, read_reasoning
+from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
+from pytest_jsbench.engines.options import (
+    AskedReasoning,
+    Key,
+    Options,
+    find_address,
+    find_key,
+    find_model,
+    headers_of_environment,
+    read_reasoning,
+)
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
 from pytest_jsbench.engines.providers import chat, responses
 from pytest_jsbench.engines.providers.provider import (
@@ -33,7 +40,6 @@ from pytest_jsbench.engines.providers.provider import (
     bearer,
     read_settings,
 )
-from pytest_jsbench.engines.requirements import Key, find_address, find_key, find_model, headers_of_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,12 +52,6 @@ if TYPE_CHECKING:
 #: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
 DEFAULT_MODEL = "gpt-5.4-mini"
 HOME = "https://api.openai.com/v1"
-FORMATS = (
-    ResponseFormat.JSON_SCHEMA,
-    ResponseFormat.JSON_OBJECT,
-    ResponseFormat.TOOL,
-    ResponseFormat.TEXT,
-)
 OPTIONS = (
     PROVIDER_OPTIONS
     | {"api", "formats", "unstreamed", "stream_options", "single_call"}
@@ -119,7 +119,7 @@ def read_openai_settings(
         config,
         options,
         address,
-        _formats(preset, api),
+        formats=_formats(preset, api),
         model=model,
         wire=chat.CHAT if in_chat else responses.RESPONSES,
         path=chat.PATH if in_chat else responses.PATH,
@@ -148,9 +148,9 @@ def read_openai_settings(
     )
 
 
-def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...]:
+def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...] | None:
     if preset is None:
-        return FORMATS
+        return None
     if api in preset.formats:
         return preset.formats[api]
     message = f"engine '{preset.name}' speaks {' and '.join(preset.apis)}, not {api} ({preset.source})"

@@ -16,21 +16,27 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.calls import Deadline, reading, settle
-from pytest_jsbench.engines.http.event_stream import EventStream, is_one_piece, read_object
+from pytest_jsbench.engines.http.answers import AnswerBuilder, EventStream, is_one_piece, read_object
+from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, is_error, read_tools, reading, settle, to_json
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.http.values import read_tools, to_json
-from pytest_jsbench.engines.options import REASONING_OPTIONS, AskedReasoning, Options, choose_format, choose_streaming
-from pytest_jsbench.engines.requirements import find_key, require_package
+from pytest_jsbench.engines.options import (
+    REASONING_OPTIONS,
+    AskedReasoning,
+    Options,
+    choose_format,
+    choose_streaming,
+    find_key,
+    require_package,
+)
 from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
+    from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
-    from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
+    from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
-    from pytest_jsbench.engines.requirements import Key
 
 #: the options of every provider's engine
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
@@ -54,22 +60,42 @@ class Cloud(Protocol):
         """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
 
 
+#: the fields that ask for a schema in each response format that an API has, the strongest first
+Formats = Mapping[ResponseFormat, Callable[["ProviderSettings", "Schema"], dict[str, Any]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
     """An API on the wire: functions from a request to a body, and from a body to an answer."""
 
     #: what nobody asked for is not in it
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
-    #: reads a stream of events to its end
-    read_stream: Callable[[EventStream, Stopwatch], AnswerBuilder]
-    #: reads an answer that came in one piece
-    read_whole: Callable[[Mapping[str, Any], Stopwatch], AnswerBuilder]
+    formats: Formats
+    #: takes one event of a stream
+    take: Callable[[AnswerBuilder, Any], None]
+    #: takes an answer that came in one piece
+    take_whole: Callable[[AnswerBuilder, Mapping[str, Any]], None]
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
         """Read a body to its end; a server that was asked for a stream may still answer in one piece."""
         if streaming and not is_one_piece(response):
             return self.read_stream(EventStream(response), watch)
         return self.read_whole(read_object(response), watch)
+
+    def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
+        """Read the events of a stream; EnclosedError for an error among them."""
+        answer = AnswerBuilder(watch, stream=stream)
+        for event in stream:
+            if is_error(event):
+                raise EnclosedError(event, after=answer.begun)
+            self.take(answer, event)
+        return answer
+
+    def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
+        """Read an answer that came in one piece."""
+        answer = AnswerBuilder(watch)
+        self.take_whole(answer, body)
+        return answer
 
 
 def bearer(key: Key) -> dict[str, str]:
@@ -193,13 +219,13 @@ def read_settings(
     config: EngineConfig,
     options: Options,
     address: Address,
-    formats: tuple[ResponseFormat, ...],
     *,
     model: str,
     wire: WireFormat,
     path: str,
     reasoning: AskedReasoning,
     preset: ProviderPreset | None = None,
+    formats: tuple[ResponseFormat, ...] | None = None,
 ) -> ProviderSettings:
     """Read what the user, or else the preset, said of any provider; EngineError for what cannot be."""
     extra_body = options.mapping("extra_body")
@@ -207,7 +233,8 @@ def read_settings(
     strict = preset is None or preset.strict
     if not isinstance(strict, bool):
         strict = any(fnmatchcase(model, pattern) for pattern in strict)
-    chosen = choose_format(config, options.words("formats", ResponseFormat, default=formats, least=1), preset)
+    offered = options.words("formats", ResponseFormat, default=formats or tuple(wire.formats), least=1)
+    chosen = choose_format(config, offered, preset)
     return ProviderSettings(
         model=model,
         address=address,

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answer_builder import AnswerBuilder
-from pytest_jsbench.engines.http.faults import EnclosedError
-from pytest_jsbench.engines.http.values import count, get, items, parts
-from pytest_jsbench.engines.providers.chat import finished, turns
+from pytest_jsbench.engines.http.answers import AnswerBuilder
+from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
+from pytest_jsbench.engines.providers.chat import finished, shape, turns
 from pytest_jsbench.engines.providers.provider import WireFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Request, Stopwatch
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
-    from pytest_jsbench.engines.http.event_stream import EventStream
-    from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
 PATH = "/responses"
 
@@ -30,7 +28,7 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
         "input": [item for turn in turns(settings, request) for item in _input_items(turn)],
         "store": False,  # as chat does it: otherwise OpenAI keeps every answer for a month
         **settings.sampling(request.params),
-        **_format_fields(settings, request.schema),
+        **FORMATS[settings.response_format](settings, request.schema),
     }
     return finished(settings, body, request)
 
@@ -49,23 +47,21 @@ def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _format_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    match settings.response_format:
-        case ResponseFormat.TEXT:
-            return {}
-        case ResponseFormat.JSON_OBJECT:
-            return {"text": {"format": {"type": "json_object"}}}
-        case ResponseFormat.JSON_SCHEMA:
-            shape = {"name": settings.schema_name, "schema": schema, "strict": settings.strict}
-            return {"text": {"format": {"type": "json_schema", **shape}}}
-        case ResponseFormat.TOOL:
-            tool = {"name": settings.schema_name, "parameters": schema, "strict": settings.strict}
-            choice = {"type": "function", "name": settings.schema_name}
-            return {"tools": [{"type": "function", **tool}], "tool_choice": choice}
-        case never:
-            assert_never(never)
+def _json_schema(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    return {"text": {"format": {"type": "json_schema", **shape(settings, schema=schema)}}}
 
 
+def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    tools = [{"type": "function", **shape(settings, parameters=schema)}]
+    return {"tools": tools, "tool_choice": {"type": "function", "name": settings.schema_name}}
+
+
+FORMATS: Formats = {
+    ResponseFormat.JSON_SCHEMA: _json_schema,
+    ResponseFormat.JSON_OBJECT: lambda *_: {"text": {"format": {"type": "json_object"}}},
+    ResponseFormat.TOOL: _tool,
+    ResponseFormat.TEXT: lambda *_: {},
+}
 #: between the parts of a summary
 _APART = "\n\n"
 _INCOMPLETE = {
@@ -74,37 +70,24 @@ _INCOMPLETE = {
 }
 
 
-def read_stream(stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
-    """Read the events of a stream."""
-    answer = AnswerBuilder(watch, stream=stream)
-    for event in stream:
-        match get(event, "type"):
-            case "response.output_text.delta":
-                answer.add(get(event, "delta"))
-            case "response.function_call_arguments.delta":
-                answer.call(get(event, "item_id"), arguments=get(event, "delta"))
-            case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
-                answer.reason(get(event, "delta"))
-            case "response.reasoning_summary_part.added" if answer.reasoned:
-                answer.reason(_APART)
-            case "response.output_item.added" if get(event, "item", "type") == "reasoning":
-                answer.begin_reasoning()
-            case "response.output_item.added" if get(event, "item", "type") == "function_call":
-                answer.call(get(event, "item", "id"), name=get(event, "item", "name"))
-            case "response.refusal.delta":
-                answer.refuse(get(event, "delta"))
-            case "response.completed" | "response.incomplete" | "response.failed":
-                _finish(answer, get(event, "response"))
-            case kind if kind == "error" or get(event, "error"):
-                raise EnclosedError(event)
-    return answer
-
-
-def read_whole(body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
-    """Read an answer that came in one piece."""
-    answer = AnswerBuilder(watch)
-    _finish(answer, body)
-    return answer
+def _take_event(answer: AnswerBuilder, event: object) -> None:
+    match get(event, "type"):
+        case "response.output_text.delta":
+            answer.add(get(event, "delta"))
+        case "response.function_call_arguments.delta":
+            answer.call(get(event, "item_id"), arguments=get(event, "delta"))
+        case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
+            answer.reason(get(event, "delta"))
+        case "response.reasoning_summary_part.added" if answer.reasoned:
+            answer.reason(_APART)
+        case "response.output_item.added" if get(event, "item", "type") == "reasoning":
+            answer.begin_reasoning()
+        case "response.output_item.added" if get(event, "item", "type") == "function_call":
+            answer.call(get(event, "item", "id"), name=get(event, "item", "name"))
+        case "response.refusal.delta":
+            answer.refuse(get(event, "delta"))
+        case "response.completed" | "response.incomplete" | "response.failed":
+            _finish(answer, get(event, "response"))
 
 
 def _finish(answer: AnswerBuilder, response: object) -> None:
@@ -163,4 +146,4 @@ def _usage(usage: object) -> Usage:
     )
 
 
-RESPONSES = WireFormat(to_body=to_body, read_stream=read_stream, read_whole=read_whole)
+RESPONSES = WireFormat(to_body=to_body, formats=FORMATS, take=_take_event, take_whole=_finish)

@@ -1,7 +1,8 @@
 """
-The `recorded` engine: answers kept beside the tests (`--jsbench-replay`); no key, no SDK, no call.
+Answers of before, said again with no key and no call: those beside the tests, and whole runs.
 
-`--jsbench-engine-option folder=DIR` names the folder that `--jsbench-record` filled.
+The engine `recorded` (`--jsbench-replay`) reads what `--jsbench-record` put into the folder that the option `folder`
+names; `replay` reads the run whose records.jsonl, or its folder, the option `records` names.
 """
 
 from __future__ import annotations
@@ -9,35 +10,44 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, RecordError
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
+    Decided,
     Declined,
     EngineInfo,
+    Failed,
     FaultKind,
-    Request,
     ResponseFormat,
+    Sent,
 )
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.options import Options
-from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to
+from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to, of_repeat, settings_change
 from pytest_jsbench.records import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.records.outcomes import AttemptOutcome
+    from pytest_jsbench.records.records import RunMetadata
 
-OPTIONS = frozenset({"folder", "strict"})
 _AGAIN = "record it again with --jsbench-record"
+#: a run's records do not hold what was said of each attempt's settings
+_UNKNOWN: Mapping[str, Mapping[str, Any]] = {"test": {}, "run": {}}
+#: the same would come again, so that another try is not worth its wait
+_NEVER = float("inf")
 
 
 class RecordedEngine:
@@ -58,12 +68,72 @@ class RecordedEngine:
         if recording is None:
             path = self._recordings.path(request.key, request.repeat)
             raise CallError(FaultKind.ENGINE, f"no recorded answer: {path} is not there; {_AGAIN}")
-        if changed := recording.changed(request):
-            raise CallError(FaultKind.ENGINE, f"{changed}; {_AGAIN}")
-        answer = recording.answer_to(request)
-        if self._strict and answer.sent is not None and (settings := answer.sent.asked_otherwise):
-            raise CallError(FaultKind.ENGINE, f"the settings are not the recorded ones: {settings}; {_AGAIN}")
-        return answer
+        problem = recording.changed(request)
+        if self._strict and not problem and (settings := recording.asked_otherwise(request)):
+            problem = f"the settings are not the recorded ones: {settings}"
+        if problem:
+            raise CallError(FaultKind.ENGINE, f"{problem}; {_AGAIN}")
+        return recording.answer_to(request)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class ReplayEngine:
+    """Answers each request with what a run recorded."""
+
+    def __init__(
+        self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
+    ) -> None:
+        self.info = info
+        #: the sampling that the run asked for, of which its engine may have taken less
+        self._asked = run.asked_params or {}
+        self._source = source
+        self._strict = strict
+        #: by case and repeat, of one variant
+        self._outcomes = {(outcome.key, outcome.repeat): outcome for outcome in outcomes}
+        self._of_task: dict[tuple[str, int], list[AttemptOutcome]] = {}
+        for outcome in self._outcomes.values():
+            self._of_task.setdefault((outcome.key.task, outcome.repeat), []).append(outcome)
+
+    def generate(self, request: Request) -> Completion | Declined:
+        """Find the recorded answer; CallError where the recorded call broke, or nothing fits the request."""
+        outcome = self._find(request)
+        record = None if outcome is None else outcome.read()
+        generation = None if record is None else record.generation
+        if record is None or generation is None:
+            raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
+        if record.schema_digest != digest(request.schema):
+            message = f"{request.key} was recorded with another schema; give the dataset of that run"
+            raise CallError(FaultKind.ENGINE, message)
+        if isinstance(generation, Failed):
+            raise CallError(generation.kind, generation.message, status=generation.status, retry_after=_NEVER)
+        if isinstance(generation, Decided):
+            message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
+            raise CallError(FaultKind.ENGINE, message)
+        who = record.answered_by
+        used = {"model": self.info.model if who is None else who.model, "response_format": self.info.response_format}
+        sampled = {} if record.params is None else asdict(record.params)
+        asked = of_repeat(self._asked, request.repeat)
+        params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
+        settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.said, repeat=request.repeat)
+        if settings and self._strict:
+            raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
+        if record.params is None and not settings:
+            return generation
+        sent = generation.sent or Sent(response_format=self.info.response_format)
+        return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
+
+    def _find(self, request: Request) -> AttemptOutcome | None:
+        """The attempt of the same question of the same test, or else test function; or else of the same place."""
+        first, place = request.origin.first, self._outcomes.get((request.key, request.repeat))
+        if first is None:
+            return place
+        question = (request.prompt.digest, digest(request.schema), first.function)
+        of_task = sorted(self._of_task.get((first.task, request.repeat), ()), key=lambda each: each.key.number)
+        equal = [each for each in of_task if (each.prompt_digest, each.schema_digest, each.key.function) == question]
+        equal = [each for each in equal if each.key.is_of_test(first)] or equal
+        return equal[request.origin.equal_before] if request.origin.equal_before < len(equal) else place
 
     def close(self) -> None:
         """Nothing is open."""
@@ -72,20 +142,18 @@ class RecordedEngine:
 class RecordedFactory(UnsharedFactory):
     """Builds the `recorded` engine."""
 
-    options = OPTIONS
+    options = frozenset({"folder", "strict"})
     passes_on = PASSED_ON
 
     def check(self, config: EngineConfig) -> None:
         """See that the folder is there."""
-        _recordings(config)
+        self._read(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who answered then."""
-        recordings = _recordings(config)
-        try:
+        """Say who answered then."""
+        recordings, _ = self._read(config)
+        with _errors_of(config):
             engines = [recordings.read(path).engine for path in recordings.paths()]
-        except JSBenchError as error:
-            raise EngineError(f"engine '{config.name}': {error}") from error
         if not engines:
             raise EngineError(_nothing_in(recordings.folder) + "; fill it with --jsbench-record and an engine")
         models = sorted({engine["model"] for engine in engines})
@@ -99,26 +167,94 @@ class RecordedFactory(UnsharedFactory):
 
     def build(self, config: EngineConfig) -> RecordedEngine:
         """The engine; each recording is read when it is asked for."""
-        strict = Options(config, OPTIONS).flag("strict", default=False)
-        return RecordedEngine(_recordings(config), self.describe(config), strict=strict)
+        recordings, options = self._read(config)
+        return RecordedEngine(recordings, self.describe(config), strict=options.flag("strict", default=False))
+
+    def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
+        options = Options(config, self.options)
+        path = options.text("folder", default=None)
+        if path is None:
+            message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
+            raise EngineError(message)
+        folder = Path(path)
+        if not folder.is_dir():
+            message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
+            raise EngineError(message, found=str(folder), expected="a folder", option="replay")
+        if runs := journal.find_runs(folder):
+            message = (
+                f"{_nothing_in(folder)}: name what --jsbench-record filled, or say the run again with "
+                f"--jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
+            )
+            raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
+        return Recordings(folder), options
 
 
-def _recordings(config: EngineConfig) -> Recordings:
-    path = Options(config, OPTIONS).text("folder", default=None)
-    if path is None:
-        message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
-        raise EngineError(message)
-    folder = Path(path)
-    if not folder.is_dir():
-        message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
-        raise EngineError(message, found=str(folder), expected="a folder", option="replay")
-    if runs := journal.find_runs(folder):
-        message = (
-            f"{_nothing_in(folder)}: name what --jsbench-record filled, or say the run again with "
-            f"--jsbench-engine=replay --jsbench-engine-option=records={runs[-1]}"
+class ReplayFactory(UnsharedFactory):
+    """Builds the `replay` engine: a run said again, with the timings of then."""
+
+    options = frozenset({"records", "strict", "variant"})
+
+    def check(self, config: EngineConfig) -> None:
+        """See that the records are there, and hold answers."""
+        path, run, _ = self._read(config)
+        if run.redacted:
+            message = f"engine '{config.name}': {path} was written with --jsbench-redact: it holds digests of "
+            raise EngineError(message + "the answers, which cannot be said again; record the run without it")
+
+    def describe(self, config: EngineConfig) -> EngineInfo:
+        """Say who answered then."""
+        _, run, _ = self._read(config)
+        with _errors_of(config):
+            response_format = ResponseFormat(run.response_format)
+        return EngineInfo(
+            engine=config.name,
+            model=run.model,
+            response_format=response_format,
+            streaming=run.streaming is True,
+            provider=run.provider,
+            details={"replayed_engine": run.engine, "replayed_run": run.run_id},
         )
-        raise EngineError(message, found=str(runs[-1]), expected="recorded answers", where=str(folder))
-    return Recordings(folder)
+
+    def build(self, config: EngineConfig) -> ReplayEngine:
+        """The engine, with the records read."""
+        path, run, options = self._read(config)
+        strict = options.flag("strict", default=False)
+        with _errors_of(config):
+            outcomes = journal.read_run(path).outcomes
+        answers = [each for each in outcomes if each.variant == run.variant and not each.handed_in]
+        return ReplayEngine(answers, self.describe(config), run, path, strict=strict)
+
+    def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
+        """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
+        options = Options(config, self.options)
+        records = options.text("records", default=None)
+        if records is None:
+            message = (
+                f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
+                "the folder it is in"
+            )
+            raise EngineError(message)
+        path = Path(records)
+        with _errors_of(config):
+            run = journal.read_header(path)
+        names = [each.variant for each in run.variants]
+        name = options.text("variant", default="")
+        if name in names:
+            return path, run.of_variant(name), options
+        if names or name:
+            problem, offered = (f"no variant '{name}'" if name else "several variants"), ", ".join(names) or "none"
+            message = f"engine '{config.name}': {path} has {problem}; expected the option variant, one of: {offered}"
+            raise EngineError(message, found=name, expected=names)
+        return path, run, options
+
+
+@contextmanager
+def _errors_of(config: EngineConfig) -> Iterator[None]:
+    """Name the engine in errors of what it reads."""
+    try:
+        yield
+    except (JSBenchError, ValueError) as error:
+        raise EngineError(f"engine '{config.name}': {error}") from error
 
 
 def _nothing_in(folder: Path) -> str:
@@ -126,6 +262,7 @@ def _nothing_in(folder: Path) -> str:
 
 
 FACTORY = RecordedFactory()
+REPLAY = ReplayFactory()
 
 
 class RecordingEngine:
@@ -178,10 +315,9 @@ class RecordingEngine:
             raise CallError(FaultKind.ENGINE, message) from error
         if recording is None or recording.changed(request) or self._is_taken(recording.key, request):
             return None
-        answer = recording.answer_to(request)
-        if self._strict and answer.sent is not None and answer.sent.asked_otherwise:
+        if self._strict and recording.asked_otherwise(request):
             return None
-        return Remembered(answer=answer, model=recording.engine["model"])
+        return Remembered(answer=recording.answer_to(request), model=recording.engine["model"])
 
     def generate(self, request: Request) -> Completion | Declined:
         """Ask the engine, and write its answer down."""

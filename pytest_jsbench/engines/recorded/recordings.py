@@ -251,14 +251,18 @@ class Recording:
         }
         return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
+    def asked_otherwise(self, request: Request) -> str:
+        """Say which settings are not those that it was recorded with; nothing where all are."""
+        used = {**self.engine, **self.params}
+        return settings_change(self.said, used, request.origin.said, repeat=request.repeat)
+
     def answer_to(self, request: Request) -> Completion | Declined:
         """The recorded answer, sampled as it was then, with what is asked otherwise now."""
-        used = {**self.engine, **self.params}
         params: dict[str, Any] = {"temperature": None, "seed": None, **self.params}
         sent = Sent(
             response_format=ResponseFormat(self.engine["response_format"]),
             params=replace(request.params, **params),
-            asked_otherwise=settings_change(self.said, used, request.origin.said, repeat=request.repeat) or None,
+            asked_otherwise=self.asked_otherwise(request) or None,
             tools=None if self.answer.sent is None else self.answer.sent.tools,
         )
         return replace(self.answer, sent=sent)

@@ -23,9 +23,22 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import BatchLimits, BatchState, Result
-from pytest_jsbench.engines.http.calls import LONGEST_BODY, Deadline, enclosed, reading, settle
-from pytest_jsbench.engines.http.faults import EnclosedError, ProviderError, classify_error, explain_error, retry_after
-from pytest_jsbench.engines.http.values import as_object, count, get, items, parse_json, text_or, to_json
+from pytest_jsbench.engines.http.calls import (
+    LONGEST_BODY,
+    Deadline,
+    EnclosedError,
+    as_object,
+    count,
+    enclosed,
+    get,
+    items,
+    parse_json,
+    reading,
+    settle,
+    text_or,
+    to_json,
+)
+from pytest_jsbench.engines.http.faults import ProviderError, classify_error, explain_error, retry_after
 from pytest_jsbench.engines.providers import messages
 
 if TYPE_CHECKING:
@@ -35,8 +48,8 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.engines.http.client import Response
+    from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.providers.provider import ProviderSettings
-    from pytest_jsbench.engines.requirements import Key
 
 #: characters of a batch's id that are believed; the providers' have some forty
 _LONGEST_ID = 200

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.http import event_stream
-from pytest_jsbench.engines.http.event_stream import EventStream, read_events
-from pytest_jsbench.engines.http.faults import EnclosedError
+from pytest_jsbench.engines.http import answers as event_stream
+from pytest_jsbench.engines.http.answers import EventStream, read_events
+from pytest_jsbench.engines.http.calls import EnclosedError
 from tests.engines.reading import Body, events
 
 if TYPE_CHECKING:

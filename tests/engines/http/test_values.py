@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.engines.http.values import parse_json, read_tools, to_json
+from pytest_jsbench.engines.http.calls import parse_json, read_tools, to_json
 
 S = {"type": "object", "minProperties": 1}
 CHAT = [{"type": "function", "function": {"name": name, "parameters": S}} for name in ("a", "b")]

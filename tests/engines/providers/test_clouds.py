@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind
-from pytest_jsbench.engines import requirements
+from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
@@ -299,7 +299,7 @@ def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch
 def test_a_missing_package_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
 ) -> None:
-    monkeypatch.setattr(requirements, "is_installed", lambda module: module not in ("botocore", "google.auth"))
+    monkeypatch.setattr(options, "is_installed", lambda module: module not in ("botocore", "google.auth"))
     with pytest.raises(MissingRequirement) as caught:
         find(config.name).check(config)
     expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"
