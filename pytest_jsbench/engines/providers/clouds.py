@@ -27,7 +27,7 @@ from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, Provider
 from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_jsbench.core.generations import Completion, Declined, EngineInfo, Request
     from pytest_jsbench.engines.base import EngineConfig
@@ -58,7 +58,7 @@ class Bedrock:
                 return key
             message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one out"
             raise EngineError(message, where="profile")
-        if _has_credentials(self.profile):
+        if _of_aws(self.profile, lambda session: session.get_credentials()) is not None:
             return _AMBIENT
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise _missing(config, "credentials of AWS", ways)
@@ -103,7 +103,9 @@ def bedrock_settings(config: EngineConfig) -> ProviderSettings:
     """Read what a user said of Bedrock; EngineError for what cannot be done."""
     options = Options(config, BEDROCK_OPTIONS)
     profile = _option(options, "profile")
-    region = _option(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _region_of(profile)
+    region = _option(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _of_aws(
+        profile, lambda session: session.get_config_variable("region")
+    )
     if region is None:
         raise _missing(config, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
     given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
@@ -179,7 +181,10 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
         raise _missing(config, "a project of Google Cloud", ways)
     given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
-    address = given or Address(url=f"https://{_google_host(region)}/v1")
+    # as the SDK has it
+    host = f"aiplatform.{region}.rep" if region in ("us", "eu") else f"{region}-aiplatform"
+    host = "aiplatform" if region == "global" else host
+    address = given or Address(url=f"https://{host}.googleapis.com/v1")
     settings = read_messages_settings(config, options, address, model=_model(config, "claude-…"))
     return _in_cloud(settings, Vertex(region=region, project=project), provider=None if given else "google")
 
@@ -245,25 +250,16 @@ def _model(config: EngineConfig, such_as: str) -> str:
     raise EngineError(message, expected="the name of a model", option="model")
 
 
-def _region_of(profile: str | None) -> str | None:
-    """The region that the files in ~/.aws name."""
+def _of_aws(profile: str | None, read: Callable[[Any], Any]) -> Any:
+    """Read from the files in ~/.aws, or else this machine; None where there is nothing."""
     try:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session
     except ImportError:
         return None
     with suppress(BotoCoreError):
-        return Session(profile=profile).get_config_variable("region") or None
+        return read(Session(profile=profile)) or None
     return None
-
-
-def _has_credentials(profile: str | None) -> bool:
-    from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
-
-    with suppress(BotoCoreError):
-        return Session(profile=profile).get_credentials() is not None
-    return False
 
 
 def _google_credentials() -> Any:
@@ -273,28 +269,19 @@ def _google_credentials() -> Any:
     return credentials
 
 
-def _google_host(region: str) -> str:
-    """As the SDK has it."""
-    if region == "global":
-        return "aiplatform.googleapis.com"
-    return (
-        f"aiplatform.{region}.rep.googleapis.com" if region in ("us", "eu") else f"{region}-aiplatform.googleapis.com"
-    )
-
-
 BEDROCK_OPTIONS = PROVIDER_OPTIONS | {"region", "profile"}
 VERTEX_OPTIONS = PROVIDER_OPTIONS | {"region", "project"}
 BEDROCK = ProviderFactory(
-    bedrock_settings,
-    BEDROCK_OPTIONS,
+    settings=bedrock_settings,
+    options=BEDROCK_OPTIONS,
     extra="bedrock",
     engine=CloudEngine,
     packages={"botocore": "botocore"},
     passes_on=PASSES_ON,
 )
 VERTEX = ProviderFactory(
-    vertex_settings,
-    VERTEX_OPTIONS,
+    settings=vertex_settings,
+    options=VERTEX_OPTIONS,
     extra="vertex",
     engine=CloudEngine,
     packages={"google-auth": "google.auth"},

@@ -227,4 +227,4 @@ def _authorization(key: Key) -> dict[str, str]:
     return {"x-goog-api-key": key.value}
 
 
-FACTORY = ProviderBatchFactory(gemini_settings, OPTIONS, extra="gemini", batches="GeminiBatches")
+FACTORY = ProviderBatchFactory(settings=gemini_settings, options=OPTIONS, extra="gemini", batches="GeminiBatches")

@@ -248,5 +248,9 @@ def _read_thinking(options: Options) -> AskedReasoning:
 
 
 FACTORY = ProviderBatchFactory(
-    messages_settings, PROVIDER_OPTIONS, extra="anthropic", passes_on=PASSES_ON, batches="AnthropicBatches"
+    settings=messages_settings,
+    options=PROVIDER_OPTIONS,
+    extra="anthropic",
+    passes_on=PASSES_ON,
+    batches="AnthropicBatches",
 )

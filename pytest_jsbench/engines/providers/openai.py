@@ -260,6 +260,13 @@ class OpenAIEngine(ProviderEngine):
 
 
 FACTORY = ProviderBatchFactory(
-    openai_settings, OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON, batches="OpenAIBatches"
+    settings=openai_settings,
+    options=OPTIONS,
+    extra="openai",
+    engine=OpenAIEngine,
+    passes_on=PASSES_ON,
+    batches="OpenAIBatches",
 )
-AZURE = ProviderFactory(azure_settings, AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON)
+AZURE = ProviderFactory(
+    settings=azure_settings, options=AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON
+)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
@@ -32,11 +32,12 @@ from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
+    from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
+    from pytest_jsbench.engines.providers.clouds import Bedrock, Vertex
 
 #: the options of every provider's engine
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
@@ -48,16 +49,6 @@ Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
 
 #: gives the headers that let a request in
 Authorise = Callable[["Outgoing"], Mapping[str, str]]
-
-
-class Cloud(Protocol):
-    """A cloud that lets a caller in by its own credentials, where no key does."""
-
-    def authoriser(self) -> Authorise:
-        """Return what lets each call in."""
-
-    def fault_of(self, error: Exception) -> FaultKind | None:
-        """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
 
 
 #: the fields that ask for a schema in each response format that an API has, the strongest first
@@ -145,7 +136,8 @@ class ProviderSettings:
     #: of every call, beside what lets it in
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: Place = _unchanged
-    cloud: Cloud | None = None
+    #: what lets a caller in where no key does
+    cloud: Bedrock | Vertex | None = None
     #: whether the environment's proxies are used
     proxies: bool = True
     #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
@@ -311,32 +303,24 @@ class ProviderEngine:
         return exchange.pass_on(post, deadline)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFactory(UnsharedFactory):
     """Builds the engine of a provider, whose servers are called as the settings say that `settings` reads."""
 
-    def __init__(
-        self,
-        settings: Callable[[EngineConfig], ProviderSettings],
-        options: frozenset[str],
-        *,
-        extra: str,
-        engine: type[ProviderEngine] = ProviderEngine,
-        packages: Mapping[str, str] | None = None,
-        passes_on: tuple[str, ...] = (),
-    ) -> None:
-        self.settings = settings
-        self.options = options
-        self.passes_on = passes_on
-        self._extra = extra
-        self._engine = engine
-        #: beside urllib3, with the module of each
-        self._packages = packages or {}
+    settings: Callable[[EngineConfig], ProviderSettings]
+    options: frozenset[str]
+    #: the extra of this package that brings the others
+    extra: str
+    engine: type[ProviderEngine] = ProviderEngine
+    #: beside urllib3, with the module of each
+    packages: Mapping[str, str] = field(default_factory=dict)
+    passes_on: tuple[str, ...] = ()
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the key are there, and that every option is known."""
-        require_package(config.name, "urllib3", extra=self._extra, minimum=(2, 6))
-        for package, module in self._packages.items():
-            require_package(config.name, package, extra=self._extra, module=module)
+        require_package(config.name, "urllib3", extra=self.extra, minimum=(2, 6))
+        for package, module in self.packages.items():
+            require_package(config.name, package, extra=self.extra, module=module)
         self.settings(config).find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
@@ -351,21 +335,20 @@ class ProviderFactory(UnsharedFactory):
         """The engine, with its client."""
         self.check(config)
         settings = self.settings(config)
-        return self._engine(settings, settings.info(config.name), key=settings.find_key(config))
+        return self.engine(settings, settings.info(config.name), key=settings.find_key(config))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
     """Builds the engine of a provider that has a batch API, and what hands its batches in."""
 
-    def __init__(self, *args: Any, batches: str, **options: Any) -> None:
-        super().__init__(*args, **options)
-        #: its class in the lab, which is imported when batches are handed in
-        self._batches = batches
+    #: its class in the lab, which is imported when batches are handed in
+    batches: str
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build what hands batches in."""
         self.check(config)
         settings = self.settings(config)
-        make = getattr(of_lab("batches.providers"), self._batches)
+        make = getattr(of_lab("batches.providers"), self.batches)
         batches: Batches = make(settings, key=settings.find_key(config))
         return batches
