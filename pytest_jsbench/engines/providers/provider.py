@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
@@ -32,12 +32,11 @@ from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.generations import Completion, Declined, GenerationParams, Request
+    from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
-    from pytest_jsbench.engines.providers.clouds import Bedrock, Vertex
 
 #: the options of every provider's engine
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
@@ -49,6 +48,16 @@ Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
 
 #: gives the headers that let a request in
 Authorise = Callable[["Outgoing"], Mapping[str, str]]
+
+
+class Cloud(Protocol):
+    """A cloud that lets a caller in by its own credentials, where no key does."""
+
+    def authoriser(self) -> Authorise:
+        """Return what lets each call in."""
+
+    def fault_of(self, error: Exception) -> FaultKind | None:
+        """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
 
 
 #: the fields that ask for a schema in each response format that an API has, the strongest first
@@ -136,8 +145,7 @@ class ProviderSettings:
     #: of every call, beside what lets it in
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     place: Place = _unchanged
-    #: what lets a caller in where no key does
-    cloud: Bedrock | Vertex | None = None
+    cloud: Cloud | None = None
     #: whether the environment's proxies are used
     proxies: bool = True
     #: whether usage is asked for in a stream; some servers refuse the question and say it all the same
