@@ -7,21 +7,17 @@ import sqlite3
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.outcomes import AttemptOutcome
-    from pytest_jsbench.records.records import AnsweredBy
-    from pytest_jsbench.run.limits import LimitsFile
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
@@ -40,48 +36,27 @@ class Progress:
 
     def __init__(self, config: pytest.Config, context: RunContext, state: RunState) -> None:
         self._config = config
-        self._context = context
+        self._metadata = context.handover.metadata
         self._state = state
         self._watched = False
-        #: who answers, by the variant's name
-        self._asked = {one.variant: one.engine_asked for one in each(context.handover.metadata)}
-        #: by who answers, and whether in a batch; None where no price is published
-        self._prices: dict[tuple[AnsweredBy, bool], Price | None] = {}
-        self._started = self._said = time.perf_counter()
+        self._started = self._latest = time.perf_counter()
         self._done = self._called = self._failing = 0
+        #: those that this run has made, and no line has counted the cost of
+        self._made: list[AttemptOutcome] = []
         self._cost = 0.0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
         """Start the clock, and find out whether a person watches, which pytest does not know any earlier."""
-        self._started = self._said = time.perf_counter()
+        self._started = self._latest = time.perf_counter()
         self._watched = is_watched(self._config)
-        if not self._watched:
-            return
-        for who in self._asked.values():
-            self._price(who, batch=False)
 
     def count(self, attempt: AttemptOutcome, *, resumed: bool) -> None:
         """Count an attempt; an earlier run has paid for a resumed one."""
-        self._done += 1
-        self._failing += attempt.failing
-        if resumed or not self._watched:
-            return
-        self._called += 1
-        who = attempt.answered_by or self._asked[attempt.variant]
-        price = self._price(who, batch=attempt.batch)
-        if price is not None and attempt.usage is not None:
-            self._cost += price(attempt.usage) or 0.0
-
-    def _price(self, who: AnsweredBy, *, batch: bool) -> Price | None:
-        from pytest_jsbench.metrics.prices import price_of
-
-        if (who, batch) not in self._prices:
-            try:
-                self._prices[who, batch] = price_of(self._context.handover.metadata, who, batch=batch)
-            except PriceError:  # the summary says why there is none
-                self._prices[who, batch] = None
-        return self._prices[who, batch]
+        if self._watched:
+            self._done += 1
+            self._failing += attempt.failing
+            self._made += [] if resumed else [attempt]
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
@@ -89,19 +64,25 @@ class Progress:
         now = time.perf_counter()
         if not self._watched or self._done == self._state.count:
             return
-        if now - self._said < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
+        if now - self._latest < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
-        self._said = now
-        write_line(self._config, f"jsbench: {self.line(now - self._started)}")
+        self._latest = now
+        write_line(self._config, f"jsbench: {self._line(now - self._started)}")
 
-    def line(self, seconds: float) -> str:
-        """How far it is after so many seconds."""
+    def _line(self, seconds: float) -> str:
+        from pytest_jsbench.metrics.prices import costs
+        from pytest_jsbench.records.outcomes import Run
+
+        made = Run(metadata=self._metadata, planned=(), outcomes=tuple(self._made))
+        self._called += len(self._made)
+        self._cost += sum(costs(made).attempts.values())
+        self._made.clear()
         planned = self._state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
         if self._called:
             rate = self._called / seconds
             parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
-        if any(self._prices.values()):
+        if self._cost:
             parts.append(f"${self._cost:,.2f} so far")
         return ", ".join(parts)
 
@@ -118,7 +99,7 @@ def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
 
 
 def is_watched(config: pytest.Config) -> bool:
-    """Whether a person watches the run."""
+    """Say whether a person watches the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or config.get_verbosity() < 0:
         return False
@@ -126,7 +107,7 @@ def is_watched(config: pytest.Config) -> bool:
 
 
 def clock(seconds: float) -> str:
-    """Minutes and seconds, and hours where there are any."""
+    """Write minutes and seconds, and hours where there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -187,17 +168,14 @@ class ProviderWatch:
             self._terminal.close()
 
     def _work(self) -> None:
-        limits = self._context.session.limits_file()
-        while not self._ended.wait(_INTERVAL):
-            self._look(limits)
-        self._look(limits)
-        limits.close()
+        with closing(self._context.session.limits_file()) as limits:
+            ended = False
+            while not ended:
+                ended = self._ended.wait(_INTERVAL)
+                with suppress(sqlite3.Error):  # the calls themselves say what is wrong with the file
+                    self._look(limits.providers())
 
-    def _look(self, limits: LimitsFile) -> None:
-        try:
-            states = limits.providers()
-        except sqlite3.Error:  # the calls themselves say what is wrong with the file
-            return
+    def _look(self, states: Mapping[str, ProviderState]) -> None:
         for name, state in states.items():
             if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
                 self._write(f"jsbench: {line}")
@@ -213,22 +191,22 @@ class ProviderWatch:
             self._terminal.flush()
 
     def line(self, name: str, state: ProviderState, *, now: float, watched: bool) -> str:
-        """What is to be said now of a provider; empty where that was said before, or nothing is to be said."""
-        before = self._said.get(name, "")
+        """Say what is new of a provider; empty where nothing is, or nobody watches that it is slowed down."""
         slow = state.share_at(now) < 1
-        is_now = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
-        if is_now == before or (is_now == "slow" and not watched and before != "down"):
+        standing = "given up" if state.given_up else "down" if state.down else "slow" if slow else ""
+        before = self._said.get(name, "")
+        if standing == before or (standing == "slow" and not watched and before != "down"):
             return ""
-        self._said[name] = is_now
-        if before == "down" and is_now in ("", "slow"):
+        self._said[name] = standing
+        if before == "down" and standing in ("", "slow"):
             return f"{name} answers again"
-        if before == "slow" and not is_now:
+        if before == "slow" and not standing:
             return f"{name} takes as many calls as before" if watched else ""
         return f"{name}: {state.describe(now)}"
 
 
 def _past_capturing() -> TextIO | None:
-    """The standard output as it is now, whatever pytest does to it later; None where it is no file."""
+    """Keep the standard output as it is now, whatever pytest does to it later; None where it is no file."""
     try:
         handle = os.dup(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
