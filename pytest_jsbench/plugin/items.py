@@ -6,7 +6,7 @@ import itertools
 import shlex
 import sys
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class JSBenchTask(pytest.Collector):
             name = attempt.name(several=repeats > 1).removeprefix(f"{key.task}::")
             # said as a text, since --lf does not know a node again whose name ends in brackets
             nodeid = {} if name == key.id else {"nodeid": f"{self.nodeid}::{name}"}
-            item = JSBenchCase.from_parent(self, name=name, key=key, repeat=repeat, variant=variant, **nodeid)
+            item = JSBenchCase.from_parent(self, name=name, attempt=attempt, **nodeid)
             for marker in (*context.marks.get(key, ()), *variants[variant]):
                 item.add_marker(marker)
             yield item
@@ -72,13 +72,11 @@ def of_suite(nodeid: str) -> bool:
 
 
 def attempt_of(nodeid: str, *, repeats: int) -> Attempt | None:
-    """The attempt of one of the suite's node ids; None for any other."""
+    """Read the attempt of one of the suite's node ids; None for any other."""
     if not of_suite(nodeid):
         return None
     name, _, variant = nodeid.removeprefix(f"{ROOT}::").removesuffix("]").partition("[")
-    number = "1"
-    if repeats > 1:
-        variant, _, number = variant.rpartition("-")
+    variant, _, number = variant.rpartition("-") if repeats > 1 else (variant, "", "1")
     return Attempt(CaseKey.parse(name), int(number) - 1, variant)
 
 
@@ -86,13 +84,11 @@ class JSBenchCase(pytest.Item):
     """A case, or one attempt of it, as `Attempt.name` calls it; its schema is read only when it runs."""
 
     #: slots, since there may be a hundred thousand, and what is added to a dictionary later makes a larger one
-    __slots__ = ("answered", "has_passed", "has_run", "key", "outcome", "repeat", "variant")
+    __slots__ = ("answered", "attempt", "has_passed", "has_run", "outcome")
 
-    def __init__(self, *, key: CaseKey, repeat: int, variant: str, **options: Any) -> None:
+    def __init__(self, *, attempt: Attempt, **options: Any) -> None:
         super().__init__(**options)
-        self.key = key
-        self.repeat = repeat
-        self.variant = variant
+        self.attempt = attempt
         #: the result of its attempt, from its call to its report
         self.outcome: AttemptResult | None = None
         #: the answer that did not pass; where a plugin runs the test again, the model is not asked again
@@ -100,11 +96,6 @@ class JSBenchCase(pytest.Item):
         #: whether it has run, and whether it has passed
         self.has_run = False
         self.has_passed = False
-
-    @property
-    def attempt(self) -> Attempt:
-        """Which attempt of the run it makes."""
-        return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def fixturenames(self) -> list[str]:
@@ -120,30 +111,24 @@ class JSBenchCase(pytest.Item):
         # no local name for it: the frames of an exception may stay in memory long after, and its record with them
         self.outcome = self.config.stash[RESULT_OF](self)
         self.has_run = True
-        attempt, resumed = self.outcome.result, self.outcome.resumed
+        attempt = self.outcome.result
         if isinstance(attempt, Missing):
-            message = f"{self.nodeid}: not run: {attempt.message}"
-            raise pytest.skip.Exception(message, _use_item_location=True)
-        values = properties(attempt)
-        if self.session.testscollected > MANY:
-            values = [(name, value) for name, value in values if name in _ALWAYS_SAID]
-        set_properties(self, [*values, *([("jsbench.resumed", True)] if resumed else [])])
+            raise pytest.skip.Exception(f"{self.nodeid}: not run: {attempt.message}", _use_item_location=True)
+        set_properties(self, [self.outcome], few=self.session.testscollected > MANY)
+        self.has_passed = attempt.passed
         if attempt.passed:
-            self.has_passed = True
             return
         add_markers(self, attempt)
         explanation = self.outcome.explanation or attempt.read().explanation
-        context = self.config.stash[RUN_CONTEXT]
-        if attempt.excluded and context.settings.selection.skips_invalid:
-            message = f"{self.nodeid}: {explanation}"
-            raise pytest.skip.Exception(message, _use_item_location=True)
+        settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded:
+            if settings.selection.skips_invalid:
+                raise pytest.skip.Exception(f"{self.nodeid}: {explanation}", _use_item_location=True)
             explanation += "\n  next:   mend the schema, or leave such cases out with --jsbench-invalid-schemas=skip"
-        rerun = f"{context.settings.rerun} {shlex.quote(self.nodeid)}"
-        raise CaseFailed(attempt, explanation=explanation, rerun=rerun)
+        raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """A few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
+        """Write a few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
             excinfo = _last_entry(excinfo)
@@ -160,14 +145,15 @@ class JSBenchCase(pytest.Item):
         return shown
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the item stands, for headings; a line number because `Node.warn` needs one."""
-        name = f"{ROOT}::{self.key}{f'[{self.variant}]' if self.variant else ''}"
+        """Name the item for headings, with a line number because `Node.warn` needs one."""
+        key, _, variant = self.attempt
+        name = f"{ROOT}::{key}{f'[{variant}]' if variant else ''}"
         # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
         return self.path, 0, f"{name} " if "." in name else name
 
 
 def _last_entry(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
-    """The same, with the last entry of its traceback alone; dozens lie between, to look at which takes long."""
+    """Keep only the last entry of its traceback; dozens lie between, to look at which takes long."""
     entry = excinfo.tb
     while entry.tb_next is not None:
         entry = entry.tb_next
@@ -278,20 +264,32 @@ class Suite:
                     reports.pop()
 
 
-def set_properties(item: pytest.Item, properties: Iterable[tuple[str, object]]) -> None:
-    """Set a test's properties in reports; those of an earlier run of the same test are removed."""
+_TIMES = ("grammar_compilation", "compile_time", "ttft", "tgt", "reasoning_time")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+
+
+def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: bool = False) -> None:
+    """
+    Set a test's properties in JUnit's file and other reports; those of an earlier run of the same test are removed.
+
+    They are those of its only attempt, in a run of many cases a `few` of them; or how many it made and how many passed.
+    """
+    attempts = [result.result for result in results if isinstance(result.result, AttemptOutcome)]
+    values: dict[str, object] = {"attempts": len(attempts), "passed": sum(attempt.passed for attempt in attempts)}
+    if len(attempts) == 1:
+        values = _properties(attempts[0])
+    if few:  # report.html and the records have the others
+        values = {name: values[name] for name in ("task", "failure_type")}
+    if any(result.resumed for result in results):
+        values["resumed"] = True
     others = [(name, value) for name, value in item.user_properties if not name.startswith("jsbench.")]
-    item.user_properties[:] = [*others, *properties]
+    ours = [(sys.intern(f"jsbench.{name}"), _shown(value)) for name, value in values.items() if value is not None]
+    item.user_properties[:] = [*others, *(ours if attempts else [])]
 
 
-#: the properties of a case in a run of many, where report.html and the records have the others
-_ALWAYS_SAID = frozenset({"jsbench.task", "jsbench.failure_type"})
-
-
-def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
-    """The properties of a case in JUnit's file; those without a value are left out."""
+def _properties(attempt: AttemptOutcome) -> dict[str, object]:
     timing, usage, decisions, match = attempt.timing, attempt.usage, attempt.decisions, attempt.match
-    values = {
+    return {
         "task": attempt.key.task,
         "variant": attempt.variant or None,
         "attempt": attempt.attempt.name(several=True),
@@ -306,17 +304,9 @@ def properties(attempt: AttemptOutcome) -> list[tuple[str, object]]:
         "queue_s": attempt.queue_s,
         "decisions": decisions and decisions.asked,
         "wrong_decisions": decisions and decisions.wrong,
-        "grammar_compilation_s": timing and timing.grammar_compilation,
-        "compile_time_s": timing and timing.compile_time,
-        "ttft_s": timing and timing.ttft,
-        "tgt_s": timing and timing.tgt,
-        "reasoning_time_s": timing and timing.reasoning_time,
-        "input_tokens": usage and usage.input_tokens,
-        "output_tokens": usage and usage.output_tokens,
-        "cached_tokens": usage and usage.cached_tokens,
-        "reasoning_tokens": usage and usage.reasoning_tokens,
+        **{f"{name}_s": timing and getattr(timing, name) for name in _TIMES},
+        **{name: usage and getattr(usage, name) for name in _TOKENS},
     }
-    return [(sys.intern(f"jsbench.{name}"), _shown(value)) for name, value in values.items() if value is not None]
 
 
 def _shown(value: object) -> object:

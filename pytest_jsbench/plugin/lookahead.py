@@ -44,7 +44,7 @@ class LookAhead(Generic[T]):
         self._position = {id(item): position for position, item in enumerate(session.items)}
         for position, item in enumerate(session.items):
             if isinstance(item, JSBenchCase):
-                self._lanes[item.variant].places.append(position)
+                self._lanes[item.attempt.variant].places.append(position)
         #: the item for which `advance` was last called
         self._latest: pytest.Item | None = None
         self._worker_queue = None if steals else _worker_queue(session.config)
@@ -52,7 +52,7 @@ class LookAhead(Generic[T]):
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue the attempts of `item` and of the tests after it, as far as there is room."""
         if isinstance(self._latest, JSBenchCase):  # its test may have been skipped, or broken, before it asked
-            self._lanes[self._latest.variant].calls.drop(id(self._latest))
+            self._lanes[self._latest.attempt.variant].calls.drop(id(self._latest))
         self._latest = item
         waiting = {name: lane for name, lane in self._lanes.items() if lane.room > 0}
         if hasattr(self._session.config, "workerinput"):
@@ -66,7 +66,7 @@ class LookAhead(Generic[T]):
 
     def result(self, item: JSBenchCase) -> T:
         """Wait for the item's result; its attempt is made now if it was not queued, such as for a rerun."""
-        lane = self._lanes[item.variant]
+        lane = self._lanes[item.attempt.variant]
         self._queue(item, lane)
         return lane.calls.take(id(item))
 
@@ -83,10 +83,14 @@ class LookAhead(Generic[T]):
     def _fill(self, lanes: dict[str, _Lane[T]], upcoming: Iterable[pytest.Item]) -> None:
         """Queue the attempts of these items, in their order, until there is no room in any of the lanes."""
         for item in upcoming:
-            if isinstance(item, JSBenchCase) and not item.has_run and (lane := lanes.get(item.variant)) is not None:
+            if (
+                isinstance(item, JSBenchCase)
+                and not item.has_run
+                and (lane := lanes.get(item.attempt.variant)) is not None
+            ):
                 self._queue(item, lane)
                 if lane.room <= 0:
-                    del lanes[item.variant]
+                    del lanes[item.attempt.variant]
             if not lanes:
                 break
 

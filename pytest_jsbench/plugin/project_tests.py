@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.cases import add_markers
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, key_of, uses, variant_of
-from pytest_jsbench.plugin.items import properties, set_properties
+from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_runners import ProjectRunners, StandingAnswers
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
@@ -332,7 +332,7 @@ class ProjectTests:
             return (yield)
         if test is not None:
             test.attempts.settle()
-            set_properties(item, _properties(test.outcomes))
+            set_properties(item, test.outcomes)
             if call.excinfo is not None:
                 test.forget()
         failed = call.excinfo.value if call.excinfo is not None else None
@@ -412,16 +412,6 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
                 read_terms(item)
             except JSBenchError as error:
                 yield f"{item.nodeid}: {error}"
-
-
-def _properties(outcomes: Sequence[AttemptResult]) -> list[tuple[str, object]]:
-    """The properties of a test in JUnit's file: of its only attempt, or how many it made and how many passed."""
-    attempts = [outcome.result for outcome in outcomes if isinstance(outcome.result, AttemptOutcome)]
-    resumed = [("jsbench.resumed", True)] if any(outcome.resumed for outcome in outcomes) else []
-    if len(attempts) == 1:
-        return [*properties(attempts[0]), *resumed]
-    passed = sum(attempt.passed for attempt in attempts)
-    return [("jsbench.attempts", len(attempts)), ("jsbench.passed", passed), *resumed] if attempts else []
 
 
 def _listed(result: AttemptResult) -> str:

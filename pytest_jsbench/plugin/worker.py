@@ -85,7 +85,7 @@ class Worker:
 
     def _open(self, session: pytest.Session, cases: list[JSBenchCase]) -> None:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
-        of_cases = {item.variant for item in cases}
+        of_cases = {item.attempt.variant for item in cases}
         of_tests = {variant_of(item) for item in session.items if would_ask(item) and not isinstance(item, JSBenchCase)}
         with usage_errors(self._config):
             self._run.open(cases=of_cases, tests=of_tests)

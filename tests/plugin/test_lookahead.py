@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.items import JSBenchCase
 from pytest_jsbench.plugin.lookahead import LookAhead
+from pytest_jsbench.records.records import Attempt
 
 #: seconds within which anything must have happened, on however busy a machine
 PATIENCE = 30.0
@@ -16,7 +18,7 @@ PATIENCE = 30.0
 
 def case(variant: str = "") -> JSBenchCase:
     item = object.__new__(JSBenchCase)
-    item.variant, item.has_run = variant, False
+    item.attempt, item.has_run = Attempt(CaseKey(task="t", id="c"), 0, variant), False
     return item
 
 
@@ -70,7 +72,7 @@ def test_a_variant_that_waits_does_not_keep_the_others_from_being_called(workers
     called: queue.Queue[int] = queue.Queue()
 
     def call(item: JSBenchCase, _planned_at: float) -> None:
-        if item.variant == "slow":
+        if item.attempt.variant == "slow":
             held.get(timeout=PATIENCE)
         called.put(id(item))
 
