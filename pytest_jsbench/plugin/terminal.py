@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,34 +61,28 @@ class Terminal:
         self._controller = controller
 
     def pytest_report_header(self) -> list[str]:
-        """The lines on the engine, the cases and what is resumed."""
-        context = self._context
-        metadata = context.handover.metadata
+        """Show the lines on the engine, the cases and what is resumed."""
+        context, metadata = self._context, self._context.handover.metadata
         pace = f"{context.plan.concurrency} in flight" if context.plan.batch is None else "handed in as a batch"
-        asked = f"jsbench: {self._asked()}, {pace}{_limited(context)}"
+        asked = f"{_asked(context)}, {pace}{_limited(context)}"
         if metadata.variants:
-            shown = [f"jsbench: {_variant(context, one)}" for one in each(metadata)]
-            more = len(shown) - _MOST_VARIANTS
-            lines = [
-                *shown[:_MOST_VARIANTS],
-                *([f"jsbench: … and {counted(more, 'variant')} more"] if more > 0 else []),
-            ]
-            lines.append(asked)
+            variants = [_variant(context, described) for described in each(metadata)]
+            more = len(variants) - _MOST_VARIANTS
+            rest = [f"… and {counted(more, 'variant')} more"] if more > 0 else []
+            lines = [*variants[:_MOST_VARIANTS], *rest, asked]
         else:
-            prompt = _prompt(context, metadata)
-            lines = [f"jsbench: {_who(metadata)}", asked, *([f"jsbench: {prompt}"] if prompt else [])]
-        lines += [f"jsbench: {said}" for said in self._controller.misspelt[:_MOST_TESTS]]
-        if context.settings.variants_left_out:
-            lines.append(f"jsbench: {context.settings.variants_left_out}")
-        if (resumption := self._context.session.resumption) is not None:
-            lines.append(f"jsbench: {_resuming(resumption)}")
+            lines = [_who(metadata), asked, _prompt(context, metadata)]
+        lines += self._controller.misspelt[:_MOST_TESTS]
+        lines.append(context.settings.variants_left_out)
+        if (resumption := context.session.resumption) is not None:
+            lines.append(_resuming(resumption))
         if context.settings.targets.suite_only:
-            lines.append("jsbench: only the schemas run; name a path to run a project's own tests too")
-        return [printable(line, None) for line in lines]
+            lines.append("only the schemas run; name a path to run a project's own tests too")
+        return [printable(f"jsbench: {line}", None) for line in lines if line]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """The failure type as the letter of a failed case; it still counts, and is called, failed."""
+        """Show the failure type as the letter of a failed case; it still counts, and is called, failed."""
         failure_type = transport.failure_type_of(report)
         if not failure_type or not report.failed:
             return None
@@ -107,113 +101,84 @@ class Terminal:
             self._show(terminalreporter)
 
     def _show(self, reporter: pytest.TerminalReporter) -> None:
-        controller = self._controller
-        if controller.run is None or controller.summary is None:
+        run, summary, decision = self._controller.run, self._controller.summary, self._controller.decision
+        if run is None or summary is None:
             return
         from pytest_jsbench.reports.run_report import heading, report
         from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
 
         width = width_of(is_terminal=bool(reporter.isatty))
-        reporter.write_sep("=", f"jsbench: {heading(controller.run.metadata)}")
-        decision = controller.decision
-        lines = report_lines(report(controller.run, controller.summary, keywords=reporter.verbosity > 0), width)
+        reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
+        lines = report_lines(report(run, summary, keywords=reporter.verbosity > 0), width)
         if decision.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
             for name, comparison in decision.comparisons.items():
                 source = ", variant ".join(map(printable, filter(None, (decision.baseline.source, name))))
                 lines += fact_lines(facts_of_comparison(comparison, source), width)
-        lines += [*detail("records", self._where()), *detail("page", self._page())]
-        for line in [*lines, *self._unasked(), *self._going_on(controller.summary)]:
+        for line in [*lines, *fact_lines(self._facts(summary))]:
             reporter.write_line(line)
-        beside = [outcome for outcome in controller.run.failed() if outcome.passed]
-        for record in Records(beside[:_MOST_TESTS]):
-            for line in detail("failed", printable(f"{record.key}: {': '.join(record.failure)}", 2000)):
-                reporter.write_line(line, red=True)
-        for warning in controller.state.warnings:
-            for line in detail("warning", printable(warning, 2000)):
-                reporter.write_line(line, yellow=True)
+
+        def show(label: str, text: str, **markup: bool) -> None:
+            for line in detail(label, text):
+                reporter.write_line(line, **markup)
+
+        for record in Records([outcome for outcome in run.failed() if outcome.passed][:_MOST_TESTS]):
+            show("failed", printable(f"{record.key}: {', '.join(record.failure)}", 2000), red=True)
+        for warning in self._controller.state.warnings:
+            show("warning", printable(warning, 2000), yellow=True)
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.reports.markdown import workflow_commands
 
-            for line in workflow_commands(controller.run, folder=_from_workspace(self._config.rootpath)):
+            for line in workflow_commands(run, folder=_from_workspace(self._config.rootpath)):
                 reporter.write_line(line)
         for gate in decision.gates:
-            for line in detail("gate", gate.message):
-                reporter.write_line(line, green=gate.met, red=not gate.met, bold=True)
-        if (verdict := controller.run.verdict) is not None:
-            for line in detail("verdict", verdict.text):
-                reporter.write_line(line, green=verdict.passed, red=not verdict.passed, bold=True)
+            show("gate", gate.message, green=gate.met, red=not gate.met, bold=True)
+        if (verdict := run.verdict) is not None:
+            show("verdict", verdict.text, green=verdict.passed, red=not verdict.passed, bold=True)
 
-    def _asked(self) -> str:
-        if not self._context.settings.targets.suite:
-            return "a project's own tests"
-        source = self._context.handover.metadata.dataset["source"]
-        if self._context.plan.cases.labelled is None:
-            return f"dataset {source}, {self._cases()}"
-        return f"labelled answers of {source} (no model is called), {self._cases()}"
+    def _facts(self, summary: Summary) -> Iterator[tuple[str, str]]:
+        """Give the facts of where the run is kept, and what may be done with it; there may be no text."""
+        plan, handover = self._context.plan, self._context.handover
+        recorded = plan.record or plan.replay
+        unasked = f"{counted(self._controller.unasked, 'recorded answer')} that no test asked for"
+        if handover.folder is None:
+            yield "records", "not kept (--jsbench-output DIR keeps them)"
+            yield "unasked", unasked if self._controller.unasked else ""
+            return
+        folder = _from_here(handover.folder)
+        passing = "" if plan.output is not None else " (the last 5 runs; --jsbench-output DIR keeps them for good)"
+        yield "records", f"{folder}{passing}"
+        if plan.output is not None and (page := handover.folder / "report.html").exists():
+            yield "page", page.resolve().as_uri()
+        else:
+            install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
+            yield "page", install + shlex.join(["jsbench", "report", "-o", "report.html", str(folder)])
+        if self._controller.unasked and recorded is not None:
+            command = shlex.join(["jsbench", "recordings", str(_from_here(recorded)), "--run", str(folder)])
+            yield "unasked", f"{unasked}; {command} lists them, and deletes them with --prune"
+        calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
+        if summary.total.errors and calls and self._context.settings.targets.suite:
+            yield "go on", f"the same with --jsbench-resume={folder.parent} calls only what is missing"
 
-    def _cases(self) -> str:
-        shard, here = self._context.plan.shard, counted(len(self._context.plan.keys), "case")
-        if (variants := len(self._context.handover.metadata.variants)) > 1:
-            here = f"{here}, each asked in {variants} ways"
-        if shard is None:
-            return here
-        origin = f" by {shard.origin}," if shard.origin else ""
-        return f"{here} (shard {shard}{origin} of {self._context.handover.metadata.dataset['cases']:,})"
 
-    def _where(self) -> str:
-        context = self._context
-        if context.handover.folder is None:
-            return "not kept (--jsbench-output DIR keeps them)"
-        folder = _from_here(context.handover.folder)
-        if context.plan.output is None:
-            return f"{folder} (the last 5 runs; --jsbench-output DIR keeps them for good)"
-        return str(folder)
-
-    def _page(self) -> str:
-        """Where report.html is, as a link, or how to get it; empty where no record is kept."""
-        if (folder := self._context.handover.folder) is None:
-            return ""
-        if self._context.plan.output is not None and (page := folder / "report.html").exists():
-            return page.resolve().as_uri()
-        install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
-        return f"{install}{shlex.join(['jsbench', 'report', '-o', 'report.html', str(_from_here(folder))])}"
-
-    def _unasked(self) -> list[str]:
-        """Count the recorded answers that no test of a whole run asked for, with the command that lists them."""
-        plan, run = self._context.plan, self._context.handover.folder
-        folder = plan.record or plan.replay
-        if not self._controller.unasked or folder is None:
-            return []
-        from pytest_jsbench.reports.terminal import detail
-
-        said = f"{counted(self._controller.unasked, 'recorded answer')} that no test asked for"
-        if run is not None:
-            command = shlex.join(["jsbench", "recordings", str(_from_here(folder)), "--run", str(_from_here(run))])
-            said += f"; {command} lists them, and deletes them with --prune"
-        return detail("unasked", said)
-
-    def _going_on(self, summary: Summary) -> list[str]:
-        """The command that makes the calls that broke or are missing, where there are any."""
-        context = self._context
-        if (
-            not summary.total.errors
-            or context.handover.folder is None
-            or not context.settings.targets.suite
-            or context.plan.batch is not None
-        ):
-            return []
-        if context.plan.cases.labelled is not None or context.handover.metadata.engine in RECORDED:
-            return []
-        runs = _from_here(context.handover.folder.parent)
-        from pytest_jsbench.reports.terminal import detail
-
-        return detail("go on", f"the same with --jsbench-resume={runs} calls only what is missing")
+def _asked(context: RunContext) -> str:
+    if not context.settings.targets.suite:
+        return "a project's own tests"
+    plan, metadata = context.plan, context.handover.metadata
+    count, source, shard = counted(len(plan.keys), "case"), metadata.dataset["source"], ""
+    if len(metadata.variants) > 1:
+        count += f", each asked in {len(metadata.variants)} ways"
+    if plan.shard is not None:
+        origin = f" by {plan.shard.origin}," if plan.shard.origin else ""
+        shard = f" (shard {plan.shard}{origin} of {metadata.dataset['cases']:,})"
+    if plan.cases.labelled is None:
+        return f"dataset {source}, {count}{shard}"
+    return f"labelled answers of {source} (no model is called), {count}{shard}"
 
 
 def _who(metadata: RunMetadata) -> str:
-    """Engine and model, and how they are asked."""
+    """Name engine and model, and how they are asked."""
     switches = (name if value else f"not {name}" for name, value in metadata.details.items() if isinstance(value, bool))
     adapt = [] if metadata.adapt == "verbatim" else [metadata.adapt]
     settings = ", ".join([metadata.response_format, *switches, *adapt])
@@ -221,7 +186,7 @@ def _who(metadata: RunMetadata) -> str:
 
 
 def _prompt(context: RunContext, metadata: RunMetadata) -> str:
-    """The prompt, where it is not the usual one; empty where it is, or no model is asked."""
+    """Name the prompt, where it is not the usual one; empty where it is, or no model is asked."""
     if (metadata.prompt == "schema" and not metadata.shots) or context.plan.cases.labelled is not None:
         return ""
     shots = f", {counted(metadata.shots, 'example')} first" if metadata.shots else ""
@@ -243,7 +208,7 @@ def _from_here(folder: Path) -> Path:
 
 
 def _from_workspace(path: Path) -> str:
-    """The path as GitHub knows it: from the top of the repository that the workflow has checked out."""
+    """Write the path as GitHub knows it: from the top of the repository that the workflow has checked out."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     inside = workspace is not None and path.is_relative_to(workspace)
     return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
@@ -262,13 +227,11 @@ def _limited(context: RunContext) -> str:
 def _resuming(resumption: Resumption) -> str:
     if resumption.metadata is None:
         return f"no answer to go on with in {resumption.source}: it was broken off before the first"
-    parts = [f"{counted(len(resumption.answers), 'answer')} taken over"]
-    if resumption.project_answers:
-        parts.append(
-            f"{counted(len(resumption.project_answers), 'answer')} to own tests, taken over where they ask the same"
-        )
-    if resumption.broken:
-        parts.append(f"{counted(resumption.broken, 'broken call')} made again")
-    if resumption.left_out:
-        parts.append(f"{counted(resumption.left_out, 'answer')} to other questions left out")
+    counts = (
+        (len(resumption.answers), "answer", "taken over"),
+        (len(resumption.project_answers), "answer", "to own tests, taken over where they ask the same"),
+        (resumption.broken, "broken call", "made again"),
+        (resumption.left_out, "answer", "to other questions left out"),
+    )
+    parts = [f"{counted(number, noun)} {rest}" for number, noun, rest in counts if number or rest == "taken over"]
     return f"going on with {resumption.metadata.run_id}: {', '.join(parts)}"
