@@ -124,7 +124,7 @@ class Terminal:
                 reporter.write_line(line, **markup)
 
         for record in Records([outcome for outcome in run.failed() if outcome.passed][:_MOST_TESTS]):
-            show("failed", printable(f"{record.key}: {', '.join(record.failure)}", 2000), red=True)
+            show("failed", printable(f"{record.key}: {': '.join(record.failure)}", 2000), red=True)
         for warning in self._controller.state.warnings:
             show("warning", printable(warning, 2000), yellow=True)
         if os.environ.get("GITHUB_ACTIONS") == "true":

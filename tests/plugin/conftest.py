@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,23 +11,26 @@ from typing import Any
 
 import pytest
 
-# pytester forgets what a run inside this process imported, and would import it a second time beside what is here
-import pytest_jsbench.datasets.sources.folder
-import pytest_jsbench.engines.recorded.engine
-import pytest_jsbench.engines.scripted
-import pytest_jsbench.metrics.gates
-import pytest_jsbench.plugin.controller
-import pytest_jsbench.plugin.fixtures
-import pytest_jsbench.plugin.progress
-import pytest_jsbench.plugin.terminal
-import pytest_jsbench.plugin.worker
-import pytest_jsbench.reports.evaluations
-import pytest_jsbench.reports.run_report
-import pytest_jsbench.run.limits  # noqa: F401
 from tests.warm_python import CHILD, WORKER, warm_python
+
+#: pytester forgets what a run inside this process imported, and would import it a second time beside what is here
+IMPORTED = (
+    *("datasets.selection", "datasets.sources.folder"),
+    *("engines.recorded.engine", "engines.scripted", "metrics.gates"),
+    *("plugin.activation", "plugin.controller", "plugin.fixtures", "plugin.outputs", "plugin.terminal"),
+    *("reports.evaluations", "reports.run_files", "reports.run_report", "reports.terminal", "run.state"),
+)
+for module in IMPORTED:
+    importlib.import_module(f"pytest_jsbench.{module}")
+
+with contextlib.suppress(ImportError):
+    import jinja2  # noqa: F401
 
 with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # its extension module refuses to be loaded twice
+
+with contextlib.suppress(ImportError):
+    pass
 
 with contextlib.suppress(ImportError):
     import httpcore2  # noqa: F401  # httpx2, of the applications' clients, loads it late and knows its exceptions by class

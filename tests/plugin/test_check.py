@@ -36,7 +36,6 @@ def test_is_wrong(jsbench):
 """
 
 
-@both_ways
 def test_each_is_an_attempt_of_the_run(bench: Bench) -> None:
     result = run_one(bench, CHECKED, "--jsbench-output=out", "--junitxml=junit.xml", "--jsbench-gate=pass_rate>=0.9")
 

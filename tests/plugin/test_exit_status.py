@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench
 from tests.plugin.test_project_tests import run_one
 from tests.reports.html.pages import unpacked
 
@@ -17,7 +17,6 @@ def three_of_four(bench: Bench) -> Bench:
     return bench
 
 
-@both_ways
 def test_a_gate_that_is_met_passes_the_run_and_leaves_the_failure_visible(three_of_four: Bench) -> None:
     result = three_of_four.run("--jsbench-min-pass-rate=0.75")
 
@@ -88,12 +87,13 @@ def test_a_run_in_which_nothing_was_judged_is_not_green(
         result.stdout.fnmatch_lines(["gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged"])
 
 
-@pytest.mark.parametrize("plugin", ["terminal", "terminalreporter", "cacheprovider", "capture", "logging", "warnings"])
-def test_without_one_of_pytests_own_plugins_the_run_ends_as_it_does_with_it(bench: Bench, plugin: str) -> None:
+@pytest.mark.parametrize("names", ["terminal cacheprovider", "terminalreporter logging", "capture warnings"])
+def test_without_one_of_pytests_own_plugins_the_run_ends_as_it_does_with_it(bench: Bench, names: str) -> None:
     bench.case("a", '{"n": -1}')
     bench.write({"conftest.py": "def pytest_sessionfinish(session): session.exitstatus = 7\n"})
 
-    result = bench.run("-p", f"no:{plugin}", "--jsbench-output=out", "--junitxml=junit.xml", ".")
+    without = [part for name in names.split() for part in ("-p", f"no:{name}")]
+    result = bench.run(*without, "--jsbench-output=out", "--junitxml=junit.xml", ".")
 
     assert result.ret == bench.run_json()["verdict"]["exit_status"] == 7
     assert 'name="jsbench.verdict" value="failed"' in (bench.path / "junit.xml").read_text()
@@ -102,22 +102,23 @@ def test_without_one_of_pytests_own_plugins_the_run_ends_as_it_does_with_it(benc
 BROKEN = ['{"type": "objct"}', '{"type": "obj', '{"$ref": "#/definitions/none"}', '{"pattern": "("}']
 
 
-@pytest.mark.parametrize("schema", BROKEN)
-def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Bench, schema: str) -> None:
+def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Bench) -> None:
     bench.case("good")
-    bench.case("broken", schema=schema)
+    names = [f"broken{number}" for number in range(len(BROKEN))]
+    for name, schema in zip(names, BROKEN, strict=True):
+        bench.case(name, schema=schema)
 
     result = bench.run("--jsbench-min-pass-rate=1", "--jsbench-output=out", "--junitxml=junit.xml")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        ["gate *NOT MET*", "verdict    FAILED: 1 test with a broken schema: jsbench::orders::broken; *"]
-    )
-    assert 'type="invalid_schema"' in (bench.path / "junit.xml").read_text()
+    result.assert_outcomes(passed=1, failed=len(names))
+    result.stdout.fnmatch_lines(["gate *NOT MET*", f"verdict    FAILED: {len(names)} tests with a broken schema: *"])
+    assert all(f"jsbench::orders::{name}" in result.stdout.str().partition("verdict ")[2] for name in names)
+    assert (bench.path / "junit.xml").read_text().count('type="invalid_schema"') == len(names)
     (folder,) = (bench.path / "out").iterdir()
-    assert "| `orders::broken` | `invalid_schema` |" in (folder / "summary.md").read_text()
-    assert bench.run_json()["metrics"]["missing_reasons"]["schema"] == bench.run_json()["metrics"]["missing"] == 1
+    assert all(f"| `orders::{name}` | `invalid_schema` |" in (folder / "summary.md").read_text() for name in names)
+    metrics = bench.run_json()["metrics"]
+    assert metrics["missing_reasons"]["schema"] == metrics["missing"] == len(names)
 
 
 def test_a_broken_schema_is_left_out_where_that_is_asked_for(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.packages import install
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
@@ -37,7 +37,6 @@ def run(bench: Bench, *arguments: str) -> pytest.RunResult:
     return start(*arguments, *quick, *bench.workers)
 
 
-@both_ways
 def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) -> None:
     result = run(acme, *shlex.split(COMMAND), "--jsbench-output=out")
 

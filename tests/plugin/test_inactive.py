@@ -39,7 +39,7 @@ def normalized(result: pytest.RunResult) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("args", [[], ["-v"], ["--collect-only"], ["-rA"]])
+@pytest.mark.parametrize("args", [["-v", "-rA"], ["--collect-only"]])
 def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytester, args: list[str]) -> None:
     pytester.makepyfile("def test_one(): pass\ndef test_two(): assert 0")
 

@@ -125,7 +125,6 @@ def answer(request):
 """
 
 
-@both_ways
 def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     bench.write({"wrong.py": WRONG_KEY})
     add_cases(bench, 40)

@@ -7,12 +7,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench.plugin import items, outputs
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench
 
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
 
 
-@both_ways
 def test_everything_is_written_and_says_the_same(mixed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(mixed.path / "step.md"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.plugin.settings import Settings
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways, unless_said
 
 #: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
@@ -224,45 +225,46 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
     }
 
 
-@pytest.mark.parametrize(
-    ("code", "line"),
-    [
-        (
-            "@pytest.mark.jsbench(prompt='say')\ndef test_it(jsbench): jsbench.generate()",
-            "E * no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
-        ),
-        (
-            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.generate(text='a')",
-            "E * no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)",
-        ),
-        (
-            "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\ndef test_it(jsbench): jsbench.generate(txt='a')",
-            "E * the prompt's {text} is not filled: generate() was given txt; expected text=…",
-        ),
-        (
-            "@pytest.mark.jsbench(schema='a.json')\ndef test_it(jsbench): jsbench.generate()",
-            "E * cannot read the schema */a.json: No such file or directory; *",
-        ),
-        (
-            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.using(modle='a')",
-            "E * using() has no argument 'modle': did you mean 'model'? *",
-        ),
-        (
-            "@pytest.mark.jsbench(schema=NUMBER)\ndef test_it(jsbench): jsbench.using(engine='lokal').generate()",
-            "E * unknown engine 'lokal': did you mean 'local'? *",
-        ),
-        (
-            "@pytest.mark.jsbench(schema={'type': 'intger'})\ndef test_it(jsbench): jsbench.generate()",
-            "E * invalid_schema (*",
-        ),
-    ],
+#: the marker's arguments, what a test does, and what it fails with
+CANNOT_ASK = (
+    (
+        "prompt='say'",
+        "jsbench.generate()",
+        "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
+    ),
+    (
+        "schema=NUMBER",
+        "jsbench.generate(text='a')",
+        "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)",
+    ),
+    (
+        "schema=NUMBER, prompt='say {text}'",
+        "jsbench.generate(txt='a')",
+        "the prompt's {text} is not filled: generate() was given txt; expected text=…",
+    ),
+    ("schema='a.json'", "jsbench.generate()", "cannot read the schema */a.json: No such file or directory; *"),
+    ("schema=NUMBER", "jsbench.using(modle='a')", "using() has no argument 'modle': did you mean 'model'? *"),
+    (
+        "schema=NUMBER",
+        "jsbench.using(engine='lokal').generate()",
+        "unknown engine 'lokal': did you mean 'local'? *",
+    ),
+    ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
 )
-def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(bench: Bench, code: str, line: str) -> None:
-    result = run_one(bench, code, "--jsbench-min-pass-rate=0")
 
-    assert (result.ret, result.parseoutcomes()) == (1, {"failed": 1})
-    result.stdout.fnmatch_lines([line.replace("[", "[[]").replace("?", "[?]")])
-    result.stdout.fnmatch_lines(["> *jsbench.*"])
+
+def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(bench: Bench) -> None:
+    code = (
+        f"@pytest.mark.jsbench({marker})\ndef test_{number}(jsbench): {asks}\n"
+        for number, (marker, asks, _) in enumerate(CANNOT_ASK)
+    )
+
+    result = run_one(bench, "".join(code), "--jsbench-min-pass-rate=0")
+
+    assert (result.ret, result.parseoutcomes()) == (1, {"failed": len(CANNOT_ASK)})
+    for _, asks, problem in CANNOT_ASK:
+        lines = [f"> *: {asks}", f"E * {problem}"]
+        result.stdout.fnmatch_lines([line.replace("[", "[[]").replace("?", "[?]") for line in lines])
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
 
 
@@ -364,14 +366,11 @@ def test_coroutines_ask_at_once_and_repeat(bench: Bench) -> None:
 def test_the_schemas_of_a_dataset_run_only_where_they_are_asked_for(
     bench: Bench, ini: str, args: list[str], expected: set[str]
 ) -> None:
-    bench.case("a")
-    bench.write({"test_one.py": "def test_own(): pass", "pytest.ini": f"[pytest]\n{ini}\n"})
-    engine = ["--jsbench-engine-option=answers=answers.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS]
+    bench.write({"test_one.py": "", "pytest.ini": f"[pytest]\n{ini}\n"})
 
-    result = bench.pytester.runpytest_inprocess("--collect-only", "-q", *engine, *args)
+    targets = Settings.from_config(bench.pytester.parseconfig(*args)).targets
 
-    found = {"suite" if line.startswith("jsbench::") else "own" for line in result.outlines if "::" in line}
-    assert found == expected
+    assert {name for name in ("suite", "own") if {"suite": targets.suite, "own": targets.project}[name]} == expected
 
 
 def test_a_schema_s_folder_is_the_test_s_own(bench: Bench) -> None:

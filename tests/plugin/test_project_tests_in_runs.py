@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_jsbench.plugin.project_tests import _Running
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_limits import PRICED
 from tests.plugin.test_project_tests import run_one
 
@@ -41,7 +41,6 @@ def runs(bench: Bench) -> list[Path]:
     return sorted((bench.path / "out").iterdir())
 
 
-@both_ways
 def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(bench: Bench) -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
     bench.write(
@@ -70,7 +69,6 @@ def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(
     )
 
 
-@both_ways
 def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> None:
     bench.case("a")
     code = (

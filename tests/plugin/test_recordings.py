@@ -124,7 +124,6 @@ def recorded(bench: Bench) -> Bench:
     return bench
 
 
-@both_ways
 def test_only_what_is_missing_is_asked_and_the_rest_is_free(recorded: Bench) -> None:
     write(recorded, a=asks("a"), b=asks("b2", "b3", "b1"), c=asks("c"))
     recorded.answers = dict.fromkeys(recorded.answers, '{"n": 2}')

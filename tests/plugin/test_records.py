@@ -44,13 +44,10 @@ def test_every_planned_case_has_a_record_in_the_order_of_the_plan(ended: Ended) 
     ]
 
 
-@both_ways
 def test_records_are_the_same_with_and_without_workers(mixed: Bench) -> None:
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     mixed.run("--jsbench-output=out")
-    workers, mixed.workers = mixed.workers, () if mixed.workers else ("-n", "2")
-    mixed.run("--jsbench-output=other")
-    mixed.workers = workers
+    mixed.run("--jsbench-output=other", "-n", "2")
 
     assert without_times(mixed.records()) == without_times(mixed.records("other"))
 
@@ -211,7 +208,6 @@ def test_two_runs_at_once_do_not_share_a_folder(bench: Bench, tmp_path: Path) ->
     assert len(list((bench.path / "out").iterdir())) == 2
 
 
-@both_ways
 def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench) -> None:
     mixed.run("--jsbench-output=first")
     (folder,) = (mixed.path / "first").iterdir()

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench
 
 
-@both_ways
 def test_a_case_is_attempted_several_times_one_test_each(bench: Bench) -> None:
     bench.case("a")
     bench.case("b", ['{"n": 1}', '{"n": -1}', '{"n": 2}'])

@@ -140,7 +140,6 @@ def test_threads_that_ask_the_same_at_once_have_one_answer(bench: Bench, redacte
     assert calls(bench) == 1
 
 
-@both_ways
 def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
     run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-record=answers")
     resumed = run_one(bench, SHARED + MANY, "--jsbench-output=again", "--jsbench-resume=out")

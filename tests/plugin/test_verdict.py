@@ -49,7 +49,6 @@ def calls(bench: Bench) -> int:
     return len((bench.path / "calls.log").read_text().splitlines())
 
 
-@both_ways
 def test_a_test_that_fails_beside_its_answer_is_named_and_no_gate_forgives_it(bench: Bench) -> None:
     code = f"{ASKS}def test_total(jsbench):\n    assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n"
 
@@ -214,7 +213,6 @@ def test_what_was_deselected_is_said_beside_a_gate_that_is_met(bench: Bench) -> 
     assert verdict(bench, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
 
 
-@both_ways
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a test the POSIX way")
 def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
     pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
