@@ -24,13 +24,11 @@ for module in IMPORTED:
     importlib.import_module(f"pytest_jsbench.{module}")
 
 with contextlib.suppress(ImportError):
+    importlib.import_module("pytest_jsbench.reports.html.report")
     import jinja2  # noqa: F401
 
 with contextlib.suppress(ImportError):
     import numpy  # noqa: F401  # its extension module refuses to be loaded twice
-
-with contextlib.suppress(ImportError):
-    pass
 
 with contextlib.suppress(ImportError):
     import httpcore2  # noqa: F401  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
