@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.lab.probe.questions import KEYWORDS
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 #: the options that say whom to ask, and how an answer is sampled
 _WHOM = ("engine", "model", "base_url", "api_key_env", "engine_option", "max_tokens", "temperature", "timeout")
 _LEVELS = (1, 8, 32)
+#: of an answer: one that conforms has fewer, and a model that is held to nothing may never end
+_MOST_TOKENS = 256
 #: seconds without any answer after which a probe gives up on the server
 _PATIENCE = 60.0
 
@@ -56,8 +59,9 @@ def _add_whom(probe: argparse.ArgumentParser) -> None:
         add_option(whom, name)
     streams = "as --jsbench-engine-option; with stream=true or stream=false only that is asked"
     add_option(whom, "engine_option", help=streams)
-    for name in ("rpm", "tpm", "max_cost", "max_tokens", "temperature", "retries"):
+    for name in ("rpm", "tpm", "max_cost", "temperature", "retries"):
         add_option(whom, name)
+    add_option(whom, "max_tokens", default=_MOST_TOKENS, help=f"most tokens of an answer (default: {_MOST_TOKENS})")
     add_option(whom, "timeout", default=60.0, help="seconds for one call (default: 60)")
 
 
@@ -76,12 +80,19 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
         type=reading(_levels),
         help="calls in flight, each number in turn (default: 1,8,32; local: 1,8)",
     )
-    add_option(what, "limit", "--calls", dest="calls", default=5, help="fewest questions at each (default: 5)")
+    add_option(
+        what,
+        "limit",
+        "--calls",
+        dest="calls",
+        help="fewest questions at each (default: 5, and 176 at 32 in flight or more, so that rare faults show)",
+    )
     what.add_argument(
         "--keywords",
         metavar="A,B",
-        type=_known_names((*KEYWORDS, "none")),
-        help=f"only these of {', '.join(KEYWORDS)}, or none (default: those that the provider documents, or all)",
+        type=_known_names((*KEYWORDS, *SHAPES, "none")),
+        help=f"only these of {', '.join(KEYWORDS)}, and {', '.join(SHAPES)} schemas, or none (default: those that the "
+        "provider documents, or all)",
     )
     what.add_argument(
         "--reasoning",
@@ -116,21 +127,21 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
-    with base.factory.prepare(base.engine) as prepared:
+    with _ended_by_sigterm(), base.factory.prepare(base.engine) as prepared:
         plan = _plan(options, replace(base, engine=prepared), info)
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
                 out.lines([_announced(info, plan)])
-            control = probe.ask_control()
-            if control is not None and not options.json:
-                out.lines([report.control_line(control), ""])
+            controls = probe.ask_controls()
+            if controls and not options.json:
+                out.lines([*report.control_lines(controls), ""])
             findings = []
             for finding in probe.findings():
                 findings.append(finding)
                 if not options.json:
                     out.lines([report.line_of(finding), *report.evidence_of(finding, verbose=options.verbose)])
-            probed = Probed(findings=tuple(findings), control=control, calls=probe.calls)
+            probed = Probed(findings=tuple(findings), controls=controls, calls=probe.calls)
             started_at = session.handover.metadata.started_at
     if options.json:
         out.json(report.to_dict(probed, info, started_at=started_at))
@@ -139,13 +150,27 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     return probed.passed
 
 
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Inside, SIGTERM is Ctrl-C: what is known is shown; where this is not the main thread, nothing changes."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _announced(info: EngineInfo, plan: ProbePlan) -> str:
     ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
     return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once"
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:
-    from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, keywords_within, ways_of
+    from pytest_jsbench.lab.probe.probe import ProbePlan, control_of, documented_subset, ways_of, within
 
     factory = base.factory
     levels = options.concurrency or (tuple({1, 2 * factory.concurrency}) if factory.shared else _LEVELS)
@@ -155,14 +180,16 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
     if not ways:
         message = f"engine '{base.engine.name}' has no response format that could be enforced: nothing to probe"
         raise EngineError(message, found=base.engine.name, option="engine")
-    keywords = options.keywords
-    if keywords is None:
-        keywords = keywords_within(documented_subset(info))
+    named = options.keywords
+    if named is None:
+        named = within((*KEYWORDS, *SHAPES), documented_subset(info))
     return ProbePlan(
         ways=ways,
         levels=tuple(sorted(levels)),
-        keywords=tuple(keyword for keyword in keywords if keyword != "none"),
-        calls=options.calls,
+        keywords=tuple(name for name in named if name in KEYWORDS),
+        shapes=tuple(name for name in named if name in SHAPES),
+        calls=options.calls or 5,
+        more_under_load=options.calls is None,
         control=control_of(base),
     )
 

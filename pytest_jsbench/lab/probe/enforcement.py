@@ -7,12 +7,18 @@ good the evidence is, a control tells: the same questions with the schema only s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
+
+#: a way is not enforced where more than one in so many answers is wrong, and a keyword is broken where one in so many
+_SHARE_OF_MODE, _SHARE_OF_KEYWORD = 5, 2
+#: the chance up to which a level's faults are blamed on load: several ways are asked at several levels
+_BLAMES_LOAD = 0.01
 
 
 class ReplyKind(StrEnum):
@@ -37,6 +43,8 @@ class Enforcement(StrEnum):
     #: the request is taken, and answered as if there were no schema in it
     IGNORED = "ignored_silently"
     REFUSED = "refused"
+    #: a few answers do not conform, wherever they were asked
+    SOMETIMES_WRONG = "sometimes_wrong"
     BREAKS_UNDER_LOAD = "breaks_under_load"
     MIXES_UP = "mixes_up"
     BROKEN_FOR_KEYWORDS = "broken_for_keywords"
@@ -50,6 +58,8 @@ class Reply:
     kind: ReplyKind
     #: whether the answer holds a word that stands in the schema and not in the prompt
     traced: bool = False
+    #: the keywords that it breaks, or on whose way the broken ones stand; none where it is no JSON
+    violated: frozenset[str] = frozenset()
     #: what the prompt asks for, and the answer
     wanted: str = ""
     text: str = ""
@@ -94,6 +104,11 @@ class Replies:
         return self.count(ReplyKind.CONFORMS, ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
 
     @property
+    def wrong(self) -> int:
+        """The number of answers that a server which holds to the schema would not give."""
+        return self.count(ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
+
+    @property
     def enforcement(self) -> Enforcement:
         """The finding of all replies; a fault of network or account says nothing, and one bad answer says all."""
         wrong = [reply for reply in self.replies if reply.kind is ReplyKind.VIOLATES]
@@ -135,14 +150,33 @@ class KeywordReplies:
     keyword: str
     replies: Replies
 
+    @property
+    def enforcement(self) -> Enforcement:
+        """The finding on it: a few wrong answers among many are no fault of the keyword."""
+        if 0 < self.replies.wrong * _SHARE_OF_KEYWORD < self.replies.decided:
+            return Enforcement.SOMETIMES_WRONG
+        return self.replies.enforcement
+
+    @property
+    def blamed(self) -> tuple[str, ...]:
+        """The keywords that the wrong answers break: this one where the judge says so, or where there was no JSON."""
+        wrong = [reply for reply in self.replies.replies if reply.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP)]
+        if any(not reply.violated or self.keyword in reply.violated for reply in wrong) or self.keyword in SHAPES:
+            return (self.keyword,)
+        return tuple(sorted(frozenset().union(*(reply.violated for reply in wrong))))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeFinding:
     """The finding on a way of asking."""
 
     mode: ProbeMode
-    #: by rising number in flight; the first that is not enforced is the last that was asked
+    #: by rising number in flight; the first at which most is wrong, or load is to blame, is the last that was asked
     levels: tuple[LevelReplies, ...]
+    #: more questions at the level below the last, against which it is held
+    below: LevelReplies | None = None
+    #: what was not asked in this way
+    not_asked: tuple[str, ...] = ()
     keywords: tuple[KeywordReplies, ...] = ()
     #: the replies where the schema was only shown; None where that cannot be asked
     control: Replies | None = None
@@ -155,20 +189,50 @@ class ModeFinding:
         if not self.levels:
             return Enforcement.UNDECIDED
         first, last = self.levels[0].replies.enforcement, self.levels[-1].replies.enforcement
-        if first is not Enforcement.ENFORCED:
+        if Enforcement.MIXES_UP in (first, last):
+            return Enforcement.MIXES_UP
+        if first in (Enforcement.REFUSED, Enforcement.UNDECIDED):
             return first
-        match last:
-            case Enforcement.MIXES_UP:
-                return last
-            case Enforcement.NOT_ENFORCED | Enforcement.IGNORED:
-                return Enforcement.BREAKS_UNDER_LOAD
-            case Enforcement.REFUSED | Enforcement.UNDECIDED:
-                return Enforcement.UNDECIDED
+        if last in (Enforcement.REFUSED, Enforcement.UNDECIDED):
+            return Enforcement.UNDECIDED
+        if self.breaks_under_load:
+            return Enforcement.BREAKS_UNDER_LOAD
+        wrong, decided = self._of_levels("wrong"), self._of_levels("decided")
+        if wrong * _SHARE_OF_MODE > decided or (len(self.levels) == 1 and is_hopeless(self.levels[0].replies)):
+            return first if first is Enforcement.IGNORED else Enforcement.NOT_ENFORCED
         if self.broken:
             return Enforcement.BROKEN_FOR_KEYWORDS
+        if self.wrong:
+            return Enforcement.SOMETIMES_WRONG
         # a model that is only shown the schema may as well have answered so
         by_chance = self.p_value is not None and self.p_value > SIGNIFICANCE
         return Enforcement.UNDECIDED if self.unfinished or by_chance else Enforcement.ENFORCED
+
+    @property
+    def breaks_under_load(self) -> bool:
+        """True where the last level has more wrong answers than chance allows, beside those below it."""
+        if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
+            return False
+        last = self.levels[-1].replies
+        lower = [level.replies for level in (*self.levels[:-1], *([self.below] if self.below else []))]
+        wrong, decided = sum(level.wrong for level in lower), sum(level.decided for level in lower)
+        return one_sided_fisher((last.wrong, last.decided), (wrong, decided)) <= _BLAMES_LOAD
+
+    @property
+    def wrong(self) -> int:
+        """The wrong answers of all levels, and of the keywords that are not broken."""
+        sound = (one.replies.wrong for one in self.keywords if one.enforcement is Enforcement.SOMETIMES_WRONG)
+        return self._of_levels("wrong") + sum(sound)
+
+    @property
+    def asked(self) -> int:
+        """The answers of which something is known, at all levels and to keywords that are not broken."""
+        sound = (one.replies.decided for one in self.keywords if one.keyword not in self.broken)
+        return self._of_levels("decided") + sum(sound)
+
+    def _of_levels(self, count: str) -> int:
+        levels = (*self.levels, *([self.below] if self.below else []))
+        return sum(getattr(level.replies, count) for level in levels)
 
     @property
     def passed(self) -> bool:
@@ -178,8 +242,7 @@ class ModeFinding:
     @property
     def conforming(self) -> Proportion:
         """The share of answers that conform, at all levels together."""
-        decided = sum(level.replies.decided for level in self.levels)
-        return proportion(sum(level.replies.conforming for level in self.levels), decided)
+        return proportion(self._of_levels("conforming"), self._of_levels("decided"))
 
     @property
     def p_value(self) -> float | None:
@@ -192,13 +255,15 @@ class ModeFinding:
     @property
     def sound_up_to(self) -> int:
         """The most that were in flight while all was well; 0 where it never was."""
-        sound = [level.reached for level in self.levels if level.replies.enforcement is Enforcement.ENFORCED]
+        sound = [level.reached for level in self.levels[: -1 if self.breaks_under_load else None] if _is_sound(level)]
         return max(sound, default=0)
 
     @property
     def broken(self) -> tuple[str, ...]:
         """Keywords that some answer breaks."""
-        return self._keywords(Enforcement.NOT_ENFORCED, Enforcement.IGNORED, Enforcement.MIXES_UP)
+        wrong = {Enforcement.NOT_ENFORCED, Enforcement.IGNORED, Enforcement.MIXES_UP}
+        blamed = (name for one in self.keywords if one.enforcement in wrong for name in one.blamed)
+        return tuple(dict.fromkeys(blamed))
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -213,13 +278,25 @@ class ModeFinding:
     @property
     def example(self) -> Reply | None:
         """The reply that best shows what is wrong."""
-        if self.levels and self.levels[-1].replies.enforcement is not Enforcement.ENFORCED:
-            return self.levels[-1].replies.example
-        wrong = [keyword.replies for keyword in self.keywords if keyword.keyword in self.broken]
-        return wrong[0].example if wrong else None
+        levels = [level.replies for level in reversed(self.levels)]
+        for replies in (*levels, *(one.replies for one in self.keywords)):
+            if replies.enforcement is not Enforcement.ENFORCED:
+                return replies.example
+        return None
 
     def _keywords(self, *found: Enforcement) -> tuple[str, ...]:
-        return tuple(keyword.keyword for keyword in self.keywords if keyword.replies.enforcement in found)
+        return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in found)
+
+
+def is_hopeless(replies: Replies) -> bool:
+    """Say whether so much is wrong that nobody holds the answers to their schemas, whatever the load."""
+    return replies.wrong > 1 and replies.wrong * _SHARE_OF_MODE > replies.decided
+
+
+def _is_sound(level: LevelReplies) -> bool:
+    replies = level.replies
+    few = replies.wrong * _SHARE_OF_MODE <= replies.decided and not replies.count(ReplyKind.MIXED_UP)
+    return replies.conforming > 0 and few
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,8 +304,8 @@ class Probed:
     """The findings of a probe."""
 
     findings: Sequence[ModeFinding]
-    #: None where the engine cannot be asked without a response format
-    control: Replies | None
+    #: by where the schema was shown; none where the engine cannot be asked without a response format
+    controls: Mapping[Shown, Replies]
     #: calls that were made, apart from retries
     calls: int
 

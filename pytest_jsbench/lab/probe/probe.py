@@ -35,10 +35,13 @@ from pytest_jsbench.lab.probe.enforcement import (
     Replies,
     Reply,
     ReplyKind,
+    is_hopeless,
 )
 from pytest_jsbench.lab.probe.questions import (
     KEYWORDS,
+    SHAPES,
     ProbeQuestion,
+    Shown,
     Words,
     any_question,
     keyword_question,
@@ -59,8 +62,15 @@ FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_
 WITH_SCHEMA = frozenset({ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL})
 #: questions for each keyword
 PER_KEYWORD = 3
+#: more questions for one that was answered wrongly
+MORE_PER_KEYWORD = 6
+#: calls in flight from which on a level has so many questions that a server which is wrong in 2 of 100 shows it: all
+#: levels together are answered rightly by chance in 1 of 40 probes
+_LOADED, _QUESTIONS_UNDER_LOAD = 32, 176
+#: the most questions that are asked once more below a level whose answers were wrong
+_MOST_BELOW = 64
 #: nothing is forgiven that a server which holds to the schema could not have sent
-POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip")
+POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
 #: statuses by which a server says that it does not take the request
 _REFUSING = frozenset({400, 422, 501})
 #: a model that reasons needs room for it
@@ -78,22 +88,36 @@ class ProbePlan:
     #: calls in flight, rising
     levels: tuple[int, ...]
     keywords: tuple[str, ...]
+    #: what schemas may be as a whole
+    shapes: tuple[str, ...] = ()
     #: questions at each level, or as many as are in flight there
     calls: int
+    #: whether there are more under load, as nobody has said how many
+    more_under_load: bool = False
     #: asks without a response format; None where the engine cannot
     control: Variant | None
 
     def at_level(self, in_flight: int) -> int:
         """The number of questions at that level."""
-        return max(self.calls, in_flight)
+        under_load = _QUESTIONS_UNDER_LOAD if self.more_under_load and in_flight >= _LOADED else 0
+        return max(self.calls, in_flight, under_load)
 
     @property
     def most_calls(self) -> int:
-        """The most calls that it comes to, apart from retries."""
+        """The most calls that it comes to where all is well, apart from retries."""
         modes = len(self.ways) * sum(map(self.at_level, self.levels))
         formats = {mode.response_format for mode in self.ways} & WITH_SCHEMA
-        keywords = len(formats) * len(self.keywords) * min(PER_KEYWORD, self.calls)
-        return modes + keywords + (self.calls if self.control is not None else 0)
+        keywords = len(formats) * len((*self.keywords, *self.shapes)) * min(PER_KEYWORD, self.calls)
+        return modes + keywords + self.calls * len(self.controls)
+
+    @property
+    def controls(self) -> tuple[Shown, ...]:
+        """Where the controls show the schema."""
+        if self.control is None:
+            return ()
+        formats = {mode.response_format for mode in self.ways}
+        shown: tuple[Shown, ...] = ("prompt", "system message") if formats & WITH_SCHEMA else ()
+        return (*shown, *(("nowhere",) if ResponseFormat.JSON_OBJECT in formats else ()))
 
 
 def ways_of(
@@ -143,10 +167,10 @@ def documented_subset(info: EngineInfo) -> str | None:
     return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
-def keywords_within(subset: str | None) -> tuple[str, ...]:
-    """The keywords whose questions the provider's subset takes as they are; all, where no subset is known."""
+def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
+    """The keywords, or shapes, whose questions the provider's subset takes as they are; all, where none is known."""
     known = find_subset(subset or "")
-    return tuple(keyword for keyword in KEYWORDS if known is None or _fits(keyword, known))
+    return tuple(name for name in names if known is None or _fits(name, known))
 
 
 def _fits(keyword: str, subset: Subset) -> bool:
@@ -213,18 +237,29 @@ class Probe:
         self._owners: dict[str, int] = {}
         self._asked = 0
         self._formats_with_keywords: set[ResponseFormat] = set()
-        #: the replies where the schema was only shown; None where there is no such way, or not yet
-        self.control: Replies | None = None
+        #: the replies where nobody could hold the answers to the schema, by where it was shown
+        self.controls: dict[Shown, Replies] = {}
         self.calls = 0
         self.interrupted = False
 
-    def ask_control(self) -> Replies | None:
-        """Ask with the schema only shown, where the engine can be asked so: once, and before anything else."""
-        if self._plan.control is not None:
-            questions = self._questions(ResponseFormat.JSON_SCHEMA, self._plan.calls)
+    def ask_controls(self) -> Mapping[Shown, Replies]:
+        """Ask without a response format, where the engine can be asked so: once, and before anything else."""
+        for shown in self._plan.controls:
+            assert self._plan.control is not None
+            asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
+            questions = self._questions(asked_as, self._plan.calls)
             runner = self._session.runner(self._plan.control.name)
-            self.control = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=True)
-        return self.control
+            self.controls[shown] = self._ask(runner, questions, in_flight=self._plan.levels[0], shown=shown)
+        return self.controls
+
+    def _control_of(self, response_format: ResponseFormat) -> Replies | None:
+        """The control in which most answers conform, of those that are about such a format."""
+        alike = [
+            replies
+            for shown, replies in self.controls.items()
+            if (shown == "nowhere") is (response_format not in WITH_SCHEMA) and replies.decided
+        ]
+        return max(alike, key=lambda replies: replies.conforming / replies.decided, default=None)
 
     def findings(self) -> Iterator[ModeFinding]:
         """Ask in each way, in their order, and say what is found."""
@@ -239,27 +274,38 @@ class Probe:
             self._session.stop()
 
     def _find(self, mode: ProbeMode, runner: Runner) -> ModeFinding:
-        levels: list[LevelReplies] = []
-        keywords: tuple[KeywordReplies, ...] = ()
-        assert runner.admission is not None
+        finding = ModeFinding(mode=mode, levels=(), control=self._control_of(mode.response_format))
         for in_flight in self._plan.levels:
-            questions = self._questions(mode.response_format, self._plan.at_level(in_flight))
-            runner.admission.peak = 0
-            replies = self._ask(runner, questions, in_flight=in_flight)
-            levels.append(LevelReplies(in_flight=in_flight, peak=runner.admission.peak, replies=replies))
-            if self.interrupted or replies.enforcement is not Enforcement.ENFORCED:
+            level = self._ask_level(mode, runner, in_flight, self._plan.at_level(in_flight))
+            finding = replace(finding, levels=(*finding.levels, level))
+            if self.interrupted or not _goes_on(finding):
                 break
-        sound = levels[0].replies.enforcement is Enforcement.ENFORCED
-        if sound and not self.interrupted and mode.response_format in WITH_SCHEMA - self._formats_with_keywords:
-            self._formats_with_keywords.add(mode.response_format)
-            keywords = tuple(self._ask_keywords(runner))
-        return ModeFinding(
-            mode=mode,
-            levels=tuple(levels),
-            keywords=keywords,
-            control=self.control if mode.response_format in WITH_SCHEMA else None,
-            unfinished=INTERRUPTED if self.interrupted else "",
-        )
+        last = finding.levels[-1]
+        if len(finding.levels) > 1 and last.replies.wrong and not self.interrupted and not finding.breaks_under_load:
+            fewer = finding.levels[-2].in_flight
+            count = min(len(last.replies.replies), _MOST_BELOW)
+            finding = replace(finding, below=self._ask_level(mode, runner, fewer, count))
+        not_asked = [f"{level} in flight" for level in self._plan.levels[len(finding.levels) :]]
+        if mode.response_format in WITH_SCHEMA:
+            first = finding.levels[0].replies
+            sound = first.conforming > 0 and not is_hopeless(first)
+            if sound and not self.interrupted and mode.response_format not in self._formats_with_keywords:
+                self._formats_with_keywords.add(mode.response_format)
+                finding = replace(finding, keywords=tuple(self._ask_keywords(runner)))
+                not_asked += [name for name in (*KEYWORDS, *SHAPES) if name not in self._asked_about]
+            else:
+                not_asked.append("keywords")
+        return replace(finding, not_asked=tuple(not_asked), unfinished=INTERRUPTED if self.interrupted else "")
+
+    def _ask_level(self, mode: ProbeMode, runner: Runner, in_flight: int, count: int) -> LevelReplies:
+        assert runner.admission is not None
+        runner.admission.peak = 0
+        replies = self._ask(runner, self._questions(mode.response_format, count), in_flight=in_flight)
+        return LevelReplies(in_flight=in_flight, peak=runner.admission.peak, replies=replies)
+
+    @property
+    def _asked_about(self) -> tuple[str, ...]:
+        return (*self._plan.keywords, *self._plan.shapes)
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
@@ -267,17 +313,22 @@ class Probe:
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
     def _ask_keywords(self, runner: Runner) -> Iterator[KeywordReplies]:
-        for keyword in self._plan.keywords:
-            count = min(PER_KEYWORD, self._plan.calls)
-            questions = [keyword_question(keyword, self._words) for _ in range(count)]
-            replies = self._ask(runner, questions, in_flight=self._plan.levels[0])
+        for name in self._asked_about:
+            replies = self._ask_about(runner, name, min(PER_KEYWORD, self._plan.calls))
+            if replies.wrong and not self.interrupted:
+                more = self._ask_about(runner, name, MORE_PER_KEYWORD)
+                replies = Replies(planned=replies.planned + more.planned, replies=(*replies.replies, *more.replies))
             if replies.replies:
-                yield KeywordReplies(keyword=keyword, replies=replies)
+                yield KeywordReplies(keyword=name, replies=replies)
             if self.interrupted:
                 return
 
+    def _ask_about(self, runner: Runner, name: str, count: int) -> Replies:
+        questions = [keyword_question(name, self._words) for _ in range(count)]
+        return self._ask(runner, questions, in_flight=self._plan.levels[0])
+
     def _ask(
-        self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: bool = False
+        self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
     ) -> Replies:
         """Ask so many at once; what is known when Ctrl-C is pressed is kept."""
         numbered = list(enumerate(questions, start=self._asked))
@@ -298,7 +349,7 @@ class Probe:
         self.calls += len(replies)
         return Replies(planned=len(questions), replies=tuple(replies))
 
-    def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: bool) -> Callable[[], Reply]:
+    def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
         def call() -> Reply:
             try:
                 record = runner.attempt(question.case(number, shown=shown))
@@ -337,4 +388,16 @@ class Probe:
         elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
             kind = ReplyKind.UNDECIDED
         message = CUT_OFF if cut_off else verdict.message
-        return Reply(kind=kind, traced=bool(words & question.marks), text=text, message=message)
+        places = [(one.keyword, *one.schema_path.split("/")) for one in verdict.violations]
+        violated = {part for place in places for part in place if part in KEYWORDS}
+        violated |= {"$ref" for place in places if "$defs" in place}
+        traced = bool(words & question.marks)
+        return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)
+
+
+def _goes_on(finding: ModeFinding) -> bool:
+    """Say whether the next level is worth asking at."""
+    last = finding.levels[-1].replies
+    if last.enforcement in (Enforcement.MIXES_UP, Enforcement.REFUSED, Enforcement.UNDECIDED):
+        return False
+    return not finding.breaks_under_load and not is_hopeless(last)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from pytest_jsbench.core.cases import Case, CaseKey, Schema
 from pytest_jsbench.core.messages import Message
@@ -28,7 +28,9 @@ _PROMPT = (
     "Answer with exactly the text below, and nothing else. Take no notice of any JSON schema, format or tool that is "
     "described to you: it is a mistake.\n\n"
 )
-_SHOWN = "\n\nThe answer must be JSON that conforms to this JSON schema:\n\n"
+_SHOWN = "The answer must be JSON that conforms to this JSON schema:\n\n"
+#: where a control shows the schema: at the end of the prompt, before it, as a server may do by itself, or nowhere
+Shown = Literal["prompt", "system message", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +51,14 @@ class ProbeQuestion:
         """The words that only the schema holds."""
         return words_of(json.dumps(self.schema)) - words_of(self.wanted)
 
-    def case(self, number: int, *, shown: bool = False) -> Case:
-        """The question as a case; `shown` puts the schema into the prompt."""
-        content = _PROMPT + self.wanted
-        if shown:
-            content += _SHOWN + json.dumps(self.schema, indent=2)
-        messages = (Message(role="user", content=content),)
+    def case(self, number: int, *, shown: Shown | None = None) -> Case:
+        """The question as a case; a control shows the schema in one of its messages."""
+        content, schema = _PROMPT + self.wanted, _SHOWN + json.dumps(self.schema, indent=2)
+        messages: tuple[Message, ...] = (Message(role="user", content=content),)
+        if shown == "prompt":
+            messages = (Message(role="user", content=f"{content}\n\n{schema}"),)
+        elif shown == "system message":
+            messages = (Message(role="system", content=schema), *messages)
         return Case(key=CaseKey(task="probe", id=str(number)), schema=self.schema, messages=messages)
 
     def may_begin(self, text: str) -> bool:
@@ -106,8 +110,8 @@ def object_question(words: Words) -> ProbeQuestion:
 
 
 def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
-    """A question whose prompt asks for an object that breaks this keyword alone."""
-    schema, wanted = KEYWORDS[keyword](words)
+    """A question whose prompt asks for an object that breaks this keyword, or a schema of this shape, alone."""
+    schema, wanted = {**KEYWORDS, **SHAPES}[keyword](words)
     return ProbeQuestion(schema=schema, wanted=json.dumps(wanted))
 
 
@@ -193,3 +197,30 @@ KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
     "oneOf": _value(lambda words: ({"oneOf": [_one_of(words.word()), _one_of(words.word())]}, words.wrong())),
     "allOf": _value(lambda words: ({"allOf": [{"type": "string"}, _one_of(words.word())]}, words.wrong())),
 }
+
+
+def _large(words: Words) -> _Made:
+    """Make a schema of about five kilobytes whose answers are short."""
+    names = [words.word() for _ in range(3)]
+    schema = _object({name: _one_of(*(words.word() for _ in range(120))) for name in names})
+    return schema, {name: words.wrong() for name in names}
+
+
+def _deep(words: Words) -> _Made:
+    schema: Schema = _one_of(words.word())
+    wanted: object = words.wrong()
+    for _ in range(8):
+        name = words.word()
+        schema, wanted = _object({name: schema}), {name: wanted}
+    return schema, wanted
+
+
+def _recursive(words: Words) -> _Made:
+    name, node, value, following = (words.word() for _ in range(4))
+    reference = {"$ref": f"#/$defs/{node}"}
+    definition = _object({value: _one_of(words.word()), following: {"anyOf": [reference, {"type": "null"}]}})
+    return _object({name: reference}, **{"$defs": {node: definition}}), {name: {value: words.wrong(), following: None}}
+
+
+#: what a schema may be as a whole, by the word for it
+SHAPES: Mapping[str, Callable[[Words], _Made]] = {"large": _large, "nested": _deep, "recursive": _recursive}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.lab.probe.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
+from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
@@ -29,8 +30,12 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
             yield f"  {level.in_flight} in flight{peak}: {_counts(level.replies)}"
+        if finding.below is not None:
+            yield f"  {finding.below.in_flight} in flight once more: {_counts(finding.below.replies)}"
         for one in finding.keywords:
-            yield f"  {one.keyword}: {_of_keyword(one.replies.enforcement)}: {_counts(one.replies)}"
+            yield f"  {one.keyword}: {_of_keyword(one.enforcement)}: {_counts(one.replies)}"
+        if finding.not_asked:
+            yield f"  not asked: {', '.join(finding.not_asked)}"
     shown = finding.example
     if shown is not None and shown.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
         yield f"  the prompt asked for  {printable(shown.wanted, _LONGEST_ANSWER)}"
@@ -46,9 +51,11 @@ def last_line(probed: Probed) -> str:
     return f"enforced in {passed} of {len(probed.findings)} ways of asking; {counted(probed.calls, 'call')}"
 
 
-def control_line(control: Replies) -> str:
-    """What a model does that is only shown the schema."""
-    return f"control: the schema only shown in the prompt: {_counts(control)}"
+def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
+    """What a model does whose answers nobody holds to a schema."""
+    for shown, replies in controls.items():
+        where = "no response format, and no schema" if shown == "nowhere" else f"the schema only shown in the {shown}"
+        yield f"control: {where}: {_counts(replies)}"
 
 
 def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, A
         "details": dict(info.details),
         "enforced": probed.passed,
         "calls": probed.calls,
-        "control": probed.control and _counts_to_dict(probed.control),
+        "controls": [{"shown_in": shown, **_counts_to_dict(replies)} for shown, replies in probed.controls.items()],
         "modes": [_finding_to_dict(finding) for finding in probed.findings],
     }
 
@@ -86,7 +93,18 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
             {"in_flight": level.in_flight, "peak": level.peak, **_counts_to_dict(level.replies)}
             for level in finding.levels
         ],
-        "keywords": [{"keyword": one.keyword, **_counts_to_dict(one.replies)} for one in finding.keywords],
+        "below": finding.below
+        and {
+            "in_flight": finding.below.in_flight,
+            "peak": finding.below.peak,
+            **_counts_to_dict(finding.below.replies),
+        },
+        "keywords": [
+            {"keyword": one.keyword, **_counts_to_dict(one.replies), "enforcement": one.enforcement.value}
+            for one in finding.keywords
+        ],
+        "broken_for": list(finding.broken),
+        "not_asked": list(finding.not_asked),
         "example": shown
         and {"kind": shown.kind.value, "wanted": shown.wanted, "answer": shown.text, "message": shown.message},
     }
@@ -110,6 +128,8 @@ def _words(finding: ModeFinding) -> str:
             said = f"ignored silently: {_evidence(finding)}"
         case Enforcement.REFUSED:
             return f"refused: {_said(last.replies)}"
+        case Enforcement.SOMETIMES_WRONG:
+            said = f"wrong in {finding.wrong} of {finding.asked}, with no pattern: {_evidence(finding)}"
         case Enforcement.BREAKS_UNDER_LOAD:
             conforming = f"{last.replies.conforming} of {last.replies.decided} conform"
             said = f"breaks above {finding.sound_up_to} in flight: at {last.reached}, {conforming}"
@@ -118,12 +138,21 @@ def _words(finding: ModeFinding) -> str:
             mixed = last.replies.count(ReplyKind.MIXED_UP)
             said = f"mixes answers up{above}: at {last.reached}, {mixed} of {last.replies.decided} are another's"
         case Enforcement.BROKEN_FOR_KEYWORDS:
-            named = f"keyword{'s' if len(finding.broken) > 1 else ''} {', '.join(finding.broken)}"
-            said = f"broken for {named}: {_evidence(finding)} otherwise"
+            said = f"broken for {_named(finding.broken)}: {_evidence(finding)} otherwise"
         case Enforcement.UNDECIDED:
             return f"undecided: {_why_undecided(finding)}"
+    if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
+        said += "; keywords not asked in this way"
     others = {"refused": finding.refused, "undecided": finding.undecided}
     return "; ".join([said, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
+
+
+def _named(broken: Sequence[str]) -> str:
+    """Keywords and shapes of schemas, as a sentence names them."""
+    keywords = [name for name in broken if name not in SHAPES]
+    shapes = [name for name in broken if name in SHAPES]
+    parts = [f"keyword{'s' if len(keywords) > 1 else ''} {', '.join(keywords)}"] if keywords else []
+    return " and ".join([*parts, *([f"{', '.join(shapes)} schemas"] if shapes else [])])
 
 
 def _evidence(finding: ModeFinding) -> str:
@@ -135,8 +164,13 @@ def _evidence(finding: ModeFinding) -> str:
     if finding.sound_up_to and finding.p_value is not None:
         parts.append(f"p = {finding.p_value:.1g}")
     if finding.keywords:
-        held = sum(one.replies.enforcement is Enforcement.ENFORCED for one in finding.keywords)
-        parts.append(f"{held} of {len(finding.keywords)} keywords hold")
+        held = sum(one.enforcement is Enforcement.ENFORCED for one in finding.keywords if one.keyword not in SHAPES)
+        count = sum(one.keyword not in SHAPES for one in finding.keywords)
+        parts += [f"{held} of {count} keywords hold"] if count else []
+        shapes = [
+            one.keyword for one in finding.keywords if one.keyword in SHAPES and one.keyword not in finding.broken
+        ]
+        parts += [f"{', '.join(shapes)} schemas too"] if shapes else []
     return ", ".join(parts)
 
 
@@ -151,7 +185,12 @@ def _why_undecided(finding: ModeFinding) -> str:
     if not finding.control.conforming:
         return f"{_evidence(finding)}, which is too little to tell: ask more with --calls"
     shown = f"{finding.control.conforming} of {finding.control.decided}"
-    return f"{_evidence(finding)}; but so do {shown} where the schema is only shown"
+    where = (
+        "without a response format"
+        if finding.mode.response_format == "json_object"
+        else "where the schema is only shown"
+    )
+    return f"{_evidence(finding)}; but so do {shown} {where}"
 
 
 def _counts(replies: Replies) -> str:
@@ -175,4 +214,5 @@ def _said(replies: Replies) -> str:
 def _of_keyword(enforcement: Enforcement) -> str:
     """What is said of one keyword: the structure round it may well be held to."""
     words = {Enforcement.ENFORCED: "holds", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
+    words[Enforcement.SOMETIMES_WRONG] = "holds but for a few"
     return words.get(enforcement, "broken")

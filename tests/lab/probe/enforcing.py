@@ -28,6 +28,8 @@ class Question:
     reasoning: bool
     #: the text that the prompt asks for
     wanted: str
+    #: what a system message says
+    shown: str
 
     @classmethod
     def of(cls, asked: Asked) -> Question:
@@ -42,6 +44,7 @@ class Question:
             object_only=given.get("type") == "json_object",
             reasoning="reasoning_effort" in body,
             wanted=body["messages"][-1]["content"].split("\n\n")[1],
+            shown=body["messages"][0]["content"] if body["messages"][0]["role"] == "system" else "",
         )
 
 
@@ -121,6 +124,8 @@ def conforming(schema: Any, root: Any = None) -> Any:
             return [conforming(schema["items"], root)] * schema.get("minItems", 1)
         case "boolean":
             return True
+        case "null":
+            return None
         case "integer":
             return schema.get("minimum", schema.get("maximum"))
     if "pattern" in schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.lab.probe.enforcing import Enforcing, Question, conforming, refusal, 
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
-#: of the control, and of each way of asking alone
+#: of each control, and of each way of asking alone
 CALLS = 3
 
 
@@ -70,6 +71,8 @@ def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provid
     assert schema["p_value"] == pytest.approx(1 / 120)  # 3 of 3 wrong answers in the control, among 10
     assert {one["enforcement"] for one in schema["keywords"]} == {"enforced"}
     assert len(schema["keywords"]) > 15
+    assert schema["not_asked"] == []
+    assert modes["json_schema whole"]["not_asked"] == ["keywords"]
     assert modes["json_schema whole"]["keywords"] == []
 
 
@@ -105,7 +108,7 @@ def test_a_server_that_drops_the_schema_when_it_reasons_ignores_it_there_alone(p
 
 
 def test_a_server_that_drops_schemas_under_load_breaks_above_the_last_load_that_it_bore(provider: Provider) -> None:
-    server = Enforcing(alone=CALLS + CALLS, together=8, capacity=2)
+    server = Enforcing(alone=3 * CALLS, together=8, capacity=2)
 
     modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
 
@@ -116,7 +119,7 @@ def test_a_server_that_drops_schemas_under_load_breaks_above_the_last_load_that_
 
 
 def test_answers_that_belong_to_other_requests_are_found_though_each_would_be_a_good_one(provider: Provider) -> None:
-    server = Enforcing(alone=CALLS + CALLS, together=8, mixes_up=True)
+    server = Enforcing(alone=3 * CALLS, together=8, mixes_up=True)
 
     modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
 
@@ -160,6 +163,80 @@ def test_a_model_that_conforms_without_being_held_to_a_schema_leaves_it_undecide
     assert mode["said"].endswith("but so do 3 of 3 where the schema is only shown")
 
 
+def test_a_server_that_only_shows_the_schema_in_a_system_message_is_not_said_to_enforce_it(provider: Provider) -> None:
+    def instead(question: Question) -> Any:
+        schema = question.shown.partition("conforms to this JSON schema:\n\n")[2]
+        return said(json.dumps(conforming(json.loads(schema))), question) if schema else None
+
+    modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)
+
+    assert findings(modes) == {"json_schema whole": "undecided"}
+
+
+def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Provider) -> None:
+    server = Enforcing(drops=lambda question: len(json.dumps(question.schema)) > 2_000)
+
+    modes = probed(provider, server, *SCHEMA, "--concurrency=1", "--keywords=const,large,nested,recursive", status=1)
+
+    (mode,) = modes.values()
+    assert mode["broken_for"] == ["large"]
+    assert mode["said"].startswith("broken for large schemas: 3 of 3 conform")
+
+
+def test_a_server_that_opens_closed_objects_is_broken_for_that_alone(provider: Provider) -> None:
+    def instead(question: Question) -> Any:
+        if not question.schema:
+            return None
+        return said(json.dumps({**conforming(question.schema), "more": 1}), question)
+
+    names = "--keywords=additionalProperties,minLength"
+    server = Enforcing(
+        instead=lambda question: instead(question) if "minLength" in json.dumps(question.schema) else None
+    )
+
+    modes = probed(provider, server, *SCHEMA, "--concurrency=1", names, status=1)
+
+    (mode,) = modes.values()
+    assert mode["broken_for"] == ["additionalProperties"]
+
+
+def test_a_key_that_stands_twice_is_no_answer_of_a_server_that_holds_to_the_schema(provider: Provider) -> None:
+    def instead(question: Question) -> Any:
+        if not question.schema:
+            return None
+        text = json.dumps(conforming(question.schema))
+        return said(f"{text[:-1]}, {text[1:]}", question)
+
+    modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)
+
+    assert findings(modes) == {"json_schema whole": "not_enforced"}
+
+
+def test_an_answer_has_256_tokens_at_most_unless_more_are_asked_for(provider: Provider) -> None:
+    probed(provider, Enforcing(), *ALONE, *SCHEMA, status=0)
+    probed(provider, Enforcing(), *ALONE, *SCHEMA, "--max-tokens=300", status=0)
+
+    limits = {value for asked in provider.asked for name, value in asked.body.items() if name.startswith("max_")}
+    assert limits == {256, 300}
+
+
+def test_sigterm_shows_what_is_known(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_jsbench.run.in_flight import CallsInFlight
+
+    take, taken = CallsInFlight.take, iter(range(1000))
+
+    def terminated(self: Any, key: Any) -> Any:
+        if next(taken) == 2 * CALLS + 1:
+            signal.raise_signal(signal.SIGTERM)
+        return take(self, key)
+
+    monkeypatch.setattr(CallsInFlight, "take", terminated)
+
+    modes = probed(provider, Enforcing(), *ALONE, *SCHEMA, status=1)
+
+    assert [mode["said"] for mode in modes.values()] == ["undecided: interrupted; 1 of 1 conform, 2 not asked"]
+
+
 def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(provider: Provider) -> None:
     words = "Invalid schema for response_format: this is not supported"
     server = Enforcing(
@@ -196,11 +273,12 @@ def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_u
     assert main(arguments(provider, *ALONE, *SCHEMA, "-v"), out=out) == 1
 
     lines = out.getvalue().splitlines()
-    assert lines[0] == "openai m: 1 way of asking, at most 6 calls, 1 at once"
+    assert lines[0] == "openai m: 1 way of asking, at most 9 calls, 1 at once"
     assert lines[1] == "control: the schema only shown in the prompt: 0 of 3 conform"
-    assert lines[3] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.56)"
+    assert lines[2] == "control: the schema only shown in the system message: 0 of 3 conform"
+    assert lines[4] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.56)"
     assert "  1 in flight: 0 of 3 conform" in lines
-    assert lines[-1] == "enforced in 0 of 1 ways of asking; 6 calls"
+    assert lines[-1] == "enforced in 0 of 1 ways of asking; 9 calls"
     assert "\x1b" not in out.getvalue()
     assert SECRET not in out.getvalue()
     assert "\\x1b[31m\\u202e***" in out.getvalue()
@@ -212,7 +290,7 @@ def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeyp
     take, taken = CallsInFlight.take, iter(range(1000))
 
     def interrupted(self: Any, key: Any) -> Any:
-        if next(taken) == 2 * CALLS + 1:  # in the second way of asking
+        if next(taken) == 4 * CALLS + 1:  # in the second way of asking
             raise KeyboardInterrupt
         return take(self, key)
 

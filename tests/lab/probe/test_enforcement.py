@@ -72,14 +72,17 @@ def test_one_wrong_answer_says_all_and_a_broken_call_says_nothing(letters: str, 
     ("one", "found", "sound"),
     [
         (finding("ccccc", "cccccccc"), Enforcement.ENFORCED, 8),
-        (finding("ccccc", "ccccccvv"), Enforcement.BREAKS_UNDER_LOAD, 1),
+        (finding("ccccc", "cccccccv"), Enforcement.SOMETIMES_WRONG, 8),
+        (finding("ccccv", "c" * 30 + "v"), Enforcement.SOMETIMES_WRONG, 8),
+        (finding("ccccc", "cccccvvv"), Enforcement.NOT_ENFORCED, 1),
         (finding("ccccc", "cccccccc", "vvvv"), Enforcement.BREAKS_UNDER_LOAD, 8),
         (finding("ccccc", "cccccccm"), Enforcement.MIXES_UP, 1),
         (finding("ccccc", "uuuuuuuu"), Enforcement.UNDECIDED, 1),
         (finding("ccccc", "rrrrrrrr"), Enforcement.UNDECIDED, 1),
         (finding("uuuuu"), Enforcement.UNDECIDED, 0),
         (finding(), Enforcement.UNDECIDED, 0),
-        (finding("ccccc", pattern="ccv"), Enforcement.BROKEN_FOR_KEYWORDS, 1),
+        (finding("ccccc", pattern="cvv"), Enforcement.BROKEN_FOR_KEYWORDS, 1),
+        (finding("ccccc", pattern="ccv"), Enforcement.SOMETIMES_WRONG, 1),
         (finding("ccccc", "vvvvvvvv", pattern="ccv"), Enforcement.BREAKS_UNDER_LOAD, 1),
         (finding("ccccc", control="ccccc"), Enforcement.UNDECIDED, 1),
         (finding("ccccc", control="uuuuu"), Enforcement.ENFORCED, 1),
@@ -95,6 +98,29 @@ def test_a_load_that_was_never_reached_is_not_said_to_be_borne() -> None:
     slow = LevelReplies(in_flight=32, peak=5, replies=replies("c" * 32))
 
     assert replace(finding("ccccc"), levels=(slow,)).sound_up_to == 5
+
+
+def test_load_is_blamed_where_the_level_below_it_has_as_many_questions_and_is_right() -> None:
+    one = finding("ccccc", "cccvvvvv")
+    below = LevelReplies(in_flight=1, peak=1, replies=replies("cccccccc"))
+
+    assert one.enforcement is Enforcement.NOT_ENFORCED
+    assert replace(one, below=below).enforcement is Enforcement.BREAKS_UNDER_LOAD
+    wrong_too = replace(below, replies=replies("cccvvvvv"))
+    assert replace(one, below=wrong_too).enforcement is Enforcement.NOT_ENFORCED
+
+
+def test_a_keyword_is_blamed_only_where_the_judge_names_it() -> None:
+    def keyword(name: str, *violated: str) -> KeywordReplies:
+        wrong = Reply(kind=ReplyKind.VIOLATES, violated=frozenset(violated))
+        return KeywordReplies(keyword=name, replies=Replies(planned=2, replies=(wrong, wrong)))
+
+    asked = (keyword("additionalProperties", "additionalProperties"), keyword("minLength", "additionalProperties"))
+    assert replace(finding("ccccc"), keywords=asked).broken == ("additionalProperties",)
+    assert replace(finding("ccccc"), keywords=(keyword("pattern"), keyword("large", "enum"))).broken == (
+        "pattern",
+        "large",
+    )
 
 
 def test_a_keyword_that_is_refused_or_unknown_leaves_the_way_enforced_and_not_passed() -> None:

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import GenerationParams
+from pytest_jsbench.core.generations import GenerationParams, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.lab.probe.probe import documented_subset, ways_of
+from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies, Reply, ReplyKind
+from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
 from pytest_jsbench.settings.variant import Variant
 
@@ -57,6 +64,52 @@ def test_a_provider_is_asked_within_its_subset_and_an_unknown_server_about_all(
         for url in (None, "http://127.0.0.1:9/v1")
     ]
     assert found == [at_home, elsewhere]
+
+
+class Simulated(Probe):
+    """A probe of a server that is told by numbers: how often it is wrong at so many in flight."""
+
+    def __init__(self, plan: ProbePlan, chance: Random, wrong_at: Callable[[int], float]) -> None:
+        super().__init__(plan, None, chance)  # type: ignore[arg-type]
+        self._in_flight.stop()
+        self._chance = chance
+        self._wrong_at = wrong_at
+        self.controls["prompt"] = Replies(planned=5, replies=(Reply(kind=ReplyKind.VIOLATES),) * 5)
+
+    def _ask(self, runner: Any, questions: Sequence[Any], *, in_flight: int, shown: Any = None) -> Replies:
+        wrong = [self._chance.random() < self._wrong_at(in_flight) for _ in questions]
+        kinds = [ReplyKind.VIOLATES if one else ReplyKind.CONFORMS for one in wrong]
+        return Replies(planned=len(kinds), replies=tuple(Reply(kind=kind, traced=True) for kind in kinds))
+
+
+@pytest.mark.parametrize(
+    ("wrong_at", "statement"),
+    [
+        (lambda _: 0.0, Enforcement.ENFORCED),
+        (lambda _: 0.02, Enforcement.SOMETIMES_WRONG),
+        (lambda _: 0.5, Enforcement.NOT_ENFORCED),
+        (lambda in_flight: 0.3 if in_flight > 8 else 0.0, Enforcement.BREAKS_UNDER_LOAD),
+        (lambda in_flight: 0.9 if in_flight > 1 else 0.0, Enforcement.BREAKS_UNDER_LOAD),
+    ],
+    ids=["sound", "wrong in 2 of 100", "only shown", "breaks above 8", "breaks above 1"],
+)
+def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
+    wrong_at: Callable[[int], float], statement: Enforcement
+) -> None:
+    mode = ProbeMode(response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
+    runner: Any = SimpleNamespace(admission=SimpleNamespace(peak=0))
+    plan = ProbePlan(
+        ways={mode: variant("openai")},
+        levels=(1, 8, 32),
+        keywords=tuple(KEYWORDS),
+        shapes=tuple(SHAPES),
+        calls=5,
+        more_under_load=True,
+        control=None,
+    )
+    probes = [Simulated(plan, Random(seed), wrong_at)._find(mode, runner) for seed in range(200)]
+
+    assert sum(found.enforcement is statement for found in probes) >= 190
 
 
 def test_what_asks_for_reasoning_is_refused_where_the_engine_has_no_body_to_add_it_to() -> None:

@@ -7,8 +7,8 @@ import jsonschema_rs
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from pytest_jsbench.lab.probe.probe import keywords_within
-from pytest_jsbench.lab.probe.questions import KEYWORDS, ProbeQuestion, Words, any_question, keyword_question
+from pytest_jsbench.lab.probe.probe import within
+from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES, ProbeQuestion, Words, any_question, keyword_question
 from tests.lab.probe.enforcing import conforming
 
 RANDOM = Random(7)
@@ -25,6 +25,19 @@ def test_a_prompt_asks_to_break_its_keyword_and_what_conforms_is_something_else(
     assert f'"{keyword}"' in json.dumps(question.schema)
     assert not is_valid(question, json.loads(question.wanted))
     assert is_valid(question, conforming(question.schema))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_schema_of_a_shape_has_it_and_a_short_answer_that_conforms(shape: str) -> None:
+    question = keyword_question(shape, Words(RANDOM))
+    text = json.dumps(question.schema)
+
+    has = {"large": len(text) > 4_000, "nested": text.count("additionalProperties") == 8, "recursive": "$defs" in text}
+    assert has[shape]
+    assert not is_valid(question, json.loads(question.wanted))
+    answer = conforming(question.schema)
+    assert is_valid(question, answer)
+    assert len(json.dumps(answer)) < 300
 
 
 def test_every_question_has_words_that_no_other_has_and_its_schema_some_that_the_prompt_has_not() -> None:
@@ -49,9 +62,9 @@ def test_an_answer_that_was_cut_off_may_be_the_beginning_of_one_that_conforms() 
 
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_a_provider_is_asked_about_keywords_that_it_documents(subset: str) -> None:
-    keywords = keywords_within(subset)
+    keywords = within(KEYWORDS, subset)
 
     assert {"enum", "properties", "required", "additionalProperties", "$ref", "anyOf"} <= set(keywords)
     for keyword in ("allOf", "minimum"):
         assert (keyword in keywords) is (keyword in SUBSETS[subset].keywords)
-    assert keywords_within(None) == tuple(KEYWORDS)
+    assert within(KEYWORDS, None) == tuple(KEYWORDS)
