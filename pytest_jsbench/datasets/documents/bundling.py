@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keywords import DATA, NAMED
+from pytest_jsbench.schemas.references import pointer_of
 
 #: a document by its URI; None where whoever judges must know it; Unreadable where it is not to be had
 Retrieve = Callable[[str], object]
@@ -79,7 +80,7 @@ class _Bundle:
         self._resolver = registry.resolver(place.uri)
         if not place.opaque:
             self._resolver = self._inside(place.document, self._resolver)
-        self._own = {id(part): pointer for part, pointer in _pointers(place.schema)}
+        self._own = {id(part): path for part, path in _paths(place.schema)}
         self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
         #: identity of what was brought in to its name; what has an identity is kept alive beside it
@@ -93,7 +94,7 @@ class _Bundle:
         self._pending: deque[tuple[str, Any, Any]] = deque()
 
     def schema(self) -> Any:
-        if self._dynamic(self._root):
+        if _is_dynamic(self._root):
             return self._root
         rewritten = self._rewrite(self._root, self._resolver, top=True)
         definitions = {}
@@ -174,8 +175,8 @@ class _Bundle:
         if found is None:
             return reference
         contents, resolver = found
-        if (pointer := self._own.get(id(contents))) is not None and isinstance(contents, dict):
-            return f"#{pointer}"
+        if (path := self._own.get(id(contents))) is not None and isinstance(contents, dict):
+            return "#" + quote(pointer_of(path).encode("utf-8", "surrogatepass"), safe="/~$@:+;,!*'()=&-._")
         identity = contents if isinstance(contents, bool) else id(contents)
         if identity not in self._brought:
             name = self._free_name(reference)
@@ -184,15 +185,20 @@ class _Bundle:
         return f"#/{self._container}/{self._brought[identity][0]}"
 
     def _find(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
+        """Find the schema that the reference leads to, and the resolver that holds there."""
         try:
             full = urljoin(_base_of(resolver), reference)
         except ValueError:  # such as "Invalid IPv6 URL"
             return None
         if full not in self._led:
-            self._led[full] = self._lead(reference, resolver)
+            contents, resolver = self._lead(reference, resolver)
+            is_schema = isinstance(contents, bool) or (
+                isinstance(contents, dict) and (id(contents) in self._own or not _is_dynamic(contents))
+            )
+            self._led[full] = (contents, resolver) if is_schema else None
         return self._led[full]
 
-    def _lead(self, reference: str, resolver: Any) -> tuple[Any, Any] | None:
+    def _lead(self, reference: str, resolver: Any) -> tuple[Any, Any]:
         import referencing.exceptions
 
         whole, _, fragment = reference.partition("#")
@@ -202,23 +208,14 @@ class _Bundle:
                 resolved = resolver.lookup(whole)
                 resolver = self._inside(resolved.contents, resolved.resolver)
                 if not fragment:
-                    return self._schema_only(resolved.contents, resolver)
+                    return resolved.contents, resolver
             resolved = resolver.lookup(f"#{fragment}")
         except (referencing.exceptions.Unresolvable, AttributeError, LookupError, TypeError, ValueError):
             for error in self._refused.values():
                 message = f"refers to {printable(reference, 200)!r}, which {error.problem}"
                 raise Unreadable(message, reason="unresolvable_reference") from None
-            return None
-        return self._schema_only(resolved.contents, resolved.resolver)
-
-    def _schema_only(self, contents: Any, resolver: Any) -> tuple[Any, Any] | None:
-        if not isinstance(contents, bool | dict) or (id(contents) not in self._own and self._dynamic(contents)):
-            return None
-        return contents, resolver
-
-    def _dynamic(self, schema: object) -> bool:
-        """Tell whether it holds what depends on the way that led to it, which a pointer cannot say."""
-        return any(not _DYNAMIC.isdisjoint(part) for part in _objects(schema))
+            return None, resolver
+        return resolved.contents, resolved.resolver
 
     def _free_name(self, reference: str) -> str:
         path, _, fragment = reference.partition("#")
@@ -229,6 +226,11 @@ class _Bundle:
             name, number = f"{wanted}.{number}", number + 1
         self._taken.add(name)
         return name
+
+
+def _is_dynamic(schema: object) -> bool:
+    """Tell whether it holds what depends on the way that led to it, which a pointer cannot say."""
+    return any(not _DYNAMIC.isdisjoint(part) for part in _objects(schema))
 
 
 def _base_of(resolver: Any) -> str:
@@ -257,21 +259,14 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
             pending += part.values() if isinstance(part, dict) else part
 
 
-def _pointers(value: object) -> Iterator[tuple[Any, str]]:
-    """Every object and array of the value, once, with a pointer to it."""
-    pending, seen = [(value, "")], set()
+def _paths(value: object) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Every object and array of the value, once, with the way to it."""
+    pending: list[tuple[object, tuple[str, ...]]] = [(value, ())]
+    seen: set[int] = set()
     while pending:
-        part, pointer = pending.pop()
-        if not isinstance(part, dict | list) or id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part, pointer
-        inner = part.items() if isinstance(part, dict) else enumerate(part)
-        pending += [(child, f"{pointer}/{_token(key)}") for key, child in inner]
-
-
-def _token(key: object) -> str:
-    from urllib.parse import quote
-
-    text = str(key).replace("~", "~0").replace("/", "~1").encode("utf-8", "surrogatepass")
-    return quote(text, safe="~$@:+;,!*'()=&-._")
+        part, path = pending.pop()
+        if isinstance(part, dict | list) and id(part) not in seen:
+            seen.add(id(part))
+            yield part, path
+            inner = part.items() if isinstance(part, dict) else enumerate(part)
+            pending += [(child, (*path, str(key))) for key, child in inner]
