@@ -15,14 +15,15 @@ def test_an_ordinary_name_is_kept(name: str) -> None:
     assert safe_name(name) == name
 
 
-@pytest.mark.parametrize("name", ["a/b", "a::b", "a\nb", "", "..", "x" * 10_000, "a[b]", "\x1b[31m", "\ud800", "a b"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "a::b", "a\nb", "", "..", "x" * 10_000, "a[b]", "\x1b[31m", "\ud800", "a b", "漢" * 120]
+)
 def test_a_hostile_name_becomes_a_safe_one(name: str) -> None:
     safe = safe_name(name)
 
     assert safe
     assert not set(safe) & set("/:\n\x1b[] ")
-    assert len(safe) < 140
-    safe.encode()
+    assert len(safe.encode()) < 140
 
 
 @given(st.text(), st.text())
@@ -33,12 +34,6 @@ def test_two_names_stay_two(one: str, other: str) -> None:
 def test_a_digest_does_not_depend_on_the_order_of_keys() -> None:
     assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     assert digest({"a": 1}) != digest({"a": "1"})
-
-
-def test_a_key_is_read_back_from_its_text() -> None:
-    key = CaseKey(task="simple", id="order")
-
-    assert CaseKey.parse(str(key)) == key
 
 
 @pytest.mark.parametrize("text", ["simple", "::a", "simple::", ""])
@@ -81,7 +76,3 @@ def test_a_name_that_windows_keeps_for_itself_is_changed(name: str) -> None:
     assert safe != name
     assert not safe.endswith(".")
     assert safe.partition(".")[0].lower() not in {"nul", "con", "com1", "lpt9"}
-
-
-def test_a_long_name_in_any_script_fits_into_a_folder() -> None:
-    assert len(safe_name("漢" * 120).encode()) < 140

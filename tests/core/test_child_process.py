@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildProcess, ChildReply, environment
+from pytest_jsbench.core.child_process import ChildProcess, ChildReply, environment
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.engines import local
 from pytest_jsbench.engines.local_server import ServerSettings
@@ -300,11 +300,3 @@ def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_oth
 
         assert asked[0].result(timeout=30).values[0]["text"] == "heard"
         assert pid(kept) != first
-
-
-def test_where_no_child_starts_each_thread_is_told(kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with ThreadPoolExecutor() as threads:
-        asked = [threads.submit(ask, kept, "echo") for _ in range(3)]
-
-        assert {type(one.exception(timeout=60)) for one in asked} == {ChildNotStarted}

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,13 +31,6 @@ def call(calls: GuardedCalls, name: str, *arguments: Any, seconds: float = 30) -
 )
 def test_what_goes_there_comes_back(calls: GuardedCalls, value: Any) -> None:
     assert call(calls, "echo", value) == value
-
-
-def test_one_child_serves_all_calls_of_all_threads(calls: GuardedCalls) -> None:
-    pid = call(calls, "process")
-    with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(lambda n: call(calls, "echo", n), range(100))) == list(range(100))
-    assert call(calls, "process") == pid != os.getpid()
 
 
 @pytest.mark.parametrize("name", ["hang", "count_for_ever"])

@@ -62,17 +62,6 @@ def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
     assert cases["oops"].problem.startswith("file\\noops: not JSON: ")
 
 
-def test_what_is_no_text_is_asked_of_the_source(tmp_path: Path) -> None:
-    asked: list[CaseKey] = []
-    source = dataset(asked, texts=True)
-    prepare(source, tmp_path)
-
-    case = open_prepared(tmp_path, lambda: source).case(CaseKey(task="a", id="null"))
-
-    assert isinstance(case, BrokenCase)
-    assert asked == [case.key]
-
-
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, texts: bool) -> None:
     opened: list[Listing] = []

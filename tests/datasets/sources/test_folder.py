@@ -29,15 +29,6 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_folders_are_tasks_and_files_are_cases_in_the_order_of_their_paths(folder: Path) -> None:
-    found = keys(folder)
-
-    assert sorted(found) == sorted(
-        ["schemas::a", "schemas::b", f"{found[2].split('::')[0]}::three", "orders::one", "orders::two"]
-    )
-    assert found == keys(folder)
-
-
 def test_a_case_is_read_when_it_is_asked_for(folder: Path) -> None:
     dataset = opened(folder, tasks=("orders",))
     (folder / "orders" / "one.json").write_text('{"type": "object"}')
@@ -210,14 +201,6 @@ def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
 
     assert keys(source) == ["mcp::other", "mcp::weather", "mcp::weather.output"]
     assert schema(source, "weather.output") == RESULT
-
-
-def test_tools_may_be_written_in_yaml(tmp_path: Path) -> None:
-    pytest.importorskip("yaml", reason="needs the extra yaml")
-    source = write(tmp_path, {"t.yaml": "- name: weather\n  inputSchema: {type: object}\n"})
-
-    assert keys(source) == ["t::weather"]
-    assert schema(source) == {"type": "object"}
 
 
 def test_a_tool_without_a_schema_is_named_and_loses_no_other(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
-from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.datasets.sources import parquet
@@ -126,10 +125,6 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
     dataset = opened(write_hub(tmp_path / "hub", tables, files=files))
 
     assert [str(key) for key, _ in dataset.texts()] == ["empty::y"]
-
-
-def test_only_another_layout_needs_the_library(hub: Path, files: str) -> None:
-    assert (open_folder(Selection(source=str(hub)), hub) is None) is (files != "-*")
 
 
 @pytest.mark.parametrize("change", ["a file more", "a file less", "no card"])
@@ -278,16 +273,6 @@ def test_default_means_every_task_under_its_own_name(tmp_path: Path) -> None:
 
     assert keys(parts) == keys(parts, tasks=("default",)) == ["easy::a", "hard::a"]
     assert keys(whole) == keys(whole, tasks=("default",)) == ["default::a"]
-
-
-def test_a_row_may_bring_its_own_messages(tmp_path: Path) -> None:
-    source = write_hub(tmp_path / "hub", {"a": {"test": [{**row("x"), "prompt": "Name one.", "reference": "3"}]}})
-    dataset = opened(source)
-
-    case = dataset.case(dataset.keys()[0])
-
-    assert isinstance(case, Case)
-    assert (case.messages, case.reference) == ((Message(role="user", content="Name one."),), "3")
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real JSONSchemaBench is not here")

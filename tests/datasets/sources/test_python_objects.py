@@ -126,11 +126,6 @@ def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, sa
     assert said in problem(f"{shop}:{name}", case)
 
 
-def test_a_module_that_cannot_be_imported_is_one_line() -> None:
-    with pytest.raises(DatasetError, match="cannot import no_such_module_here: ModuleNotFoundError"):
-        keys("no_such_module_here:Model")
-
-
 def test_a_module_that_ends_the_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ends_the_program.py").write_text("import sys; sys.exit(3)")
     monkeypatch.syspath_prepend(tmp_path)

@@ -143,14 +143,6 @@ def test_any_id_is_a_safe_node_id_that_reads_its_own_row(tmp_path: Path, name: s
     assert found.encode()
 
 
-def test_rows_of_one_id_stay_apart(tmp_path: Path) -> None:
-    rows = [{"id": name, "schema": {"title": str(number)}} for number, name in enumerate(["a", "a", "a.2", "a"])]
-    path = lines(tmp_path, *rows)
-
-    assert keys(path) == ["rows::a", "rows::a.2", "rows::a.2.2", "rows::a.3"]
-    assert [schema(path, name)["title"] for name in ("a", "a.2", "a.2.2", "a.3")] == ["0", "1", "2", "3"]
-
-
 def test_a_byte_order_mark_and_other_line_ends_are_no_part_of_a_row(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id": "a", "schema": true}\r\n\r\n{"id": "b", "schema": {"title": "\xe2\x80\xa8"}}')
