@@ -1,1 +1,1 @@
-"""What a script or a notebook uses: a dataset, an engine, an evaluation and its run; it knows no pytest."""
+"""The door of a script or a notebook: a dataset, an engine, an evaluation and its run; it knows no pytest."""

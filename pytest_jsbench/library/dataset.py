@@ -101,13 +101,11 @@ class Dataset:
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
         """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
         if not isinstance(wanted, str):
-            part = _Part(self.source, lambda whole: _chosen(whole, wanted))
-            return self._after(f"filter {_name(wanted)}()", part)
+            return self._after(f"filter {_name(wanted)}()", lambda source: _chosen(source, wanted))
         from pytest_jsbench.datasets.conditions import parse
 
         condition, dialect = parse(wanted), Selection().default_dialect
-        part = _Part(self.source, lambda whole: meeting(condition, whole, default_dialect=dialect))
-        return self._after(f"filter {wanted}", part)
+        return self._after(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
 
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
@@ -117,15 +115,14 @@ class Dataset:
         It takes a case, and gives another one, or what is to be changed: any of `schema`, `prompt` (what to ask, word
         for word), `messages`, `tags`, `expected` and `reference`. It must give the same each time it is asked.
         """
-        return self._after(f"map {_name(function)}()", _Mapped(self.source, function))
+        return self._after(f"map {_name(function)}()", change=lambda case: _changed(case, function))
 
     @arguments(size=whole(1), seed=whole(0))
     @said_to_programs()
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """So many of the cases at random, in proportion over the tasks; the same for the same seed everywhere."""
         sample = Sample(size=size, seed=seed)
-        part = _Part(self.source, lambda whole: sampled(whole.keys(), sample))
-        return self._after(f"sample {size} seed {seed}", part)
+        return self._after(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
 
     @arguments(readers("shots"))
     @said_to_programs()
@@ -139,7 +136,7 @@ class Dataset:
         return ((case, prompt_of(case, template)) for case in self if isinstance(case, Case))
 
     def to_dict(self) -> dict[str, object]:
-        """Which cases these are, as JSON values, for a run's metadata."""
+        """Describe the choice of these cases as JSON values, for a run's metadata."""
         return {**self._said, **({"steps": list(self._steps)} if self._steps else {})}
 
     @said_to_programs()
@@ -158,15 +155,15 @@ class Dataset:
         """The case of that name, as in `dataset["simple::order"]`, or of that place; of a slice its cases."""
         if isinstance(key, slice):
             parts = (key.start, key.stop, *([] if key.step is None else [key.step]))
-            said = ":".join("" if part is None else str(part) for part in parts)
-            return self._after(f"slice {said}", _Part(self.source, lambda whole: whole.keys()[key]))
+            text = ":".join("" if part is None else str(part) for part in parts)
+            return self._after(f"slice {text}", lambda source: source.keys()[key])
         keys = self.keys()
         if isinstance(key, int) and -len(keys) <= key < len(keys):
             return self.source.case(keys[key])
-        known = {} if isinstance(key, int) else {str(one): one for one in keys}
-        if (found := known.get(str(key))) is not None:
-            return self.source.case(found)
-        close = difflib.get_close_matches(str(key), known, n=1)
+        places = {} if isinstance(key, int) else {str(place): place for place in keys}
+        if (place := places.get(str(key))) is not None:
+            return self.source.case(place)
+        close = difflib.get_close_matches(str(key), places, n=1)
         offer = f"did you mean {close[0]}?" if close else f"expected task::id of a case, or a number below {len(keys)}"
         raise DatasetError(f"no case {key!s:.80} in {self!r}: {offer}", found=key, where="Dataset")
 
@@ -180,41 +177,38 @@ class Dataset:
     def __repr__(self) -> str:
         return f"<Dataset of {', '.join((repr(self._said['source']), *self._steps))}>"
 
-    def _after(self, step: str, source: CaseSource) -> Dataset:
-        return Dataset(source, self._said, (*self._steps, step))
+    def _after(
+        self,
+        step: str,
+        choose: Callable[[CaseSource], Sequence[CaseKey]] = lambda source: source.keys(),
+        change: Callable[[Case], Case] = lambda case: case,
+    ) -> Dataset:
+        return Dataset(_Step(self.source, choose, change), self._said, (*self._steps, step))
 
 
-class _Part:
-    """Some cases of a source; which ones is found out when somebody first asks for them."""
+class _Step:
+    """Some cases of a source, found out when somebody first asks for them, as a function changes each."""
 
-    def __init__(self, whole: CaseSource, choose: Callable[[CaseSource], Sequence[CaseKey]]) -> None:
-        self._whole = whole
+    def __init__(
+        self,
+        source: CaseSource,
+        choose: Callable[[CaseSource], Sequence[CaseKey]],
+        change: Callable[[Case], Case],
+    ) -> None:
+        self._source = source
         self._choose = choose
+        self._change = change
 
     @cached_property
-    def _selected(self) -> tuple[CaseKey, ...]:
-        return tuple(self._choose(self._whole))
+    def _keys(self) -> tuple[CaseKey, ...]:
+        return tuple(self._choose(self._source))
 
     def keys(self) -> Sequence[CaseKey]:
-        return self._selected
+        return self._keys
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        return self._whole.case(key)
-
-
-class _Mapped:
-    """The cases of a source as a function makes them."""
-
-    def __init__(self, whole: CaseSource, function: Callable[[Case], Changed]) -> None:
-        self._whole = whole
-        self._function = function
-
-    def keys(self) -> Sequence[CaseKey]:
-        return self._whole.keys()
-
-    def case(self, key: CaseKey) -> Case | BrokenCase:
-        case = self._whole.case(key)
-        return case if isinstance(case, BrokenCase) else _changed(case, self._function)
+        case = self._source.case(key)
+        return case if isinstance(case, BrokenCase) else self._change(case)
 
 
 def _chosen(whole: CaseSource, wanted: Callable[[Case], object]) -> list[CaseKey]:

@@ -165,7 +165,7 @@ class OpenEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Who it is."""
+        """The identity of who answers, as reports have it."""
         return self.engine.info
 
     @property

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.arguments import arguments, names, path
+from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import Failed
@@ -26,7 +26,7 @@ from pytest_jsbench.reports.terminal import report_lines
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
-    from pytest_jsbench.metrics.gates import Gate, GateResult
+    from pytest_jsbench.metrics.gates import GateResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,7 @@ class RunSummary(Summary):
         return of_lab("interchange.tables").summary_to_pandas(self)
 
 
-def _run_or_path(value: object) -> object:
-    if isinstance(value, Run):
-        return value
-    try:
-        return path(value)
-    except ValueError:
-        raise ValueError("a run, or its path") from None
+_COMPARED = one_of("a run, or its path", Run, str, PathLike)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +67,8 @@ class EvaluatedRun(Run):
     @cached_property
     def summary(self) -> RunSummary:
         """Its figures."""
-        found = summarize(self)
-        return RunSummary(**{field.name: getattr(found, field.name) for field in fields(Summary)}, run=self)
+        summary = summarize(self)
+        return RunSummary(**{field.name: getattr(summary, field.name) for field in fields(Summary)}, run=self)
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each planned attempt."""
@@ -98,30 +92,39 @@ class EvaluatedRun(Run):
         """Write the same rows as a CSV file."""
         return Path(of_lab("interchange.tables").write_csv(Path(path), self))
 
-    @arguments(baseline=_run_or_path)
+    @arguments(baseline=_COMPARED)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:
         """
-        Whether the run meets each condition, as `--jsbench-gate` takes it; what was not measured meets none.
+        Hold the run against each condition, as `--jsbench-gate` takes it; what was not measured meets none.
 
         Those on `baseline.difference` and the like compare with another run, or what `jsbench baseline` wrote.
         """
-        from pytest_jsbench.metrics.gates import check_all
+        from pytest_jsbench.metrics.gates import Gate, check_all
 
-        wanted = read_gates(gates, [key.task for key in self.planned], self.variants, compared=baseline is not None)
+        texts: tuple[object, ...] = gates
+        for text in texts:
+            if not isinstance(text, str):
+                raise GateError(f"a gate is a {type(text).__name__}; expected a text such as 'pass_rate>=0.9'")
+        if not gates:
+            raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
+        tasks = {key.task for key in self.planned}
+        wanted = [Gate.parse(text).resolve(tasks, self.variants) for text in gates]
+        if baseline is None and (alone := next((gate.text for gate in wanted if gate.name.baseline), None)):
+            message = f"{alone}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
+            raise GateError(message, found=alone, where="baseline")
         return check_all(wanted, self.summary, None if baseline is None else self._against(baseline))
 
-    @arguments(baseline=_run_or_path)
+    @arguments(baseline=_COMPARED)
     def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
         """Compare the run case by case with another one, or with what `jsbench baseline` wrote."""
-        found = self._against(baseline)
-        if "" not in found:
-            one = next(iter(found))
+        comparisons = self._against(baseline)
+        if "" not in comparisons:
             message = (
-                f"compare: the run has variants ({printable(', '.join(found))}); expected one of them, as in "
-                f"EvaluatedRun.of_run(run.of_variant({printable(repr(one))})).compare(…)"
+                f"compare: the run has variants ({printable(', '.join(comparisons))}); expected one of them, as in "
+                f"EvaluatedRun.of_run(run.of_variant({printable(repr(next(iter(comparisons))))})).compare(…)"
             )
-            raise RecordError(message, found=list(found), where="compare")
-        return found[""]
+            raise RecordError(message, found=list(comparisons), where="compare")
+        return comparisons[""]
 
     def _against(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
         """The comparison with another run, by variant or by no name."""
@@ -154,8 +157,8 @@ class EvaluatedRun(Run):
     def _lines(self) -> list[str]:
         """The lines above its figures, with why there are attempts without an answer."""
         decided = [] if self.verdict is None else [self.verdict.text]
-        told = (printable(named(line), 600) for line in (*self._without_answer, *self.warnings))
-        return [repr(self), *decided, *told]
+        warnings = (printable(named(line), 600) for line in (*self._without_answer, *self.warnings))
+        return [repr(self), *decided, *warnings]
 
     @property
     def _without_answer(self) -> Iterator[str]:
@@ -166,36 +169,18 @@ class EvaluatedRun(Run):
             why = f"{record.generation.kind}: {record.generation.message}"
             yield f"{counted(len(broken), 'attempt')} of which the call broke; {record.key}: {why}"
         unrecorded = self.unrecorded()
-        for attempt, one in itertools.islice(unrecorded.items(), 1):
-            why = "not known why" if one is None else f"{one.reason} {one.message}".rstrip()
+        for attempt, missing in itertools.islice(unrecorded.items(), 1):
+            why = "not known why" if missing is None else f"{missing.reason} {missing.message}".rstrip()
             yield f"{counted(len(unrecorded), 'attempt')} without a record; {attempt.key}: {why}"
 
     def __str__(self) -> str:
         return "\n".join([*self._lines, "", *report_lines(run_report.report(self, self.summary))])
 
     def _repr_html_(self) -> str:
-        told = (*run_report.facts_of_variants(self.summary), *run_report.facts(self, self.summary))
-        facts = [f"{name}: {printable(text, None)}" for name, text in told]
+        texts = (*run_report.facts_of_variants(self.summary), *run_report.facts(self, self.summary))
+        facts = [f"{name}: {printable(text, None)}" for name, text in texts]
         above, below = ("<br>".join(map(html.escape, part)) for part in (self._lines, facts))
         return f"<p>{above}</p>{self.summary._repr_html_()}<p>{below}</p>"
-
-
-def read_gates(
-    texts: Iterable[object], tasks: Iterable[str], variants: Collection[str] = (), *, compared: bool = False
-) -> tuple[Gate, ...]:
-    """The conditions on a run of these tasks; GateError where there is none, or one that it cannot meet or fail."""
-    from pytest_jsbench.metrics.gates import Gate
-
-    if unread := [text for text in texts if not isinstance(text, str)]:
-        raise GateError(f"a gate is a {type(unread[0]).__name__}; expected a text such as 'pass_rate>=0.9'")
-    known = set(tasks)
-    gates = tuple(Gate.parse(str(text)).resolve(known, variants) for text in texts)
-    if not gates:
-        raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
-    if not compared and (alone := [gate.text for gate in gates if gate.name.baseline]):
-        message = f"{alone[0]}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
-        raise GateError(message, found=alone[0], where="baseline")
-    return gates
 
 
 def _runs_by_name(value: object) -> object:
@@ -221,5 +206,5 @@ def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
 
-    found = [evaluation_of(run, summarize(run), source=name) for name, run in runs.items()]
-    return picture(found, list(runs), metrics)
+    evaluations = [evaluation_of(run, summarize(run), source=name) for name, run in runs.items()]
+    return picture(evaluations, list(runs), metrics)

@@ -25,7 +25,7 @@ class Handover:
 
     @property
     def records(self) -> Path:
-        """Where records are while the run lasts: where nothing is kept, they go with what the processes share."""
+        """The folder of the records while the run lasts: where nothing is kept, that which the processes share."""
         return self.shared if self.folder is None else self.folder
 
     @property

@@ -76,10 +76,10 @@ _CANCELLED = (FaultKind.SERVER, "the batch was cancelled before this request was
 
 class ProviderBatches:
     """
-    What the batches of all providers have in common: how they are asked, and how results are read.
+    Asks a provider about its batches, and reads results, in the same way for all providers.
 
-    One is made for one phase of a run (hand in, or wait and read) and closed at its end; one thread calls it. A class
-    of a provider says how one line of results is read.
+    A run makes one, closes it when its batches have been read, and calls it in one thread. A class of a provider says
+    how one line of results is read.
     """
 
     #: the field of a line of results that holds the request's name
