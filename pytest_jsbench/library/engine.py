@@ -34,7 +34,7 @@ from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, readers
-from pytest_jsbench.settings.variant import Variant
+from pytest_jsbench.settings.variants import Variant
 
 #: an engine by its name, a factory of one, or a function that answers
 EngineLike = str | EngineFactory | AnswerFunction

@@ -42,8 +42,7 @@ from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE
 from pytest_jsbench.settings.plan import Cases, Plan, gates_of
-from pytest_jsbench.settings.variant import Variant, make_variants
-from pytest_jsbench.settings.variants import VariantsTable, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.variants import Variant, VariantsTable, make_variants, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory

@@ -26,7 +26,7 @@ from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variant import make_variants
+from pytest_jsbench.settings.variants import make_variants
 
 _CACHED_RUNS = 5
 #: what the name of a run, and of its folder, begins with

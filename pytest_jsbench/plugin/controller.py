@@ -103,7 +103,7 @@ class Controller:
         from pytest_jsbench.core.files import make_private_folder
         from pytest_jsbench.plugin.cases import hand_over
         from pytest_jsbench.run.session import prepare
-        from pytest_jsbench.settings.variant import errors_of
+        from pytest_jsbench.settings.variants import errors_of
 
         plan, handover = self._context.plan, self._context.handover
         prepared: dict[str, EngineConfig] = {}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.plugin.secrecy import Secrecy
     from pytest_jsbench.records.records import Missing, OwnOutcome
     from pytest_jsbench.run.attempts import Runner
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
 
 NO_SCHEMA = SchemaProblem(

@@ -20,12 +20,12 @@ from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.records.records import Entry, RunMetadata
 from pytest_jsbench.records.variants import together
-from pytest_jsbench.settings.variant import errors_of
+from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
     from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
 #: the source of the cases of a run without the suite

@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.prices import price_of
 if TYPE_CHECKING:
     from pytest_jsbench.records.records import Attempt, RunMetadata
     from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
 
 def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:

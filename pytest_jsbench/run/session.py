@@ -51,7 +51,7 @@ from pytest_jsbench.run.batching import batch_room
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
-from pytest_jsbench.settings.variant import errors_of
+from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts import Judge
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.batching import Batching, BatchPart
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.settings.plan import Plan
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
 T = TypeVar("T", Engine, Acceptor)
 

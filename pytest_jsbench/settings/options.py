@@ -160,7 +160,7 @@ class Option:
             return ON_OFF[not flag(value)]
         if self.choices:
             return self._choice(self.bare if value is True else value)
-        return self.parse(self.argument(value))
+        return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
     def read(self, given: str) -> Any:
         """Read the value of a text; ValueError says what was expected and found."""
@@ -226,7 +226,7 @@ _ASKED = (
         "plugin does nothing.",
         "NAME",
     ),
-    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID", argument=path),
+    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID"),
     Option("base_url", "Any server compatible with the engine's API.", "URL", shown=shown_address),
     Option("api_key_env", "The environment variable that holds the key. Default: the SDK's.", "VAR"),
     Option(
@@ -266,9 +266,7 @@ _ASKED = (
         parse=names,
         argument=_joined,
     ),
-    Option(
-        "record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR", argument=path
-    ),
+    Option("record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR"),
     Option(
         "record_mode",
         "Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
@@ -280,7 +278,6 @@ _ASKED = (
         "Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
         "schema that has changed since is an error that says how.",
         "DIR",
-        argument=path,
     ),
     Option(
         "replay_strict",
@@ -311,7 +308,6 @@ _TESTED = (
         "accepts, and count the wrong decisions. builtin, a folder with schemas.jsonl and instances.jsonl (or .gz), or "
         "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
-        argument=path,
     ),
     Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names, argument=_joined),
     Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S", default="test"),
@@ -320,7 +316,6 @@ _TESTED = (
         "registry",
         "A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
         "DIR",
-        argument=path,
     ),
     Option(
         "where",
@@ -412,7 +407,6 @@ _RUNS = (
         "Go on with an earlier run: its records.jsonl, its folder, or a folder of runs (the newest). What "
         "it has answered is not called again; broken calls are.",
         "FILE|DIR",
-        argument=path,
     ),
     Option(
         "shard",
@@ -530,7 +524,6 @@ _DECIDES = (
         "baseline",
         "Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline wrote.",
         "RUN|FILE",
-        argument=path,
     ),
     Option(
         "max_regression",
@@ -545,7 +538,6 @@ _WRITTEN = (
         "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
         "pytest's cache, for the last five runs.",
         "DIR",
-        argument=path,
     ),
     Option(
         "redact",
@@ -583,6 +575,8 @@ GROUPS = {
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
+#: those that name a place
+PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output"})
 #: the value of each where nobody says one
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 #: the options of which each value that is typed makes a variant; those of the engine by their keys

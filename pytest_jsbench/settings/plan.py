@@ -15,7 +15,7 @@ from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, readers
-from pytest_jsbench.settings.variant import Variant, errors_of
+from pytest_jsbench.settings.variants import Variant, errors_of
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from pytest_jsbench.plugin.cases import select
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variant import make_variants
+from pytest_jsbench.settings.variants import make_variants
 
 
 def plan(

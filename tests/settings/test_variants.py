@@ -9,7 +9,7 @@ from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.variants import together
 from pytest_jsbench.settings.plan import policy_of
-from pytest_jsbench.settings.variant import Variant, make_variants
+from pytest_jsbench.settings.variants import Variant, make_variants
 from tests import examples
 
 ENGINE = "--jsbench-engine=scripted"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.probe import ProbePlan
     from pytest_jsbench.run.session import RunSession
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
 #: the options that say whom to ask, and how an answer is sampled
 _WHOM = ("engine", "model", "base_url", "api_key_env", "engine_option", "max_tokens", "temperature", "timeout")
@@ -109,7 +109,7 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
 
 
 def _probe(options: argparse.Namespace, out: Output) -> bool:
-    from pytest_jsbench.settings.variant import Variant
+    from pytest_jsbench.settings.variants import Variant
 
     values = {option.name: option.default for option in OPTIONS}
     try:

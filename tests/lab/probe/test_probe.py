@@ -15,7 +15,7 @@ from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
-from pytest_jsbench.settings.variant import Variant
+from pytest_jsbench.settings.variants import Variant
 
 
 def variant(engine: str) -> Variant:
