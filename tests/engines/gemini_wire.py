@@ -38,10 +38,6 @@ def stop(finish: Any = "STOP", **more: Any) -> str:
     return chunk(finish=finish, usage=USAGE | THOUGHTS, **more)
 
 
-def blocked(reason: str = "SAFETY", **more: Any) -> dict[str, Any]:
-    return {"promptFeedback": {"blockReason": reason, **more}, "usageMetadata": {"promptTokenCount": 20}}
-
-
 TEXT = part('{"city": "Oslo"}')
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import Completion, Declined, ResponseFormat, Sent, Stopwatch
+from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.http.answers import EventStream
+from pytest_jsbench.engines.http.calls import Deadline, enclosed, reading, settle
+from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import request
+from tests.engines.openai_wire import SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,37 +25,42 @@ SENT = Sent(response_format=ResponseFormat.TOOL)
 class Body:
     """A response, as far as it matters to a stream."""
 
-    def __init__(self, *pieces: str) -> None:
-        self.unread = [piece.encode() for piece in pieces]
+    def __init__(self, *pieces: str | bytes, pause: float = 0.001) -> None:
+        self.unread = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
         self.headers: dict[str, str] = {}
+        self._pause = pause
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
-            time.sleep(0.001)  # so that times are in order
+            time.sleep(self._pause)  # so that times are in order
             yield self.unread.pop(0)
 
     def shorten(self) -> None:
         """What follows the last words is read in a moment."""
 
 
-def events(*pieces: str) -> EventStream:
+def events(*pieces: str | bytes, pause: float = 0.001) -> EventStream:
     """The events of a body that comes in these pieces."""
-    body: Any = Body(*pieces)
+    body: Any = Body(*pieces, pause=pause)
     return EventStream(body)
 
 
-def read(wire: WireFormat, *content: str | dict[str, Any]) -> Completion | Declined:
-    """The answer that comes in these events, or that this one object is."""
-    if isinstance(content[0], dict):
-        return wire.read_whole(content[0], Stopwatch()).to_generation(SENT)
-    return wire.read_stream(events(*map(str, content)), Stopwatch()).to_generation(SENT)
+def outcome(wire: WireFormat, content: EventStream | object) -> Completion | Declined | CallError:
+    """What an engine makes of these events, or of an answer in one piece."""
 
+    def read() -> Completion | Declined:
+        with reading():
+            if isinstance(content, EventStream):
+                return wire.read_stream(content, Stopwatch()).to_generation(SENT)
+            return wire.read_whole(enclosed(content), Stopwatch()).to_generation(SENT)
 
-def answer(wire: WireFormat, *content: str | dict[str, Any]) -> Completion:
-    """The same, which is no refusal."""
-    completion = read(wire, *content)
-    assert isinstance(completion, Completion)
-    return completion
+    def explain(error: Exception) -> Completion | Declined | CallError:
+        return explain_error(error, SENT, address="http://h", model="m", secret=SECRET)
+
+    try:
+        return settle(read, explain, deadline=Deadline(60))
+    except CallError as error:
+        return error
 
 
 def body_of(config: EngineConfig, **asked: Any) -> dict[str, Any]:

@@ -37,9 +37,6 @@ def called(arguments: Any) -> dict[str, Any]:
     return {"type": "function_call", "id": "i", "call_id": "c", "name": "output", "arguments": arguments}
 
 
-REASONING = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]}
-
-
 def whole(*output: Any, status: str | None = "completed", **more: Any) -> dict[str, Any]:
     data = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": status, "error": None}
     return {**data, "incomplete_details": None, "output": list(output or [message()]), "usage": USAGE, **more}

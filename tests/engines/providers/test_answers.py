@@ -1,0 +1,73 @@
+"""
+What each API, and each server that speaks it in its own way, sends for an answer; and what it comes to.
+
+A line of `answers.jsonl` holds what is sent (`body` in one piece, or the pieces of a stream) and `outcome`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.generations import CallError, Completion, Declined
+from pytest_jsbench.engines.providers.chat import CHAT
+from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
+from pytest_jsbench.engines.providers.messages import MESSAGES
+from pytest_jsbench.engines.providers.responses import RESPONSES
+from tests.engines.reading import events, outcome
+
+WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GENERATE_CONTENT}
+ROWS = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text("utf-8").splitlines()]
+STREAMED = [row for row in ROWS if "events" in row]
+
+
+def each(rows: list[dict[str, Any]]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("row", rows, ids=[f"{row['wire']}, {row['name']}" for row in rows])
+
+
+def told(result: Completion | Declined | CallError) -> dict[str, Any]:
+    """An outcome as the table has it, without what is not said."""
+    fields: dict[str, Any]
+    match result:
+        case CallError():
+            return {"fault": result.kind.value, "message": result.message, "status": result.status}
+        case Declined():
+            fields = {"declined": result.reason.value, "message": result.message}
+        case Completion():
+            fields = {
+                "text": result.text,
+                "finish": result.finish_reason.value,
+                "reasoning": result.reasoning,
+                "calls": [[call.name, call.arguments] for call in result.calls],
+                "beside": result.beside,
+                "not_text": result.not_text,
+                "timed": result.timing is not None and result.timing.ttft is not None,
+                "reasoning_timed": result.timing is not None and result.timing.reasoning_time is not None,
+            }
+    usage = {name: count for name, count in asdict(result.usage).items() if count is not None}
+    return {name: value for name, value in {**fields, "usage": usage}.items() if value not in ("", [], {}, False)}
+
+
+@each(ROWS)
+def test_what_a_server_sends_comes_to_its_outcome(row: dict[str, Any]) -> None:
+    result = outcome(WIRES[row["wire"]], events(*row["events"]) if "events" in row else row["body"])
+
+    assert told(result) == row["outcome"]
+    timing = result.timing if isinstance(result, Completion) else None
+    if timing is not None and timing.reasoning_time is not None:
+        # reasoning that stands in the content itself begins with the first token
+        end = timing.gct if "in the content" in row["name"] else timing.ttft
+        assert end is not None
+        assert 0 < timing.reasoning_time <= end
+
+
+@each(STREAMED)
+def test_a_stream_comes_to_the_same_in_single_bytes(row: dict[str, Any]) -> None:
+    data = "".join(row["events"]).encode()
+    single = events(*(data[place : place + 1] for place in range(len(data))), pause=0.0)
+
+    assert told(outcome(WIRES[row["wire"]], single)) == row["outcome"]

@@ -1,0 +1,266 @@
+"""The engines of providers over HTTP: times, headers, options, and what each API has of its own."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.generations import DeclineReason, FaultKind, ResponseFormat, Sent, Tools
+from pytest_jsbench.engines import secrets
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.providers.gemini import FINISH
+from pytest_jsbench.engines.registry import find
+from tests.conversation import PROMPT
+from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
+from tests.engines.asking import complete, completion_of, decline, fault, fault_of, request
+from tests.engines.openai_wire import chunk, configured
+from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
+
+if TYPE_CHECKING:
+    from pytest_jsbench.engines.base import Engine
+
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+
+TEXT = '{"city": "Åre"}'
+END = chunk(finish="stop")
+THOUGHT = responses_wire.delta("Hm.", "reasoning_text") + responses_wire.delta("Hm.", "reasoning_summary_text")
+ADDED = responses_wire.typed("response.output_item.added", output_index=0, item=responses_wire.message(None))
+#: streams whose third piece holds the first text
+LATE: dict[Any, tuple[str, ...]] = {
+    openai_wire: (chunk("", role="assistant"), chunk(reasoning="Hm."), chunk("a"), chunk("b"), END, DONE),
+    responses_wire: (
+        *(responses_wire.start() + THOUGHT + ADDED, responses_wire.delta(""), responses_wire.delta("a")),
+        *(responses_wire.delta("b"), responses_wire.stop()),
+    ),
+    anthropic_wire: (
+        anthropic_wire.start() + anthropic_wire.delta(kind="thinking_delta", thinking="Hm."),
+        *(anthropic_wire.typed("ping"), anthropic_wire.delta("{}"), anthropic_wire.stop()),
+    ),
+    gemini_wire: (
+        gemini_wire.delta(""), gemini_wire.delta("Hm.", thought=True), gemini_wire.delta("a"), gemini_wire.stop(),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wire", LATE, ids=lambda wire: wire.__name__.rpartition(".")[2])
+def test_the_first_token_is_the_first_that_holds_text(provider: Provider, wire: Any) -> None:
+    pause = 0.5 if wire is openai_wire else 0.2
+    provider.stream(*LATE[wire], pause=pause)
+    timing = completion_of(wire.configured(provider)).timing
+    assert timing is not None
+    assert timing.ttft is not None
+    assert timing.ttft >= 2 * pause - 0.01
+    if wire is openai_wire:
+        assert timing.gct is not None
+        assert (timing.ttft < 1.49, 0.1 <= timing.gct < 0.9, timing.tgt >= 2.49) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [chunk('{"a": 1}'), chunk(finish="stop", usage=openai_wire.USAGE), DONE],
+        [chunk('{"a"') + chunk(": 1}") + chunk(finish="stop", usage=openai_wire.USAGE) + DONE],
+    ],
+    ids=["one token", "one piece"],
+)
+def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
+    provider: Provider, engine: Engine, pieces: list[str]
+) -> None:
+    provider.stream(*pieces)
+    answer = complete(engine)
+    assert answer.text == '{"a": 1}'
+    assert answer.timing is not None
+    assert answer.timing.ttft is not None
+    assert (answer.timing.gct, answer.timing.tpot_ms(answer.usage.answer_tokens)) == (None, None)
+
+
+@pytest.mark.parametrize("reset", [False, True], ids=["hanging", "reset"])
+def test_a_connection_that_does_not_end_after_the_last_words_costs_no_answer(
+    provider: Provider, engine: Engine, *, reset: bool
+) -> None:
+    reply = stream_reply(chunk(TEXT), END, DONE, cut=True)
+    provider.replies.append(replace(reply, hang=not reset, reset=reset))
+    for _ in range(2):
+        answer = complete(engine)
+        assert answer.text == TEXT
+        assert answer.timing is not None
+        assert answer.timing.tgt < 5
+
+
+def test_what_the_servers_own_parser_does_not_read_is_the_engines_fault_with_the_text_that_had_come(
+    provider: Provider, engine: Engine
+) -> None:
+    words = "The model produced output that does not match the expected peg-native format"
+    error = event({"error": {"code": 500, "message": words, "type": "server_error"}})
+    provider.stream(chunk('"Email'), chunk("Subject"), error)
+    provider.stream(error)
+
+    begun, nothing = fault(engine), fault(engine)
+
+    assert (begun.kind, begun.status) == (FaultKind.ENGINE, 500)
+    assert re.fullmatch(re.escape(words) + r' \(after 13 characters in \d+\.\d\d s: "EmailSubject\)', begun.message)
+    assert (nothing.kind, nothing.message) == (FaultKind.ENGINE, words)
+
+
+@pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire, gemini_wire])
+def test_a_forced_tool_is_said_and_headers_and_queries_of_ones_own_are_sent(provider: Provider, wire: Any) -> None:
+    whole = {
+        openai_wire: openai_wire.whole(TEXT),
+        responses_wire: responses_wire.whole(responses_wire.message(TEXT)),
+        anthropic_wire: anthropic_wire.whole({"type": "text", "text": TEXT}),
+        gemini_wire: gemini_wire.whole(gemini_wire.part(TEXT)),
+    }
+    options = {"stream": False, "schema_name": "city", "extra_headers": {"X-Title": "a"}, "extra_query": {"q": "1 2"}}
+    provider.json(whole[wire])
+    answer = completion_of(wire.configured(provider, response_format=ResponseFormat.TOOL, options=options))
+    tools = Tools(schemas={"city": None}, allowed=("city",), required=True)
+    assert answer.sent == Sent(response_format=ResponseFormat.TOOL, tools=tools)
+    (asked,) = provider.asked
+    assert (asked.headers["x-title"], asked.path.partition("?")[2]) == ("a", "q=1+2")
+
+
+def test_a_secret_in_reasoning_is_replaced(provider: Provider) -> None:
+    provider.json(openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
+    with closing(secrets.build(find("openai"), configured(provider, options={"stream": False}))) as engine:
+        completion = complete(engine)
+    assert completion.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
+    assert not completion.secret_replaced
+
+
+def test_a_report_tells_the_two_apis_apart(provider: Provider) -> None:
+    describe = find("openai").describe
+    assert describe(responses_wire.configured(provider)).details["api"] == "responses"
+    assert "api" not in describe(configured(provider, options={"api": "chat"})).details
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        *(
+            ("openai", {"options": {"api": api}}, f"option 'api' of engine 'openai' is chat or responses, not {api!r}")
+            for api in ("respones", "", 1, None, ["chat"])
+        ),
+        (
+            "groq",
+            {"options": {"reasoning_budget": 9}},
+            (
+                "engine 'groq' knows no parameter for reasoning_budget: name the server's with "
+                "--jsbench-engine-option budget_field=NAME, or leave it out"
+            ),
+        ),
+        (
+            "openai",
+            {"options": {"api": "responses", "reasoning_effort": "low", "extra_body": {"reasoning": {"effort": "x"}}}},
+            "engine 'openai' was given reasoning.effort in extra_body, which reasoning_effort says: say it once",
+        ),
+        (
+            "openai",
+            {"options": {"reasoning_effort": 3}},
+            "option 'reasoning_effort' of engine 'openai' is a word, not this int",
+        ),
+        (
+            "anthropic",
+            {"options": {"reasoning_budget": -1}},
+            "option 'reasoning_budget' of engine 'anthropic' is a whole number, not this int",
+        ),
+        (
+            "anthropic",
+            {"options": {"reasoning_effort": "low", "extra_body": {"thinking": {"type": "enabled"}}}},
+            "engine 'anthropic' was given thinking.type in extra_body, which reasoning_effort says: say it once",
+        ),
+        (
+            "gemini",
+            {
+                "options": {
+                    "reasoning_effort": "low",
+                    "extra_body": {"generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}}},
+                }
+            },
+            (
+                "engine 'gemini' was given thinkingConfig.thinkingLevel in extra_body, which reasoning_effort says: "
+                "say it once"
+            ),
+        ),
+        (
+            "gemini",
+            {"options": {"extra_body": {"generationConfig": 5}}},
+            "option 'extra_body' of engine 'gemini': generationConfig is a JSON object",
+        ),
+        (
+            "anthropic",
+            {"response_format": ResponseFormat.JSON_OBJECT},
+            "engine 'anthropic' has no response format 'json_object' (one of json_schema, text, tool)",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_for_is_one_line_before_any_call(name: str, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(EngineError) as caught:
+        find(name).describe(EngineConfig(name=name, model="m", base_url="http://localhost:1", **changes))
+    assert str(caught.value) == said
+
+
+def test_the_environment_sends_no_call_to_another_google_api_and_the_version_is_an_option(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        monkeypatch.setenv(variable, "true")
+    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1alpha")
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
+    provider.json(gemini_wire.whole(gemini_wire.TEXT))
+    for options in ({}, {"api_version": "v1beta"}):
+        completion_of(gemini_wire.configured(provider, options={"stream": False, **options}))
+    assert [asked.path for asked in provider.asked] == [
+        "/v1/models/m:generateContent",
+        "/v1beta/models/m:generateContent",
+    ]
+    assert provider.asked[0].headers["x-goog-api-key"] == gemini_wire.SECRET
+
+
+def test_every_reason_that_the_sdk_of_gemini_knows_is_known() -> None:
+    from google.genai.types import FinishReason as Known
+
+    unknown = {reason.value for reason in Known} - FINISH.keys()
+    assert unknown <= {
+        "FINISH_REASON_UNSPECIFIED", "OTHER", "NO_IMAGE", "IMAGE_OTHER", "MISSING_THOUGHT_SIGNATURE"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("period", "kind"), [("Minute", FaultKind.RATE_LIMITED), ("Day", FaultKind.QUOTA)])
+def test_a_limit_of_a_minute_is_waited_for_and_the_quota_of_a_day_is_not(
+    provider: Provider, period: str, kind: FaultKind
+) -> None:
+    provider.json(gemini_wire.quota(period, "36.5s"), status=429)
+    error = fault_of(gemini_wire.configured(provider))
+    assert (error.kind, error.status, error.retry_after) == (kind, 429, 36.5)
+
+
+@pytest.mark.parametrize("rendered", ["<user>Where?<assistant><tool>lost", None], ids=["left out", "unknown"])
+def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
+    provider: Provider, rendered: str | None
+) -> None:
+    def choose(asked: Asked) -> Reply:
+        if asked.path == "/apply-template":
+            return json_reply({"prompt": rendered} if rendered else {"error": "what?"}, status=200 if rendered else 404)
+        return json_reply(openai_wire.whole())
+
+    provider.choose = choose
+    engine = find("llamacpp").build(configured(provider, name="llamacpp", options={"stream": False}))
+    asked = replace(request(), prompt=PROMPT)
+    if rendered is None:
+        complete(engine, asked)
+    else:
+        declined = decline(engine, asked)
+        assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
+        assert declined.message.startswith(
+            "the model's chat template does not show that the assistant called 'find_order'; nothing was sent"
+        )
+    complete(engine)
+    engine.close()
+
+    paths = ["/apply-template", *["/v1/chat/completions"] * (1 if rendered else 2)]
+    assert [asked.path for asked in provider.asked] == paths
