@@ -12,7 +12,6 @@ may come: the likeliest that may is taken, or at a temperature one is drawn from
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import shutil
@@ -384,16 +383,12 @@ class DecodingFactory:
     def build_acceptor(self, config: EngineConfig) -> Grammars:
         """Make what says which answers the grammar takes; there is no server behind it."""
         settings = DecodingSettings.from_config(config)
-        new_process = functools.partial(
-            LibraryProcess,
-            self.library,
-            model_file(config),
-            memory=settings.memory << 30,
-            start_timeout=settings.server.start_timeout,
-        )
+        model, memory, patience = model_file(config), settings.memory << 30, settings.server.start_timeout
         return Grammars(
-            new_process,
-            processes=settings.server.slots,
+            [
+                LibraryProcess(self.library, model, memory=memory, start_timeout=patience)
+                for _ in range(settings.server.slots)
+            ],
             bounded=settings.bounded,
             compile_timeout=settings.compile_timeout,
             mask_timeout=settings.mask_timeout,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from queue import LifoQueue
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from pytest_jsbench.engines.local import unsupported
 from pytest_jsbench.lab.decoding.walks import State, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Timing
@@ -54,17 +54,17 @@ class LibraryProcess:
             raise self._not_loaded(f"{reply.error}: {reply.detail}")
 
     def ask(
-        self, question: Mapping[str, Any], *, timeout: float, doing: str, deadline: Deadline | None = None
+        self, method: str, *arguments: object, timeout: float, doing: str, deadline: Deadline | None = None
     ) -> Mapping[str, Any]:
         """
-        Ask a question; CallError of kind hang or crash where no answer comes, which says what it was `doing`.
+        Call a method of the session; CallError of kind hang or crash where it does not return from `doing` this.
 
         A library that is ended because the whole call is over did not hang.
         """
         self.start()
         if deadline is not None:
             timeout = min(timeout, deadline.remaining)
-        reply = self._call("answer", question, seconds=timeout, memory=self._memory)
+        reply = self._call("call", method, *arguments, seconds=timeout, memory=self._memory)
         if reply.ending == "timeout":
             raise deadline.fault() if deadline is not None and deadline.passed else self._hang(doing, timeout)
         if reply.ending is not None or reply.error is not None:
@@ -97,14 +97,16 @@ class LibraryProcess:
         return CallError(FaultKind.CRASH, one_line(f"{self._library} crashed and did not {doing}: {reason}"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
     """The grammar that a process holds, until it compiles the next."""
 
-    def __init__(self, process: LibraryProcess, *, seconds: float, compiled: float, timeout: float) -> None:
-        self._process = process
-        #: what it took to compile it, up to the first mask and before that
-        self.seconds, self.compiled = seconds, compiled
-        self._timeout = timeout
+    process: LibraryProcess
+    #: what it took to compile it, up to the first mask and before that
+    seconds: float
+    compiled: float
+    #: seconds for the masks of one request
+    timeout: float
 
     def timed(self, timing: Timing) -> Timing:
         """Add the grammar's times to those of a call."""
@@ -112,22 +114,19 @@ class Grammar:
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
         """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""
-        return self._step({"do": "begin", "sampling": sampling}, deadline)
+        return self._step("begin", sampling, deadline)
 
     def step(self, offered: Sequence[Offered], deadline: Deadline) -> Step:
         """Go on with what the model offers."""
-        return self._step({"do": "step", "offered": offered}, deadline)
+        return self._step("step", offered, deadline)
 
-    def _step(self, question: Mapping[str, Any], deadline: Deadline) -> Step:
-        reply = self._process.ask(question, timeout=self._timeout, deadline=deadline, doing="make the masks")
+    def _step(self, method: str, argument: object, deadline: Deadline) -> Step:
+        reply = self.process.ask(method, argument, timeout=self.timeout, deadline=deadline, doing="make the masks")
         return Step(taken=tuple(reply["taken"]), state=State(reply["state"]))
 
     def acceptance(self, texts: Sequence[str]) -> Acceptance:
         """Walk through each text, as far as the grammar takes it."""
-        replies = [
-            self._process.ask({"do": "accepts", "text": text}, timeout=self._timeout, doing="look at an answer")
-            for text in texts
-        ]
+        replies = [self.process.ask("accepts", text, timeout=self.timeout, doing="look at an answer") for text in texts]
         return Acceptance(
             accepted=tuple(reply["accepts"] for reply in replies),
             grammar_compilation=self.seconds,
@@ -145,18 +144,12 @@ class Grammars:
     """
 
     def __init__(
-        self,
-        new_process: Callable[[], LibraryProcess],
-        *,
-        processes: int,
-        bounded: bool,
-        compile_timeout: float,
-        mask_timeout: float,
+        self, processes: Sequence[LibraryProcess], *, bounded: bool, compile_timeout: float, mask_timeout: float
     ) -> None:
-        self._processes = [new_process() for _ in range(processes)]
+        self._processes = processes
         #: the one that came back last, whose library is loaded, is lent first
         self._free: LifoQueue[LibraryProcess] = LifoQueue()
-        for process in self._processes:
+        for process in processes:
             self._free.put(process)
         #: whether schemas are narrowed before the library sees them
         self._bounded = bounded
@@ -176,15 +169,15 @@ class Grammars:
     def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
         """Make the grammar, or say in the library's words why there is none; CallError for a hang or a crash."""
         try:
-            question = {"do": "compile", "schema": self.given(schema)}
-            reply = process.ask(question, timeout=self._compile_timeout, deadline=deadline, doing="compile the grammar")
+            given, timeout = self.given(schema), self._compile_timeout
+            reply = process.ask("compile", given, timeout=timeout, deadline=deadline, doing="compile the grammar")
         except CannotBound as error:
             return unsupported(str(error))
         except RecursionError:
             return unsupported("the schema is nested too deeply to be compiled")
         if (reason := reply.get("unsupported")) is not None:
             return unsupported(one_line(reason))
-        return Grammar(process, seconds=reply["seconds"], compiled=reply["compiled"], timeout=self._mask_timeout)
+        return Grammar(process=process, timeout=self._mask_timeout, **reply)
 
     def given(self, schema: Schema) -> Schema:
         """The schema as the library gets it; CannotBound where it is to be narrowed and cannot be."""

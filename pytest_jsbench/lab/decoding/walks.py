@@ -204,34 +204,19 @@ class Session:
         self._library = library
         self._end = vocabulary.end
         self._tokenizer = Tokenizer(vocabulary)
-        self._begin: Callable[[], Matcher] | None = None
+        #: begins a text in the compiled grammar
+        self._start: Callable[[], Matcher] | None = None
         self._walk: Walk | None = None
 
-    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer a question."""
-        match request:
-            case {"do": "compile", "schema": schema}:
-                return self._compile(schema)
-            case {"do": "begin", "sampling": sampling} if self._begin is not None:
-                choice = Likeliest() if sampling is None else Draw(**sampling)
-                self._walk = Walk(self._begin(), choice, end=self._end)
-                return self._step(self._walk, [])
-            case {"do": "step", "offered": offered} if self._walk is not None:
-                return self._step(self._walk, offered)
-            case {"do": "accepts", "text": text} if self._begin is not None:
-                data = text.encode("utf-8", "surrogatepass")
-                accepted, seconds = accepts(self._begin, data, self._tokenizer, end=self._end)
-                return {"accepts": accepted, "masks": [float(f"{each:.3g}") for each in seconds]}
-        raise ValueError(f"not to be answered now: {request}")
-
-    def _compile(self, schema: Any) -> dict[str, Any]:
-        self._begin = self._walk = None
+    def compile(self, schema: Any) -> dict[str, Any]:
+        """Compile a schema: the seconds, or the library's words where it cannot."""
+        self._start = self._walk = None
         start = time.perf_counter()
         try:
-            self._begin = self._library.compile(schema)
+            self._start = self._library.compile(schema)
             compiled = time.perf_counter()
             # some do a part of the work only when the first mask is asked for
-            self._begin().mask()
+            self._start().mask()
         except Unsupported as error:
             return {"unsupported": str(error)}
         except RuntimeError as error:
@@ -240,9 +225,31 @@ class Session:
             return {"unsupported": str(error)}
         return {"seconds": time.perf_counter() - start, "compiled": compiled - start}
 
-    def _step(self, walk: Walk, offered: Sequence[Offered]) -> dict[str, Any]:
-        step = walk.step(offered)
+    def begin(self, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Begin a text, of which tokens are drawn so, or the likeliest taken."""
+        assert self._start is not None
+        choice = Likeliest() if sampling is None else Draw(**sampling)
+        self._walk = Walk(self._start(), choice, end=self._end)
+        return self.step([])
+
+    def step(self, offered: Sequence[Offered]) -> dict[str, Any]:
+        """Go on with what the model offers."""
+        assert self._walk is not None
+        step = self._walk.step(offered)
         return {"taken": step.taken, "state": step.state.value}
+
+    def accepts(self, text: str) -> dict[str, Any]:
+        """Walk through a text, as far as the grammar takes it."""
+        assert self._start is not None
+        data = text.encode("utf-8", "surrogatepass")
+        accepted, seconds = accepts(self._start, data, self._tokenizer, end=self._end)
+        return {"accepts": accepted, "masks": [float(f"{each:.3g}") for each in seconds]}
+
+
+@functools.lru_cache(maxsize=1)
+def _session(library: str, model: str) -> Session:
+    vocabulary = Vocabulary.from_gguf(Path(model))
+    return Session(LIBRARIES[library](vocabulary), vocabulary)
 
 
 def load(library: str, model: str) -> None:
@@ -250,12 +257,6 @@ def load(library: str, model: str) -> None:
     _session(library, model)
 
 
-def answer(library: str, model: str, question: dict[str, Any]) -> dict[str, Any]:
-    """Answer a question to the library."""
-    return _session(library, model).answer(question)
-
-
-@functools.lru_cache(maxsize=1)
-def _session(library: str, model: str) -> Session:
-    vocabulary = Vocabulary.from_gguf(Path(model))
-    return Session(LIBRARIES[library](vocabulary), vocabulary)
+def call(library: str, model: str, method: str, *arguments: Any) -> Any:
+    """Call a method of the session."""
+    return getattr(_session(library, model), method)(*arguments)

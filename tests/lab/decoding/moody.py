@@ -24,8 +24,8 @@ def load(library: str, start: str) -> None:
             time.sleep(60)
 
 
-def answer(library: str, start: str, question: dict[str, Any]) -> dict[str, Any]:
-    match question["do"]:
+def call(library: str, start: str, mood: str) -> dict[str, Any]:
+    match mood:
         case "hang":
             time.sleep(60)
         case "abort":

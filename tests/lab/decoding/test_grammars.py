@@ -28,12 +28,12 @@ def process(start: str = "well", *, start_timeout: float = 30) -> Iterator[Libra
 
 
 def pid(library: LibraryProcess) -> int:
-    return int(library.ask({"do": "work"}, timeout=30, doing="work")["pid"])
+    return int(library.ask("work", timeout=30, doing="work")["pid"])
 
 
 def fault(library: LibraryProcess, mood: str, *, timeout: float = 30) -> CallError:
     with pytest.raises(CallError) as caught:
-        library.ask({"do": mood}, timeout=timeout, doing="compile the grammar")
+        library.ask(mood, timeout=timeout, doing="compile the grammar")
     return caught.value
 
 
@@ -85,7 +85,7 @@ def test_a_crash_costs_one_question(mood: str, message: str) -> None:
 def test_a_process_that_died_between_questions_is_replaced() -> None:
     with process() as library:
         first = pid(library)
-        library.ask({"do": "work"}, timeout=30, doing="work")
+        library.ask("work", timeout=30, doing="work")
         os.kill(first, 15)
         end = time.perf_counter() + 10
         while time.perf_counter() < end and not gone(first):
@@ -109,13 +109,8 @@ def test_a_library_that_cannot_be_loaded_says_why(start: str, kind: FaultKind, m
 
 
 def test_a_process_that_came_back_is_lent_again_and_no_more_than_there_are() -> None:
-    made: list[LibraryProcess] = []
-
-    def new_process() -> LibraryProcess:
-        made.append(LibraryProcess("moody", "well", memory=1 << 30, start_timeout=30, module=MOODY))
-        return made[-1]
-
-    grammars = Grammars(new_process, processes=2, bounded=False, compile_timeout=1, mask_timeout=1)
+    made = [LibraryProcess("moody", "well", memory=1 << 30, start_timeout=30, module=MOODY) for _ in range(2)]
+    grammars = Grammars(made, bounded=False, compile_timeout=1, mask_timeout=1)
 
     def borrow() -> LibraryProcess:
         with grammars.loaded() as process:
