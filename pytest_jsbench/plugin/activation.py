@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import JournalError
-from pytest_jsbench.plugin.cases import declare_marks, select
-from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext
+from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
 from pytest_jsbench.plugin.secrecy import Secrecy, quieten, usage_errors
 from pytest_jsbench.plugin.settings import Settings

@@ -19,8 +19,17 @@ from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.cases import MANY, add_markers, mark
-from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, RunContext, uses, variant_of
+from pytest_jsbench.plugin.context import (
+    FIXTURE,
+    MANY,
+    RUN_CONTEXT,
+    SHARED,
+    RunContext,
+    add_markers,
+    mark,
+    uses,
+    variant_of,
+)
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.plugin.cases import MANY
+from pytest_jsbench.plugin.context import MANY
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.secrecy import known_secrets
 from pytest_jsbench.reports import junit

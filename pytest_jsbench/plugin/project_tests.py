@@ -22,8 +22,7 @@ from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
 from pytest_jsbench.fixture.jsbench import Answer, Attempts, JSBench, Question, SharedJSBench
 from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.cases import add_markers
-from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, key_of, uses, variant_of
+from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
 from pytest_jsbench.plugin.items import set_properties
 from pytest_jsbench.plugin.project_runners import ProjectRunners, StandingAnswers
 from pytest_jsbench.records.outcomes import AttemptOutcome

@@ -16,22 +16,25 @@ from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
 from pytest_jsbench.settings.variants import holds_run
 
 if TYPE_CHECKING:
-    from pytest_jsbench.plugin.ending import SessionEnding
     from pytest_jsbench.plugin.items import Collected
     from pytest_jsbench.records.outcomes import Run
 
 
 def note_unasked(
-    session: pytest.Session, context: RunContext, run: Run, collected: Collected, ending: SessionEnding
+    session: pytest.Session, context: RunContext, run: Run, collected: Collected, finished: set[str] | None
 ) -> tuple[int, str]:
-    """Write down the recordings that no test has asked for; how many they are, and what kept that from being done."""
+    """
+    Write down the recordings that no test has asked for; how many they are, and what kept that from being done.
+
+    `finished` are the tests that passed; None where some were not collected at all.
+    """
     folder, config = context.plan.record or context.plan.replay, session.config
     ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
-    if folder is None or not ended or session.shouldstop or session.shouldfail or ending.lacks_tests:
+    if folder is None or not ended or session.shouldstop or session.shouldfail or finished is None:
         return 0, ""
     if holds_run(folder) or context.plan.redact or not _is_whole(config, context, run, collected):
         return 0, ""
-    paths = list(_find(config, context, run, collected, ending.finished, folder))
+    paths = list(_find(config, context, run, collected, finished, folder))
     try:
         if context.handover.folder is not None:
             unasked.write(context.handover.records, folder, paths)

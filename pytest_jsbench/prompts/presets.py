@@ -20,7 +20,6 @@ from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
 from pytest_jsbench.core.prompts import Prompt, PromptTemplate, Template
-from pytest_jsbench.prompts.files import fields_of, open_template
 
 #: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (
@@ -57,6 +56,8 @@ def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
 
 def fields_prompt(case: Case) -> Prompt:
     """The prompt with rules: they are the system message, then the fields, then the schema."""
+    from pytest_jsbench.prompts.files import fields_of
+
     asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
     shown = "; ".join(
         f"'{field['name']}' ({field['type']}){' [REQUIRED]' if field['required'] else ''}"
@@ -120,6 +121,8 @@ def _find(name: str) -> Template:
         return PRESETS[name]
     path = Path(name).expanduser()
     if path.is_file():
+        from pytest_jsbench.prompts.files import open_template
+
         return open_template(name)
     presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
     if (named := find_function(name, presets, kind="prompt", error=PromptError)) is not None:

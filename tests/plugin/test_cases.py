@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_jsbench.plugin.cases import asked_for, dialect_mark, mark
+from pytest_jsbench.plugin.context import asked_for, dialect_mark, mark
 
 
 @pytest.mark.parametrize(

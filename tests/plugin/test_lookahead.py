@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.items import JSBenchCase
-from pytest_jsbench.plugin.lookahead import LookAhead
+from pytest_jsbench.plugin.worker import LookAhead
 from pytest_jsbench.records.records import Attempt
 
 #: seconds within which anything must have happened, on however busy a machine

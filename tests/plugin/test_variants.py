@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pytest_jsbench.plugin import lookahead
+from pytest_jsbench.plugin import worker
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
 from tests.plugin.test_records import without_times
@@ -149,7 +149,7 @@ def test_repeats_of_a_variant_are_numbered_behind_its_name(bench: Bench) -> None
 
 def test_only_variants_whose_tests_run_have_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(side_effect=CallsInFlight)
-    monkeypatch.setattr(lookahead, "CallsInFlight", made)
+    monkeypatch.setattr(worker, "CallsInFlight", made)
     prepared(bench)
 
     run(bench, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)

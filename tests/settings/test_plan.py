@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_jsbench.plugin.cases import select
+from pytest_jsbench.plugin.context import select
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.settings.variants import make_variants

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.verdicts.property_order import order_kept
+from pytest_jsbench.records.rejudging import order_kept
 
 AB: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
 
