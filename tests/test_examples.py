@@ -123,7 +123,7 @@ def test_the_comment_says_what_has_changed_since_main_where_there_is_a_baseline(
     text = (tmp_path / "runs" / "comment.md").read_text()
     assert text.startswith("<!-- jsbench:gate -->\n### jsbench: `here`\n")
     assert ("- compared: `here against main: 12 fewer of 20 cases pass" in text) is baseline
-    assert ("| `simple` | 20 | 1.000 (0.839 to 1.000) | 0.400 (0.219 to 0.613) * |" in text) is baseline
+    assert ("| `simple` | 20 | 1.000 (0.832 to 1.000) | 0.400 (0.191 to 0.639) * |" in text) is baseline
 
 
 @ON_POSIX

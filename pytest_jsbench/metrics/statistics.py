@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import random
 from collections import Counter
@@ -12,8 +14,10 @@ from typing import Any
 
 #: the p-value below which a difference is called real
 SIGNIFICANCE = 0.05
-#: the normal quantile of 95 % intervals
-_Z = NormalDist().inv_cdf(0.975)
+#: of 95 % intervals, the chance below each, and the normal quantile
+_TAIL, _Z = 0.025, NormalDist().inv_cdf(0.975)
+#: of what is computed by steps
+_PRECISION = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +35,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion(Rate):
-    """`successes` of `n`, with its Wilson interval; every figure is None when n is 0."""
+    """`successes` of `n`, with its interval; every figure is None when n is 0."""
 
     successes: int
     n: int
@@ -43,24 +47,47 @@ def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proport
     """The proportion and its 95 % interval, over `n / design_effect` attempts."""
     if n == 0:
         return Proportion(successes=successes, n=0, value=None, ci_low=None, ci_high=None)
-    low, high = wilson(successes / n, n / design_effect)
+    low, high = exact_interval(successes / n, n / design_effect)
     return Proportion(
         successes=successes, n=n, value=successes / n, ci_low=low, ci_high=high, design_effect=design_effect
     )
 
 
-def wilson(rate: float, n: float) -> tuple[float, float]:
+def exact_interval(rate: float, n: float) -> tuple[float, float]:
     """
-    The 95 % score interval of a rate over n that are independent, without continuity correction.
+    The 95 % interval of a rate over n that are independent, which holds the truth at least so often whatever it is.
 
     It mirrors that of the complement, and a higher rate never lowers a bound. It holds for the mean of any values from
-    0 to 1, as none varies more than a proportion. Source: Wilson, Journal of the American Statistical Association 22
-    (1927), 209-212.
+    0 to 1, as none varies more than a proportion. Sources: Clopper and Pearson, Biometrika 26 (1934), 404-413; where n
+    is no whole number, Korn and Graubard, Survey Methodology 24 (1998), 193-201.
     """
-    scale = 1 + _Z * _Z / n
-    centre = (rate + _Z * _Z / (2 * n)) / scale
-    half = _Z * math.sqrt(rate * (1 - rate) / n + _Z * _Z / (4 * n * n)) / scale
-    return 0.0 if rate <= 0 else max(0.0, centre - half), 1.0 if rate >= 1 else min(1.0, centre + half)
+    low = 0.0 if rate <= 0 else _lower_bound(rate * n, n)
+    return low, 1.0 if rate >= 1 else 1.0 - _lower_bound((1 - rate) * n, n)
+
+
+@functools.lru_cache(maxsize=4096)
+def _lower_bound(successes: float, n: float) -> float:
+    """
+    The 0.025 quantile of the beta distribution with `successes` and `n - successes + 1`.
+
+    Newton's method on logarithms, where the distribution is concave, so that it cannot miss. Source of the series: NIST
+    Digital Library of Mathematical Functions, 8.17.8.
+    """
+    a, b = successes, n - successes + 1
+    scale = math.lgamma(a + b) - math.lgamma(a + 1) - math.lgamma(b) - math.log(_TAIL)
+    log_x, step = math.log(a / (a + b)), 1.0
+    while abs(step) > _PRECISION * max(1.0, -log_x):
+        x = math.exp(log_x)
+        term = series = 1.0
+        for at in itertools.count():
+            term *= x * (a + b + at) / (a + 1 + at)
+            series += term
+            if term < _PRECISION**2 * series:
+                break
+        above = scale + a * log_x + b * math.log1p(-x) + math.log(series)
+        step = above * (1 - x) * series / a
+        log_x -= step
+    return math.exp(log_x)
 
 
 def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
@@ -89,7 +116,7 @@ def mean_rate(clusters: Iterable[Sequence[float]]) -> MeanRate:
     value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
     low, high = (None, None)
     if value is not None and len(measured) > 1:
-        low, high = wilson(value, n * n / sum(len(rates) ** 2 for rates in measured))
+        low, high = exact_interval(value, n * n / sum(len(rates) ** 2 for rates in measured))
     return MeanRate(value=value, ci_low=low, ci_high=high, n=n)
 
 
@@ -183,6 +210,8 @@ class PairedDifference:
         return {**self.to_dict(), "p_value_adjusted": self.p_adjusted}
 
 
+#: subjects that differ, from which on Student's interval is not narrow by chance
+_MANY = 10
 #: the attempts of a subject that succeeded, and all of them
 Share = tuple[int, int]
 
@@ -191,23 +220,26 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     """
     The difference of the shares of each subject, without those of which one has no attempts.
 
-    Its test is `sign_flips`, which is McNemar's exact test where each subject has one attempt; there its interval is
-    Newcombe's, and else Student's over the subjects.
+    Its test is `sign_flips`, which is McNemar's exact test where each subject has one attempt. Its interval is
+    Student's where subjects have several and enough of them differ; else that of `combined`, as if all attempts at a
+    subject ended alike.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
     n, whole = len(measured), math.lcm(*(size for pair in measured for _, size in pair))
     gained = [after * whole // size - before * whole // was for (before, was), (after, size) in measured]
     repeated = whole > 1
+    fell, rose = sum(gain < 0 for gain in gained), sum(gain > 0 for gain in gained)
     low, high = None, None
-    if n:
-        ends = Counter((before, after) for (before, _), (after, _) in measured)
-        table = ends[1, 1], ends[1, 0], ends[0, 1], ends[0, 0]
-        low, high = student([gain / whole for gain in gained]) if repeated else newcombe(*table)
+    if n and repeated and fell + rose >= _MANY:
+        low, high = student([gain / whole for gain in gained])
+    elif n:
+        ups, downs = (sum(max(sign * gain, 0) for gain in gained) / (n * whole) for sign in (1, -1))
+        low, high = combined(ups, downs, n)
     p_value = sign_flips(gained)
     return PairedDifference(
         n=n,
-        fell=sum(gain < 0 for gain in gained),
-        rose=sum(gain > 0 for gain in gained),
+        fell=fell,
+        rose=rose,
         repeated=repeated,
         value=sum(gained) / (n * whole) if n else None,
         ci_low=low,
@@ -226,23 +258,20 @@ def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
     ]
 
 
-def newcombe(both: int, first_only: int, second_only: int, neither: int) -> tuple[float, float]:
+def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     """
-    The 95 % hybrid score interval of the difference of two paired proportions.
+    The 95 % interval of the difference of two shares of the same n, of which none is in both.
 
-    Source: Newcombe, Statistics in Medicine 17 (1998), 2635-2650, method 10.
+    It is conservative: each share has its exact interval. Their correlation is that of two counts of one multinomial
+    with half a count more in each. Source: Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702.
     """
-    n = both + first_only + second_only + neither
-    first, second = (both + first_only) / n, (both + second_only) / n
-    (low_one, high_one), (low_two, high_two) = wilson(first, n), wilson(second, n)
-    margins = (both + first_only) * (second_only + neither) * (both + second_only) * (first_only + neither)
-    product = both * neither - first_only * second_only
-    # corrected where it is positive; 0 where a margin is empty
-    phi = (max(product - n / 2, 0) if product > 0 else product) / math.sqrt(margins) if margins else 0.0
-    down = (second - low_two) ** 2 - 2 * phi * (second - low_two) * (high_one - first) + (high_one - first) ** 2
-    up = (first - low_one) ** 2 - 2 * phi * (first - low_one) * (high_two - second) + (high_two - second) ** 2
-    difference = (second_only - first_only) / n
-    return difference - math.sqrt(max(0.0, down)), difference + math.sqrt(max(0.0, up))
+    (low, high), (low_of_fell, high_of_fell) = exact_interval(rose, n), exact_interval(fell, n)
+    odds = [(share * n + 0.5) / (n - share * n + 0.5) for share in (rose, fell)]
+    correlation = math.sqrt(odds[0] * odds[1])
+    down = rose - low, high_of_fell - fell
+    up = high - rose, fell - low_of_fell
+    below, above = (math.sqrt(one * one + 2 * correlation * one * two + two * two) for one, two in (down, up))
+    return max(-1.0, rose - fell - below), min(1.0, rose - fell + above)
 
 
 #: the expansion of Student's 0.975 quantile round the normal one, in powers of 1 / degrees of freedom

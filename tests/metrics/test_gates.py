@@ -105,7 +105,7 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
         ("failure_rates.schema_violation.ci_high<=0.25", False),
         ("failure_counts.schema_violation<=1", True),
         ("pass_rate.ci_low>=0.2", False),
-        ("pass_rate_ci_low>=0.1", True),
+        ("pass_rate_ci_low>=0.06", True),
         ("empirical_coverage>=0.75", True),
         ("keywords.minimum.pass_rate>=0.5", True),
         ("keywords.minimum.failures<1", False),
@@ -463,7 +463,7 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
         ("variants.gpt-5.1.pass_rate>=0.5", True, "2/4 = 0.5"),
         ("gpt-5.1.simple.pass_rate>=0.5", True, "2/4 = 0.5"),
         ("gpt-5.1.keywords.minimum.failures<=2", True, "gpt-5.1.keywords.minimum.failures 2"),
-        ("gpt-5.1.pass_rate.ci_low>=0.2", False, "0.15"),
+        ("gpt-5.1.pass_rate.ci_low>=0.2", False, "0.06759"),
         ("pass_rate>=0.5", True, "7/12"),
         (
             "gpt.pass_rate - gpt-5.1.pass_rate <= 0.5",

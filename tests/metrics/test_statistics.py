@@ -9,15 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.statistics import (
+    called_different,
+    coverage_of_differences,
+    coverage_of_means,
+    coverage_of_rates,
+    coverage_of_single_differences,
+    coverage_of_single_rates,
+)
 from pytest_jsbench.metrics.statistics import (
     Distribution,
     PairedDifference,
     Rate,
-    Share,
     clustered,
+    exact_interval,
     holm,
     mean_rate,
-    newcombe,
     paired_difference,
     pass_at_k,
     pass_hat_k,
@@ -37,18 +44,27 @@ def bounds(rate: Rate | PairedDifference) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("successes", "n", "low", "high"),
     [
-        # Newcombe, Statistics in Medicine 17 (1998), 857-872, table I, method 3 (Wilson, no correction)
-        (81, 263, 0.2553, 0.3662),
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
+        # Newcombe, Statistics in Medicine 17 (1998), 857-872, table I, method 5 (Clopper and Pearson)
+        (81, 263, 0.2527, 0.3676),
+        (15, 148, 0.0578, 0.1617),
+        (0, 20, 0.0, 0.1684),
+        (1, 29, 0.0009, 0.1776),
     ],
 )
-def test_the_interval_is_wilsons_as_published(successes: int, n: int, low: float, high: float) -> None:
+def test_the_interval_is_the_exact_one_as_published(successes: int, n: int, low: float, high: float) -> None:
     rate = proportion(successes, n)
 
     assert rate.value == pytest.approx(successes / n)
     assert bounds(rate) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize("n", [1, 1.3, 17.7, 100, 5000, 100_000])
+def test_the_interval_is_scipys_own_also_over_no_whole_number(n: float) -> None:
+    beta = pytest.importorskip("scipy.stats", reason="needs scipy").beta
+    for rate in (1e-12, 1e-4, 0.03, 0.5, 0.8, 0.9999):
+        low, high = exact_interval(rate, n)
+        expected = beta.ppf(0.025, rate * n, n - rate * n + 1), beta.ppf(0.975, rate * n + 1, n - rate * n)
+        assert (low, high) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_rate_over_nothing_is_none_and_not_zero() -> None:
@@ -134,25 +150,29 @@ def test_one_cluster_carries_what_one_attempt_carries(right: int, of: int) -> No
     assert found.design_effect == of
 
 
-def beta(chance: random.Random, mean: float, correlation: float) -> float:
-    """A case's own chance to pass, where attempts at it have this intraclass correlation."""
-    scale = (1 - correlation) / correlation
-    return chance.betavariate(mean * scale, (1 - mean) * scale)
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 30])
+def test_the_intervals_of_single_attempts_hold_the_truth_whatever_it_is(n: int) -> None:
+    assert coverage_of_single_rates(n, steps=100) >= 0.95
+    assert coverage_of_single_differences(min(n, 10)) >= 0.95
 
 
-@pytest.mark.parametrize("sizes", [(5,), (20,), (2, 5, 10, 40)], ids=str)
-@pytest.mark.parametrize("clusters", [2, 3, 5, 10])
-def test_the_interval_of_a_rate_holds_the_truth_from_two_clusters_up(clusters: int, sizes: tuple[int, ...]) -> None:
-    chance, times = random.Random(1), 400
-    for mean, correlation in itertools.product((0.5, 0.8, 0.95), (0.05, 0.2, 0.5)):
-        held = 0
-        for _ in range(times):
-            drawn = [(beta(chance, mean, correlation), chance.choice(sizes)) for _ in range(clusters)]
-            low, high = bounds(
-                clustered((sum(chance.random() < rate for _ in range(size)), size) for rate, size in drawn)
-            )
-            held += low <= mean <= high
-        assert held / times >= 0.94, (mean, correlation)
+#: of so few simulated runs, one that holds in 95 of 100 may look like this
+LEAST = 0.92
+
+
+@pytest.mark.parametrize("cases", [1, 2, 5, 20])
+def test_the_intervals_over_cases_hold_the_truth(cases: int) -> None:
+    chance, times = random.Random(1), 200
+    assert coverage_of_rates(cases, (2, 5, 10, 40), times, chance) >= LEAST
+    assert coverage_of_means(cases, times, chance) >= LEAST
+    assert coverage_of_differences(cases, 4, times, chance) >= LEAST
+
+
+def test_a_run_is_seldom_called_different_from_an_equal_one_and_often_from_a_better_one() -> None:
+    chance = random.Random(2)
+
+    assert called_different(30, 4, 0.0, 200, chance) <= 0.08
+    assert called_different(100, 4, 0.1, 100, chance) >= 0.8
 
 
 def test_measurements_that_never_came_count_as_never_ending() -> None:
@@ -172,28 +192,6 @@ def difference(*, both: int, first_only: int, second_only: int, neither: int) ->
 
 def mcnemar(first_only: int, second_only: int) -> float:
     return sign_flips([-1] * first_only + [1] * second_only)
-
-
-@pytest.mark.parametrize(
-    ("table", "low", "high"),
-    [
-        # Newcombe, Statistics in Medicine 17 (1998), 2635-2650, table III, method 10
-        ((36, 12, 2, 0), 0.0569, 0.3404),
-        ((18, 12, 2, 18), 0.0562, 0.3290),
-        ((53, 0, 0, 1), -0.0729, 0.0729),
-        ((0, 30, 0, 0), 0.8395, 1.0),
-    ],
-)
-def test_the_interval_of_a_paired_difference_is_newcombes_as_published(
-    table: tuple[int, int, int, int], low: float, high: float
-) -> None:
-    both, second_only, first_only, neither = table
-
-    found = difference(both=both, first_only=first_only, second_only=second_only, neither=neither)
-
-    assert found.value == pytest.approx((second_only - first_only) / sum(table))
-    assert bounds(found) == pytest.approx((low, high), abs=5e-5)
-    assert bounds(found) == newcombe(both, first_only, second_only, neither)
 
 
 @pytest.mark.parametrize(
@@ -292,29 +290,6 @@ def test_attempts_at_a_case_that_say_nothing_are_left_out_and_so_is_a_case_witho
     assert (found.n, found.value, found.rose) == (1, 0.5, 1)
 
 
-def repeated(
-    chance: random.Random, before: float, after: float, cases: int, attempts: int
-) -> list[tuple[Share, Share]]:
-    """Cases of which half are the same for both, and the others another draw."""
-
-    def share(rate: float) -> Share:
-        return sum(chance.random() < rate for _ in range(attempts)), attempts
-
-    rates = [(beta(chance, before, 0.5), beta(chance, after, 0.5)) for _ in range(cases)]
-    return [(share(was), share(was if at % 2 else now)) for at, (was, now) in enumerate(rates)]
-
-
-@pytest.mark.parametrize("cases", [2, 4, 10, 30])
-def test_the_interval_of_a_difference_over_repeats_holds_the_truth_from_two_cases_up(cases: int) -> None:
-    chance, times = random.Random(2), 400
-    for before, after, attempts in itertools.product((0.5, 0.8), (0.8, 0.95), (2, 8)):
-        held, truth = 0, (after - before) / 2
-        for _ in range(times):
-            low, high = bounds(paired_difference(repeated(chance, before, after, cases, attempts)))
-            held += low <= truth <= high
-        assert held / times >= 0.94, (before, after, attempts)
-
-
 def test_thousands_of_discordant_pairs_are_no_trouble() -> None:
     assert 0 <= mcnemar(4000, 6000) < 1e-50
 
@@ -374,12 +349,3 @@ def test_a_mean_over_one_document_has_no_interval() -> None:
 
     assert (found.value, found.ci_low, found.ci_high) == (0.5, None, None)
     assert mean_rate([[0.5], [0.5]]).ci_low == pytest.approx(proportion(1, 2).ci_low)
-
-
-@pytest.mark.parametrize("documents", [2, 3, 5, 20])
-def test_the_interval_of_a_mean_over_documents_holds_the_truth_from_two_up(documents: int) -> None:
-    chance, times = random.Random(5), 400
-    for mean, correlation in itertools.product((0.5, 0.8, 0.95), (0.05, 0.2, 0.5)):
-        found = [mean_rate([[beta(chance, mean, correlation)] for _ in range(documents)]) for _ in range(times)]
-        held = sum((one.ci_low or 0) <= mean <= (one.ci_high or 0) for one in found)
-        assert held / times >= 0.94, (mean, correlation)

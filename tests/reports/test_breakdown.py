@@ -41,10 +41,10 @@ def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_mar
     found = break_down([first, second], Grouping.TASK)
 
     assert cells(found, ["a", "b"]) == {
-        "simple": ["12", "1.00 (.76-1)", "0.00 (0-.24) *"],
-        "hard": ["4", "0.75 (.30-.95)", "0.00 (0-.49)"],
+        "simple": ["12", "1.00 (.74-1)", "0.00 (0-.26) *"],
+        "hard": ["4", "0.75 (.19-.99)", "0.00 (0-.60)"],
         "-" * 6: cells(found, ["a", "b"])["-" * 6],
-        "total": ["0.94 (.72-.99)", "0.00 (0-.19)"],
+        "total": ["0.94 (.70-1)", "0.00 (0-.21)"],
     }
     assert "adjusted for 2 tests, Holm" in found.note(["a", "b"])
 
@@ -83,7 +83,7 @@ def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_com
 def test_a_task_that_only_one_run_has_is_not_applicable_in_the_other() -> None:
     found = break_down([evaluation(a="p"), evaluation(b="p")], Grouping.TASK)
 
-    assert cells(found, ["x", "y"])["a"] == ["1", "1.00 (.21-1)", "n/a"]
+    assert cells(found, ["x", "y"])["a"] == ["1", "1.00 (.03-1)", "n/a"]
     assert found.note(["x", "y"]) == "rates with 95 % intervals"
 
 

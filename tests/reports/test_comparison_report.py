@@ -201,10 +201,10 @@ def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() 
 
     assert text.splitlines()[0] == "<!-- jsbench:gate -->"
     assert "### jsbench: `new`\n\n**FAILED**: `gate not met`\n" in text
-    assert "| `new` | 0.333 (0.061 to 0.792) | 1.00 | 3 |" in text
+    assert "| `new` | 0.333 (0.008 to 0.906) | 1.00 | 3 |" in text
     assert "- compared: `new against base: 2 fewer of 3 cases pass (" in text
     assert "- broke: `2: simple::c1, simple::c2`\n" in text
-    assert "| `simple` | 3 | 1.000 (0.439 to 1.000) | 0.333 (0.061 to 0.792) |" in text
+    assert "| `simple` | 3 | 1.000 (0.292 to 1.000) | 0.333 (0.008 to 0.906) |" in text
     assert "<summary>1 setting differs</summary>" in text
     assert "| `prompt` | `answers` | `schema` | `chat` |" in text
     assert comparison_markdown(found, ["base", "new"]).startswith("### jsbench: `new`")

@@ -23,9 +23,9 @@ def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
 @pytest.mark.parametrize(
     ("width", "row"),
     [
-        (160, "a     3/4 = 0.750 (.30-.95)  0.50 (.09-.91)  1.25"),
-        (58, "a     3/4 = 0.750 (.30-.95)  0.50 (.09-.91)  1.25"),
-        (45, "a        3/4 = 0.750 (.30-.95)   0.50  1.25"),
+        (160, "a     3/4 = 0.750 (.19-.99)  0.50 (.01-.99)  1.25"),
+        (58, "a     3/4 = 0.750 (.19-.99)  0.50 (.01-.99)  1.25"),
+        (45, "a        3/4 = 0.750 (.19-.99)   0.50  1.25"),
         (38, "a           3/4 = 0.750   0.50  1.25"),
         (26, "a          3/4   0.50  1.25"),
     ],
@@ -44,7 +44,7 @@ def test_what_is_only_for_roomy_tables_goes_first() -> None:
 
     assert "More" in table_lines(rows, 60)[0]
     assert "More" not in table_lines(rows, 22)[0]
-    assert "0.50 (.09-.91)" in table_lines(rows, 22)[-1]
+    assert "0.50 (.01-.99)" in table_lines(rows, 22)[-1]
 
 
 def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -> None:
@@ -87,7 +87,7 @@ def test_variants_with_long_names_stay_side_by_side_and_apart() -> None:
     lines = table_lines(table(*foreign, simple=(proportion(1, 2),) * 3))
 
     assert max(map(len, lines)) <= 80
-    assert lines[-1].split() == ["simple", *["0.50", "(.09-.91)"] * 3]
+    assert lines[-1].split() == ["simple", *["0.50", "(.01-.99)"] * 3]
     assert [sum(end in line for line in lines) for end in ("tools", "schema", "grammar")] == [1, 1, 1]
 
     task = "a-task-of-thirty-five-characters-ab"

@@ -244,7 +244,7 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
 def _rate(rate: Proportion | MeanRate, count: str = "successes") -> dict[str, Any] | None:
     if rate.value is None:
         return None
-    interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Wilson score"}
+    interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Clopper-Pearson"}
     return {
         "score": rate.value,
         "details": {count: str(rate.successes)} if isinstance(rate, Proportion) else {},

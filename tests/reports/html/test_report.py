@@ -69,7 +69,7 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
     text = "".join(render(run, summary, gates, {"": compare(before, summary.outcomes)}))
 
     assert "<dd>1 of 2</dd>" in text
-    assert 'aria-label="pass rate 0.500, 95 % interval 0.095 to 0.905"' in text
+    assert 'aria-label="pass rate 0.500, 95 % interval 0.013 to 0.987"' in text
     assert "pass_rate 1/2 = 0.5, gate &gt;= 0.9: NOT MET" in text
     assert '<a href="#simple%3A%3Ab">simple::b</a>' in text
     cases = unpacked(text, "index")["cases"]

@@ -1,0 +1,229 @@
+"""
+What the intervals and tests hold of what they claim: their coverage, error and power where the truth is known.
+
+    python -m benchmarks.statistics [--times 2000] [--seed 0]
+
+Where all outcomes can be counted, the figures are exact; else so many runs are simulated, with the seed. A case has its
+own chance to pass, drawn from a beta distribution; the correlation is that of attempts at one case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.text import counted
+from pytest_jsbench.metrics.comparison import PASSED, CaseOutcome, pairs
+from pytest_jsbench.metrics.statistics import (
+    SIGNIFICANCE,
+    PairedDifference,
+    Rate,
+    Share,
+    clustered,
+    mean_rate,
+    paired_difference,
+    proportion,
+)
+from pytest_jsbench.verdicts import FailureType
+
+CLUSTERS = (1, 2, 3, 5, 10, 30, 100)
+RATES = (0.0, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
+CORRELATIONS = (0.0, 0.1, 0.5, 1.0)
+#: attempts at each case; of several numbers each case has one by chance
+SIZES = ((2,), (10,), (2, 5, 10, 40))
+REPEATS = (1, 2, 4, 10)
+#: what can be counted outcome by outcome
+MOST_COUNTED = 30
+ROUNDING = 1e-9
+
+Drawn = tuple[float, float]
+
+
+def holds(found: Rate | PairedDifference, truth: float) -> bool:
+    """The interval holds the truth; where there is none nothing is claimed, and that is true."""
+    if found.ci_low is None or found.ci_high is None:
+        return True
+    return found.ci_low - ROUNDING <= truth <= found.ci_high + ROUNDING
+
+
+def own_rate(chance: random.Random, mean: float, correlation: float) -> float:
+    """A case's own chance to pass, where attempts at it have this intraclass correlation."""
+    if mean in (0.0, 1.0) or correlation == 0:
+        return mean
+    if correlation == 1:
+        return float(chance.random() < mean)
+    scale = (1 - correlation) / correlation
+    return chance.betavariate(mean * scale, (1 - mean) * scale)
+
+
+def passes(chance: random.Random, rate: float, attempts: int) -> Share:
+    """Make so many attempts."""
+    return sum(chance.random() < rate for _ in range(attempts)), attempts
+
+
+def coverage_of_single_rates(n: int, steps: int = 400) -> float:
+    """The least coverage of a rate's interval over any rate, exact."""
+    intervals = [proportion(count, n) for count in range(n + 1)]
+    return min(
+        sum(
+            math.comb(n, count) * rate**count * (1 - rate) ** (n - count)
+            for count, interval in enumerate(intervals)
+            if holds(interval, rate)
+        )
+        for rate in (step / steps for step in range(steps + 1))
+    )
+
+
+def coverage_of_rates(clusters: int, sizes: Sequence[int], times: int, chance: random.Random) -> float:
+    """The least coverage of a rate's interval over clusters, simulated."""
+
+    def held(rate: float, correlation: float) -> bool:
+        drawn = [(own_rate(chance, rate, correlation), chance.choice(sizes)) for _ in range(clusters)]
+        return holds(clustered(passes(chance, own, size) for own, size in drawn), rate)
+
+    return _least(held, itertools.product(RATES, CORRELATIONS), times)
+
+
+def coverage_of_means(documents: int, times: int, chance: random.Random) -> float:
+    """The least coverage of the interval of a mean over documents, simulated."""
+
+    def held(rate: float, correlation: float) -> bool:
+        return holds(mean_rate([[own_rate(chance, rate, correlation)] for _ in range(documents)]), rate)
+
+    return _least(held, itertools.product(RATES, CORRELATIONS), times)
+
+
+def coverage_of_single_differences(n: int) -> float:
+    """The least coverage of the interval of a paired difference of single attempts, exact."""
+    ends = [(fell, rose) for fell in range(n + 1) for rose in range(n + 1 - fell)]
+    intervals = {end: _difference(n, *end) for end in ends}
+    shares = [*RATES, 0.1, 0.3, 0.4]
+    least = 1.0
+    for fewer, more in itertools.product(shares, shares):
+        if fewer + more > 1 + ROUNDING:
+            continue
+        same = max(0.0, 1 - fewer - more)
+        covered = sum(
+            math.comb(n, fell) * math.comb(n - fell, rose) * fewer**fell * more**rose * same ** (n - fell - rose)
+            for (fell, rose), interval in intervals.items()
+            if holds(interval, more - fewer)
+        )
+        least = min(least, covered)
+    return least
+
+
+def _difference(n: int, fell: int, rose: int) -> PairedDifference:
+    same = [((1, 1), (1, 1))] * (n - fell - rose)
+    return paired_difference([*same, *[((1, 1), (0, 1))] * fell, *[((0, 1), (1, 1))] * rose])
+
+
+def two_runs(
+    chance: random.Random, cases: int, repeats: int, *, before: float, after: float, correlation: float, alike: float
+) -> list[tuple[Share, Share]]:
+    """The cases of two runs; so many of them have the same chance to pass in both, as `before`."""
+    measured = []
+    for _ in range(cases):
+        was = own_rate(chance, before, correlation)
+        now = was if chance.random() < alike else own_rate(chance, after, correlation)
+        measured.append((passes(chance, was, repeats), passes(chance, now, repeats)))
+    return measured
+
+
+def coverage_of_differences(cases: int, repeats: int, times: int, chance: random.Random) -> float:
+    """The least coverage of the interval of a paired difference, simulated."""
+
+    def held(rates: Drawn, correlation: float, alike: float) -> bool:
+        before, after = rates
+        drawn = two_runs(chance, cases, repeats, before=before, after=after, correlation=correlation, alike=alike)
+        return holds(paired_difference(drawn), (after - before) * (1 - alike))
+
+    rates = [(0.5, 0.5), (0.5, 0.8), (0.9, 0.95), (0.0, 0.02), (0.97, 0.99)]
+    return _least(held, itertools.product(rates, (0.1, 0.5, 1.0), (0.0, 0.8)), times)
+
+
+def _least(held: Callable[..., bool], worlds: Iterator[tuple[object, ...]], times: int) -> float:
+    return min(sum(held(*world) for _ in range(times)) / times for world in worlds)
+
+
+def family_wise_error(variants: int, cases: int, attempts: int, times: int, chance: random.Random) -> float:
+    """The share of runs of equal variants in which some pair is called different, simulated."""
+    keys = [CaseKey(task="t", id=str(at)) for at in range(cases)]
+    ends = [[PASSED] * count + [FailureType.TRUNCATED] * (attempts - count) for count in range(attempts + 1)]
+    outcomes = [CaseOutcome(schema="", attempts=tuple(map(str, of_case))) for of_case in ends]
+    false = 0
+    for _ in range(times):
+        rates = [own_rate(chance, 0.7, 0.3) for _ in keys]
+        runs = [
+            {key: outcomes[passes(chance, rate, attempts)[0]] for key, rate in zip(keys, rates, strict=True)}
+            for _ in range(variants)
+        ]
+        standings = [(str(at), run, {}) for at, run in enumerate(runs)]
+        false += any(pair.comparison.real for pair in pairs(standings))
+    return false / times
+
+
+def called_different(cases: int, repeats: int, change: float, times: int, chance: random.Random) -> float:
+    """The share of pairs of runs that are called different: the test's size where nothing changed, else its power."""
+    real = 0
+    for _ in range(times):
+        rates = [own_rate(chance, 0.6, 0.5) for _ in range(cases)]
+        drawn = [(passes(chance, rate, repeats), passes(chance, min(1.0, rate + change), repeats)) for rate in rates]
+        real += paired_difference(drawn).p_value < SIGNIFICANCE
+    return real / times
+
+
+def lines(times: int, seed: int) -> Iterator[str]:
+    """The tables of docs/metrics.md, one line after the other."""
+    chance = random.Random(seed)
+    counts = [str(count) for count in CLUSTERS]
+    yield from _row("least coverage of", counts, head=True)
+    yield from _row("a rate, an attempt a case", [_text(coverage_of_single_rates(n)) for n in CLUSTERS])
+    for sizes in SIZES:
+        name = f"a rate, {' or '.join(map(str, sizes))} attempts a case"
+        yield from _row(name, [_text(coverage_of_rates(n, sizes, times, chance)) for n in CLUSTERS])
+    yield from _row("a mean over documents", [_text(coverage_of_means(n, times, chance)) for n in CLUSTERS])
+    single = [_text(coverage_of_single_differences(n)) if n <= MOST_COUNTED else "" for n in CLUSTERS]
+    single[-1] = _text(coverage_of_differences(CLUSTERS[-1], 1, times, chance))
+    yield from _row("a difference, an attempt a case", single)
+    for repeats in REPEATS[1:]:
+        name = f"a difference, {repeats} attempts a case"
+        yield from _row(name, [_text(coverage_of_differences(n, repeats, times, chance)) for n in CLUSTERS])
+    yield ""
+    variants = (2, 3, 4, 5, 8, 12, 20)
+    yield from _row("equal variants", [str(count) for count in variants], head=True)
+    for attempts in (1, 4):
+        errors = [_text(family_wise_error(count, 60, attempts, times, chance)) for count in variants]
+        yield from _row(f"a pair called different, {counted(attempts, 'attempt')} a case", errors)
+    yield ""
+    yield from _row("attempts a case", [str(repeats) for repeats in REPEATS], head=True)
+    for cases, change in itertools.product((20, 100), (0.0, 0.05, 0.1)):
+        name = f"{cases} cases, {f'each better by {change:g}' if change else 'no change'}"
+        yield from _row(name, [_text(called_different(cases, repeats, change, times, chance)) for repeats in REPEATS])
+
+
+def _text(share: float) -> str:
+    return f"{share:.3f}"
+
+
+def _row(name: str, cells: Sequence[str], *, head: bool = False) -> Iterator[str]:
+    yield f"| {name} | {' | '.join(cells)} |"
+    if head:
+        yield f"|---{'|---:' * len(cells)}|"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description="what intervals and tests hold of what they claim")
+    parser.add_argument("--times", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for line in lines(options.times, options.seed):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
