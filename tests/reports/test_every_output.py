@@ -234,7 +234,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     outputs(labelled(), summary, tmp_path)
     found = evaluations.read(tmp_path / "run.json")
     compared = _compared([found, found], ["x", "y"])
-    assert re.search(r"x +1\.00 \(\.34-1\) +0\.25 \(\.\d+-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
+    assert re.search(r"x +1\.00 \(\.16-1\) +0\.25 \(0-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
     kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (

@@ -64,7 +64,7 @@ def test_values_that_are_right_have_their_interval() -> None:
     text = " ".join(" ".join(lines(*halves)).split())
 
     assert "values 3/4 = 0.750 (95 % interval 0.061 to 1.000) right," in text
-    assert "0.75 (.20-.97)" in text
+    assert "0.75 (.06-1)" in text
 
 
 def test_there_is_a_row_per_task_and_a_total() -> None:
