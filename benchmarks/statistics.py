@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.metrics.comparison import PASSED, CaseOutcome, pairs
+from pytest_jsbench.metrics.comparison import PASSED, CaseOutcome, Standing, pairs
 from pytest_jsbench.metrics.statistics import (
     SIGNIFICANCE,
     PairedDifference,
@@ -39,8 +39,6 @@ REPEATS = (1, 2, 4, 10)
 #: what can be counted outcome by outcome
 MOST_COUNTED = 30
 ROUNDING = 1e-9
-
-Drawn = tuple[float, float]
 
 
 def holds(found: Rate | PairedDifference, truth: float) -> bool:
@@ -136,7 +134,7 @@ def two_runs(
 def coverage_of_differences(cases: int, repeats: int, times: int, chance: random.Random) -> float:
     """The least coverage of the interval of a paired difference, simulated."""
 
-    def held(rates: Drawn, correlation: float, alike: float) -> bool:
+    def held(rates: tuple[float, float], correlation: float, alike: float) -> bool:
         before, after = rates
         drawn = two_runs(chance, cases, repeats, before=before, after=after, correlation=correlation, alike=alike)
         return holds(paired_difference(drawn), (after - before) * (1 - alike))
@@ -161,7 +159,7 @@ def family_wise_error(variants: int, cases: int, attempts: int, times: int, chan
             {key: outcomes[passes(chance, rate, attempts)[0]] for key, rate in zip(keys, rates, strict=True)}
             for _ in range(variants)
         ]
-        standings = [(str(at), run, {}) for at, run in enumerate(runs)]
+        standings: list[Standing] = [(str(at), run, {}) for at, run in enumerate(runs)]
         false += any(pair.comparison.real for pair in pairs(standings))
     return false / times
 
