@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
@@ -27,15 +27,11 @@ def open_prepared(folder: Path, reopen: Callable[[], Listing]) -> Listing:
     entries: dict[CaseKey, ListedCase] = {}
     for task, name, where, place in index["keys"]:
         key = CaseKey(task=index["tasks"][task], id=name)
-        read = partial(_reopened, reopen) if place is None else partial(_read, rows, place)
+        read = (lambda key: reopen().case(key)) if place is None else partial(_read, rows, place)
         entries[key] = ListedCase(task=key.task, name=name, where=where, read=read)
     if any(place is None for *_, place in index["keys"]):
         reopen()  # now, before a test goes to another folder
     return Listing(entries=entries)
-
-
-def _reopened(reopen: Callable[[], Listing], key: CaseKey) -> Case | BrokenCase:
-    return reopen().case(key)
 
 
 def _read(rows: Path, place: int, key: CaseKey) -> Case:

@@ -67,7 +67,11 @@ class _Builder:
                 case yaml.ScalarEvent():
                     self._add(event, self._scalar(event), (1, len(event.value)), anchor=event.anchor)
                 case yaml.AliasEvent():
-                    self._add(event, *self._aliased(event))
+                    self._refuse_as_key(event)
+                    if event.anchor not in self._anchors:
+                        name = printable(event.anchor, 60)
+                        raise _refused(event, f"*{name} stands before, or inside, what it stands for")
+                    self._add(event, *self._anchors[event.anchor])
                 case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                     self._enter(event, [] if isinstance(event, yaml.SequenceStartEvent) else {})
                 case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
@@ -94,12 +98,6 @@ class _Builder:
     def _refuse_as_key(self, event: Any) -> None:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:
             raise _refused(event, "a key that is no text")
-
-    def _aliased(self, event: Any) -> tuple[Any, _Size]:
-        self._refuse_as_key(event)
-        if event.anchor not in self._anchors:
-            raise _refused(event, f"*{printable(event.anchor, 60)} stands before, or inside, what it stands for")
-        return self._anchors[event.anchor]
 
     def _scalar(self, event: Any) -> object:
         if self._open and isinstance(self._open[-1], dict) and self._keys[-1] is _NO_KEY:

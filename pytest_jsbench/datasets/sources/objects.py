@@ -158,17 +158,15 @@ def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The parts of the object, each with what to call it."""
     match value:
         case ModuleType():
-            yield from ((model, held) for model, held in vars(value).items() if _is_model_of(value, model, held))
+            for model, held in vars(value).items():
+                if python_types.is_model(held) and not model.startswith("_") and held.__module__ == value.__name__:
+                    yield model, held
         case Mapping() if not _is_schema(value):
             yield from ((str(key), held) for key, held in value.items())
         case list() | tuple():
             yield from ((getattr(held, "__name__", f"{name}-{index}"), held) for index, held in enumerate(value))
         case _:
             yield name, value
-
-
-def _is_model_of(module: ModuleType, name: str, value: Any) -> bool:
-    return python_types.is_model(value) and not name.startswith("_") and value.__module__ == module.__name__
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
