@@ -69,7 +69,7 @@ class _Builder:
                 case yaml.AliasEvent():
                     self._refuse_as_key(event)
                     if event.anchor not in self._anchors:
-                        name = printable(event.anchor, 60)
+                        name = printable(str(event.anchor), 60)
                         raise _refused(event, f"*{name} stands before, or inside, what it stands for")
                     self._add(event, *self._anchors[event.anchor])
                 case yaml.SequenceStartEvent() | yaml.MappingStartEvent():

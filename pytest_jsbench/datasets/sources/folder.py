@@ -145,18 +145,19 @@ TASKS = ("simple", "medium", "hard", "very_hard")
 
 def open_builtin(selection: Selection) -> Listing:
     """The selection's part of the built-in schemas (`pytest_jsbench/datasets/schemas/<task>/<id>.json`)."""
+
+    def read(key: CaseKey) -> Case:
+        return Case(key=key, schema=load(key)["schema"])
+
     names = [(task, name) for task in TASKS for name in sorted(file.name for file in _root().joinpath(task).iterdir())]
-    entries = [
-        ListedCase(
-            task=task,
-            name=name.removesuffix(".json"),
-            where=name,
-            read=lambda key: Case(key=key, schema=load(key)["schema"]),
-        )
-        for task, name in names
-        if name.endswith(".json")
-    ]
-    return Listing.of(selection, entries)
+    return Listing.of(
+        selection,
+        (
+            ListedCase(task=task, name=name.removesuffix(".json"), where=name, read=read)
+            for task, name in names
+            if name.endswith(".json")
+        ),
+    )
 
 
 def load(key: CaseKey) -> Mapping[str, Any]:
