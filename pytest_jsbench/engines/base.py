@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.prompts import Prompt
 
-#: sent to servers that ask for no key, because the SDKs insist on one
-NO_KEY = "none"
-
 
 class Engine(Protocol):
     """Turns a request into text; called from several threads at once."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.base import NO_KEY, Address, without_credentials
+from pytest_jsbench.engines.base import Address, without_credentials
 from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A secret, and the environment variable that it came from (None where it came from elsewhere)."""
+    """A secret, empty where none is needed, and the environment variable that it came from, if any."""
 
     value: str = field(repr=False)
     variable: str | None = None
@@ -300,7 +300,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
         )
         raise MissingRequirement(message, expected="a key", where=config.api_key_env)
     if optional:
-        return Key(value=NO_KEY)
+        return Key(value="")
     message = (
         f"engine '{config.name}' needs a key: set {' or '.join(variables)}, or name another variable with"
         " --jsbench-api-key-env"

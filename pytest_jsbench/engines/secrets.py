@@ -32,7 +32,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
-from pytest_jsbench.engines.base import NO_KEY, Address, Engine, TextTokenizer, TokenCounter, without_credentials
+from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import preset_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
         texts += [value for name, value in address.query.items() if _TELLING.search(name)]
         told += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
         told += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
-    return Secrets((text for text in texts if text and text != NO_KEY), told=told)
+    return Secrets((text for text in texts if text), told=told)
 
 
 def _of_environment(keys: frozenset[str]) -> Iterator[str]:

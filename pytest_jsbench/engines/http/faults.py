@@ -28,7 +28,6 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.engines.base import NO_KEY
 from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
 
 if TYPE_CHECKING:
@@ -366,7 +365,7 @@ def classify_error(
     """
     The answer that the error holds, or the outcome of the first rule that holds; its message never holds the secret.
 
-    `route` says which model was asked where.
+    `route` says which model was asked where; the secret is empty where none was sent.
     """
     if error.failed_generation is not None:
         return _failed_generation(error, sent)
@@ -380,7 +379,7 @@ def classify_error(
         message = f"{message} (to change it: {hint})"
     elif _lacks_format(rule, error, sent):
         message = f"{message} ({route} has no {sent.response_format}: another --jsbench-response-format)"
-    if rule.outcome is FaultKind.AUTH and secret == NO_KEY:
+    if rule.outcome is FaultKind.AUTH and secret == "":
         message = f"{message} (no key was sent: --jsbench-api-key-env names the variable that holds it)"
     return CallError(rule.outcome, message, status=error.status, retry_after=error.retry_after)
 
@@ -403,7 +402,7 @@ def _failed_generation(error: ProviderError, sent: Sent) -> Completion:
 
 
 def explain_error(
-    error: Exception, sent: Sent, *, address: str, model: str, secret: str
+    error: Exception, sent: Sent, *, address: str, model: str, secret: str | None
 ) -> Completion | Declined | CallError:
     """Return what a provider's refusal says of a call, or that the request could not be made."""
     if not isinstance(error, EnclosedError):

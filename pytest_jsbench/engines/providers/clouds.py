@@ -20,7 +20,7 @@ from urllib.parse import quote
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
-from pytest_jsbench.engines.base import NO_KEY, Address
+from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.options import Key, Options, find_address, find_key
 from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.provider import Authorise, ProviderSettings
 
 _BEARER = "AWS_BEARER_TOKEN_BEDROCK"
-#: the cloud's own credentials let the caller in
-_AMBIENT = Key(value="")
 #: of a header that lets a caller in: a token, or a signature and for whom it stands
 _CREDENTIAL = re.compile(r"[^\s,=]{8,}")
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
@@ -53,13 +51,13 @@ class Bedrock:
     def find_key(self, config: EngineConfig) -> Key:
         """The key of Bedrock, or what AWS lets this machine or person in by."""
         key = find_key(config, (_BEARER,), optional=True)
-        if key.value != NO_KEY:
+        if key.value:
             if self.profile is None:
                 return key
             message = f"engine '{config.name}': the option profile and a key ({_BEARER}) are both there; leave one out"
             raise EngineError(message, where="profile")
         if _of_aws(self.profile, lambda session: session.get_credentials()) is not None:
-            return _AMBIENT
+            return key
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise _missing(config, "credentials of AWS", ways)
 
@@ -125,7 +123,7 @@ class Vertex:
     def find_key(self, config: EngineConfig) -> Key:
         """The access token that a variable holds, or what Google lets this machine or person in by."""
         key = find_key(config, (), optional=True)
-        if key.value != NO_KEY:
+        if key.value:
             return key
         from google.auth.exceptions import GoogleAuthError
 
@@ -137,7 +135,7 @@ class Vertex:
                 "an access token with --jsbench-api-key-env"
             )
             raise _missing(config, "credentials of Google Cloud", ways) from error
-        return _AMBIENT
+        return key
 
     def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
         """Return the path that names the project and the model, and the body without it."""

@@ -99,8 +99,8 @@ class WireFormat:
 
 
 def bearer(key: Key) -> dict[str, str]:
-    """The header that lets a caller in; what a cloud signs needs none."""
-    return {"authorization": f"Bearer {key.value}"} if key.value else {}
+    """The header that lets a caller in."""
+    return {"authorization": f"Bearer {key.value}"}
 
 
 def _find_optional_key(config: EngineConfig) -> Key:
@@ -181,7 +181,7 @@ class ProviderSettings:
 
         return Client(
             self.address,
-            headers={**self.authorization(key), **self.headers},
+            headers={**(self.authorization(key) if key.value else {}), **self.headers},
             query=self.extra_query,
             authorise=authorise,
             proxies=self.proxies,
@@ -283,9 +283,11 @@ class ProviderEngine:
         """Make one call, maybe as other settings of the same server say; in its result stands that this was sent."""
         ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
         model = request.origin.model or chosen.model
+        # a cloud's own credentials are no key, and something was sent all the same
+        secret = self._key.value or (None if chosen.cloud else "")
         return settle(
             lambda: self._call(chosen, request, model, sent, ends),
-            lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=self._key.value),
+            lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=secret),
             deadline=ends,
         )
 

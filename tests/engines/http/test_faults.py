@@ -16,7 +16,6 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import NO_KEY
 from pytest_jsbench.engines.http.faults import (
     ProviderError,
     connection_fault,
@@ -67,8 +66,8 @@ def test_where_no_schema_was_sent_none_is_unsupported(status: int, body: Any) ->
     assert outcome(status, body, sent=WITHOUT_SCHEMA) is expected
 
 
-@pytest.mark.parametrize(("secret", "told"), [(NO_KEY, True), ("sk-1", False)])
-def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str, told: bool) -> None:
+@pytest.mark.parametrize(("secret", "told"), [("", True), ("sk-1", False), (None, False)])
+def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str | None, told: bool) -> None:
     body = {"error": {"message": "Invalid API Key", "type": "authentication_error"}}
     decided = classified(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
 

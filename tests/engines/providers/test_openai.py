@@ -120,5 +120,5 @@ def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
     provider.stream(chunk("{}", finish="stop"), DONE)
     engine = factory.build(EngineConfig(name="openai", model="m", base_url=provider.url))
     complete(engine)
-    assert provider.asked[0].headers["authorization"] == "Bearer none"
+    assert "authorization" not in provider.asked[0].headers
     engine.close()
