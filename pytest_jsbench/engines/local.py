@@ -26,7 +26,7 @@ from pytest_jsbench.engines.base import PASSED_ON, Address
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Key, Options, choose_format, package_version, require_package
-from pytest_jsbench.engines.providers import chat, responses
+from pytest_jsbench.engines.providers import chat
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.provider import ProviderSettings
 
@@ -197,7 +197,7 @@ def _hold(path: str, body: Mapping[str, Any], _: str, *, max_tokens: int) -> tup
     llama.cpp takes a schema there, and ignores it, but knows the field of chat. Without a limit a small model that has
     lost its way fills the context, and the application's client asks it again.
     """
-    limit = "max_output_tokens" if path == responses.PATH else "max_tokens"
+    limit = "max_output_tokens" if path == chat.RESPONSES_PATH else "max_tokens"
     if body.get(limit) is None and body.get("max_completion_tokens") is None:
         body = {**body, limit: max_tokens}
     shape = get(body, "text", "format")

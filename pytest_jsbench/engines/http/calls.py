@@ -64,7 +64,7 @@ def is_error(value: Any) -> bool:
     if not isinstance(value, dict):
         return isinstance(value, list)
     # the second is vLLM's, the third that of Messages and Responses
-    return bool(value.get("error")) or value.get("object") == "error" or value.get("type") == "error"
+    return bool(value.get("error") or value.get("object") == "error" or value.get("type") == "error")
 
 
 def enclosed(body: object) -> dict[str, Any]:

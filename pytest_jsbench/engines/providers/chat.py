@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
 PATH = "/chat/completions"
+#: of the other API, whose module is imported by those alone who speak it
+RESPONSES_PATH = "/responses"
 #: what a part of the content that is text is called; some servers leave it out
 _TEXT_PARTS = ("text", "output_text", None)
 #: parts that some servers send without a list around one
@@ -87,19 +89,21 @@ _FINISH = {
 }
 
 
-def _take_chunk(answer: AnswerBuilder, chunk: Any) -> None:
+def _take_chunk(answer: AnswerBuilder, event: Any) -> None:
+    chunk = as_object(event)
     # the usage comes with the last choice, or after it with no choice at all
-    _use(answer, chunk)
-    for choice in items(chunk, "choices"):
-        if not get(choice, "index"):
-            _take(answer, as_object(choice), get(choice, "delta"))
+    _use(answer, chunk.get("usage"))
+    for each in items(chunk, "choices"):
+        choice = as_object(each)
+        if not choice.get("index"):
+            _take(answer, choice, choice.get("delta"))
 
 
 def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     choices = items(body, "choices")
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
-    _use(answer, body)
+    _use(answer, body.get("usage"))
     choice = as_object(choices[0])
     message = choice.get("message")
     _take(answer, choice, message)
@@ -125,15 +129,20 @@ def _take(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> 
     # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.reason(reasoning)
-    for number, call in enumerate(parts(part.get("tool_calls"))):
-        if (function := get(call, "function")) is not None:  # a custom tool's call has none, and no schema
-            place, name, arguments = get(call, "index"), get(function, "name"), get(function, "arguments")
-            # Gemini's endpoint gives all calls one index, and each its id
-            answer.call(number if place is None else place, own=get(call, "id"), name=name, arguments=arguments)
+    if calls := part.get("tool_calls"):
+        _take_calls(answer, calls)
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
         answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+
+
+def _take_calls(answer: AnswerBuilder, calls: object) -> None:
+    for number, call in enumerate(parts(calls)):
+        if (function := get(call, "function")) is not None:  # a custom tool's call has none, and no schema
+            place, name, arguments = get(call, "index"), get(function, "name"), get(function, "arguments")
+            # Gemini's endpoint gives all calls one index, and each its id
+            answer.call(number if place is None else place, own=get(call, "id"), name=name, arguments=arguments)
 
 
 def _is_part(piece: object) -> bool:
@@ -154,8 +163,7 @@ def _add(answer: AnswerBuilder, piece: object) -> None:
         answer.refuse(piece.get("refusal"))
 
 
-def _use(answer: AnswerBuilder, part: object) -> None:
-    usage = get(part, "usage")
+def _use(answer: AnswerBuilder, usage: object) -> None:
     if usage is None:
         return
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))

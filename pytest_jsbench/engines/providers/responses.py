@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
 
-PATH = "/responses"
-
 
 def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """The body of one call; what nobody asked for is not sent."""
