@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from benchmarks.differential.questions import SchemaQuestion
 from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
-from pytest_jsbench.verdicts.json_text import DEEPEST
+from pytest_jsbench.verdicts.answer_text import DEEPEST
 from tests.mutations import mutated, text_of
 from tests.verdicts.data import labelled
 

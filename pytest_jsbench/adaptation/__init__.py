@@ -7,6 +7,6 @@ send schemas as they are. `bounding` narrows a schema for a small model.
 
 from __future__ import annotations
 
-from pytest_jsbench.adaptation.changes import Adapted, Change, ChangeKind, Inexpressible, Mode
+from pytest_jsbench.adaptation.adapter import Adapted, Change, ChangeKind, Inexpressible, Mode
 
 __all__ = ["Adapted", "Change", "ChangeKind", "Inexpressible", "Mode"]

@@ -1,21 +1,114 @@
-"""Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take very long."""
+"""
+Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take very long.
+
+The result is the schema that is sent, and each change in it, or the reason why there is none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from pytest_jsbench.adaptation.changes import Adapted, Inexpressible
+from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
 from pytest_jsbench.core.json_values import from_json
+from pytest_jsbench.schemas.references import pointer_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.changes import Mode
-    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.adaptation.document import Path
+
+#: `narrow`: the adapted schema admits no more than the original; `relax`: it may leave out what the subset lacks
+Mode = Literal["narrow", "relax"]
+#: admits less · admits the same · left out what does not affect validity · admits more
+ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A line of the ledger: how a keyword at a place of the original was changed."""
+
+    kind: ChangeKind
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands or now stands
+    path: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapted:
+    """A schema that the provider takes, and how it differs from the original."""
+
+    schema: Schema
+    changes: tuple[Change, ...] = ()
+    #: why the provider is likely to refuse it all the same
+    foretold: tuple[str, ...] = ()
+
+    @property
+    def lossy(self) -> bool:
+        """True where an answer that conforms to this schema may break the original."""
+        return any(change.kind == "widened" for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inexpressible:
+    """The provider's subset cannot express the schema; names the first obstacle."""
+
+    keyword: str
+    #: JSON pointer, in the original, to the schema in which the keyword stands
+    path: str
+    message: str
+
+
+class Blocked(Exception):
+    """The schema cannot be expressed in the subset; ends the adaptation."""
+
+    def __init__(self, obstacle: Inexpressible) -> None:
+        super().__init__(obstacle.message)
+        self.obstacle = obstacle
+
+
+class Contradiction(Exception):
+    """No instance conforms at this place."""
+
+
+class Ledger:
+    """Lists the changes, each once; when relaxing, a keyword that is left out is a change too."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+        self._changes: dict[Change, None] = {}
+
+    def note(self, kind: ChangeKind, keyword: str, path: Path, note: str) -> None:
+        """Add one change."""
+        self._changes[Change(kind=kind, keyword=keyword, path=pointer_of(path), note=note)] = None
+
+    def give_up(self, keyword: str, path: Path, message: str) -> None:
+        """Report a keyword that the subset lacks: `narrow` ends here, `relax` notes that the caller leaves it out."""
+        if self.mode == "narrow":
+            self.refuse(keyword, path, message)
+        self.note("widened", keyword, path, message)
+
+    def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
+        """End the adaptation: the subset cannot express this in either mode."""
+        raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
+
+    def mark(self) -> int:
+        """The present number of changes, for `back_to`."""
+        return len(self._changes)
+
+    def back_to(self, mark: int) -> None:
+        """Remove the changes noted since the mark, of an alternative that was dropped."""
+        while len(self._changes) > mark:
+            self._changes.popitem()
+
+    def changes(self) -> tuple[Change, ...]:
+        """All changes, in the order of their places."""
+        return tuple(self._changes)
+
 
 #: the largest real schemas take half a second
 SECONDS = 10.0
@@ -24,12 +117,12 @@ SECONDS = 10.0
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
     """Adapt the schema to the subset of that name, in the child process; EngineError for a fault of the adaptation."""
     try:
-        found = guarded_calls().call(f"{__name__}:adapted_json", schema, subset, mode, seconds=seconds)
+        values = guarded_calls().call(f"{__name__}:adapted_json", schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     except (CallBroke, ChildNotStarted) as error:
         raise EngineError(f"a fault of the adaptation, {error}") from None
-    return from_json(Inexpressible, found) if "message" in found else from_json(Adapted, found)
+    return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)
 
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
@@ -40,13 +133,13 @@ def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
     return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
 
-def adapter(said: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
+def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
     """The function that adapts a schema in that mode; None for `verbatim`, ValueError for an unknown mode or subset."""
-    mode, _, subset = said.partition(":")
-    if said == "verbatim":
+    mode, _, subset = text.partition(":")
+    if text == "verbatim":
         return None
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     if mode not in {"narrow", "relax"} or find_subset(subset) is None:
-        raise ValueError(f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {said!r}")
+        raise ValueError(f"expected verbatim, or narrow or relax and one of {', '.join(SUBSETS)}, found {text!r}")
     return partial(adapt_within, subset=subset, mode=cast("Mode", mode))

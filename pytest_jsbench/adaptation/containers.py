@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.document import names_in
 from pytest_jsbench.schemas.keywords import BY_KIND
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.changes import Adapted, Blocked, Contradiction, Inexpressible, Ledger
+from pytest_jsbench.adaptation.adapter import Adapted, Blocked, Contradiction, Inexpressible, Ledger
 from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
@@ -29,7 +29,7 @@ from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFE
 from pytest_jsbench.schemas.references import cycle
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.changes import Mode
+    from pytest_jsbench.adaptation.adapter import Mode
     from pytest_jsbench.adaptation.document import Path
     from pytest_jsbench.adaptation.rules import Node
     from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, names_in, outline
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 
 if TYPE_CHECKING:
-    from pytest_jsbench.adaptation.changes import ChangeKind, Ledger
+    from pytest_jsbench.adaptation.adapter import ChangeKind, Ledger
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.adaptation.changes import Contradiction
+from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.document import FORMATS, kind_of
 from pytest_jsbench.schemas.keywords import BY_KIND
 

@@ -2,7 +2,7 @@
 The judge: does this text conform to this schema, and if not, in what way does it not.
 
 `judge.Judge` passes schema and text to a child process, where `in_process` decides. `schema_text` reads the schema,
-`answer_text` the answer (`json_text`), `validation` holds one against the other with jsonschema-rs, `extra_fields`
+`answer_text` the answer, `validation` holds one against the other with jsonschema-rs, `extra_fields`
 finds the fields that it does not name, `second_opinion` asks jsonschema.
 `judge.decide` also judges attempts that have no text. `verdicts` holds the values that a verdict is made of, and
 says them in words.

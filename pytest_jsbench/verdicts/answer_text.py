@@ -1,28 +1,353 @@
-"""Text to instance: exactly one RFC 8259 document within the limits, or the reason why it is not one."""
+"""Text to instance: exactly one document of RFC 8259 within limits, or the reason that fits a text that is none."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import TYPE_CHECKING, NoReturn
 
-from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.verdicts.json_text import (
-    CLOSING_TAG,
-    DEEPEST,
-    SPACE,
-    Decoder,
-    NotJson,
-    RefusedError,
-    SyntaxReason,
-    too_many,
-    why_not,
-)
+from pytest_jsbench.core.json_values import structure, too_deep
 from pytest_jsbench.verdicts.verdicts import Note
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
+
+#: arrays and objects within each other; labelled answers reach 34
+DEEPEST = 128
+#: digits of a number
+LONGEST_NUMBER = 4_300
+#: from here on, not every whole number is a double
+_WHOLE = 2**53
+#: where a double has all of its digits
+_NORMAL = 1e-290
+#: characters of a number with a point or an exponent and no more than 15 digits, which any double keeps
+_KEPT = 16
+#: the only white space that RFC 8259 allows between tokens
+SPACE = " \t\r\n"
+#: a string, or the rest of the text where it has no end
+STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+
+class SyntaxReason(StrEnum):
+    """Why a text is not one JSON document; the first that holds."""
+
+    TOO_LARGE = "too_large"
+    #: a fence where the policy forbids one
+    FENCE_FORBIDDEN = "fence_forbidden"
+    #: a fence that says it holds something other than JSON
+    FENCE_NOT_JSON = "fence_not_json"
+    TOO_DEEP = "too_deep"
+    EMPTY = "empty"
+    BOM = "bom"
+    NAN_OR_INFINITY = "nan_or_infinity"
+    NUMBER_OUT_OF_RANGE = "number_out_of_range"
+    LONE_SURROGATE = "lone_surrogate"
+    #: reasoning that never ends, so that there is no answer
+    UNCLOSED_REASONING = "unclosed_reasoning"
+    REASONING_PREAMBLE = "reasoning_preamble"
+    #: a fence with something before, after or inside it that is not the document
+    FENCE_NOT_ALONE = "fence_not_alone"
+    SEVERAL_DOCUMENTS = "several_documents"
+    TRAILING_TEXT = "trailing_text"
+    #: the document ends before it is complete
+    INCOMPLETE = "incomplete"
+    #: white space, or what does not show either, where JSON does not allow it
+    WHITE_SPACE = "white_space"
+    #: begins as JSON and breaks its grammar: single quotes, comments, trailing commas, …
+    MALFORMED = "malformed"
+    PROSE = "prose"
+    #: an object with a key twice, where the policy forbids it
+    DUPLICATE_KEYS = "duplicate_keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJson:
+    """Why a text is not one JSON document."""
+
+    reason: SyntaxReason
+    message: str
+    notes: tuple[Note, ...] = ()
+
+
+class RefusedError(Exception):
+    """JSON by its grammar that is not read: of Python's own dialect, or beyond a limit."""
+
+    def __init__(self, reason: SyntaxReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Decoder:
+    """The standard library's decoder with hooks that refuse what RFC 8259 or the limits do not allow."""
+
+    def __init__(self, *, exact: bool = True) -> None:
+        #: whether an object had a key twice
+        self.duplicate_keys = False
+        self._parse_float = exact_number if exact else _double
+
+    def _reader(self, text: str) -> json.JSONDecoder:
+        return json.JSONDecoder(
+            object_pairs_hook=self._object,
+            parse_constant=_refuse_constant,
+            parse_float=self._parse_float,
+            # the decoder knows a short cut for it, and no number is longer than the text
+            parse_int=int if len(text) <= LONGEST_NUMBER else _int,
+        )
+
+    def decode(self, text: str) -> object:
+        """The document that the text is; JSONDecodeError or RefusedError where it is none."""
+        instance = self._reader(text).decode(text)
+        if holds_lone_surrogate(text, instance):
+            message = "a lone surrogate, which no UTF-8 text can hold"
+            raise RefusedError(SyntaxReason.LONE_SURROGATE, message)
+        return instance
+
+    def fault(self, text: str) -> RefusedError | json.JSONDecodeError | None:
+        """Why the text is no document; None where it is one."""
+        try:
+            self.decode(text)
+        except (RefusedError, json.JSONDecodeError) as error:
+            return error
+        return None
+
+    def end_of_first(self, text: str, start: int = 0) -> int | None:
+        """Where the value that begins there ends; None where none begins, or it does not end."""
+        try:
+            return self._reader(text).raw_decode(text, start)[1]
+        except (json.JSONDecodeError, RefusedError):
+            return None
+
+    def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            self.duplicate_keys = True
+        return value
+
+
+def too_many(text: str, most: int) -> bool:
+    """Tell whether the text has more arrays and objects than that, seen without parsing it."""
+    return text.count("[") + text.count("{") > most and len(structure(text, b"[{")) > most
+
+
+def holds_lone_surrogate(text: str, value: object) -> bool:
+    """Tell whether a string of the JSON value that the text is cannot be written as UTF-8."""
+    escaped = "\\ud" in text or "\\uD" in text
+    if not escaped and text.isascii():
+        return False
+    try:
+        json.dumps(value if escaped else text, ensure_ascii=False, default=float).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise RefusedError(SyntaxReason.NAN_OR_INFINITY, f"{name} is not JSON")
+
+
+def exact_number(digits: str) -> float | Decimal:
+    """
+    The number as it is written (JSON Schema core, 4.2.2 and 6.3); RefusedError beyond the limits.
+
+    It is a float where that means the same number to all who compare it; both validators take Decimals too.
+    """
+    number = float(digits)
+    if len(digits) <= _KEPT and _NORMAL < abs(number) < _WHOLE:
+        return number
+    _refuse_beyond_limits(digits, number)
+    if number == 0 and not digits.lower().partition("e")[0].strip("-0."):
+        return number
+    try:
+        exact = Decimal(digits)
+    except InvalidOperation:
+        raise _too_small(digits) from None
+    if exact.adjusted() < -LONGEST_NUMBER:
+        raise _too_small(digits)
+    return number if abs(number) < _WHOLE and exact == Decimal(repr(number)) else exact
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    _refuse_beyond_limits(digits, number)
+    return number
+
+
+def _refuse_beyond_limits(digits: str, number: float) -> None:
+    if math.isinf(number) or len(digits) > LONGEST_NUMBER:
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, f"the number {digits[:20]}… is beyond double precision")
+
+
+def _too_small(digits: str) -> RefusedError:
+    message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
+    return RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
+
+
+def _int(digits: str) -> int:
+    if len(digits.lstrip("-")) > LONGEST_NUMBER:
+        message = f"a number of {len(digits):,} digits; at most {LONGEST_NUMBER:,} are read"
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
+    return int(digits)
+
+
+#: what opens and closes a model's reasoning, in any case; docs/judging.md says whose these are
+_TAG_NAMES = r"think|thinking|thought|reasoning|seed:think"
+OPENING_TAG = re.compile(
+    rf"<(?:{_TAG_NAMES})>|\[THINK\]|◁think▷|<\|(?:START_THINKING|begin_of_thought)\|>", re.IGNORECASE
+)
+CLOSING_TAG = re.compile(
+    rf"</(?:{_TAG_NAMES})>|\[/THINK\]|◁/think▷|<\|(?:END_THINKING|end_of_thought)\|>", re.IGNORECASE
+)
+
+#: where the answer begins after reasoning: blocks may follow each other
+_END_OF_REASONING = re.compile(rf"(?:{CLOSING_TAG.pattern})\s*(?!{OPENING_TAG.pattern})(?=\S)", re.IGNORECASE)
+
+#: no prose begins with these
+_OPENERS = '{["'
+#: JSON's own, and never the beginning of a document
+_PUNCTUATION = "]},:"
+_FENCE_LINE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_FENCE = re.compile(r"```|~~~")
+#: what is JSON in another notation: `01`, `+1`, `.5`, `0x10`, `True`, `'a'`, `/* … */ {}`
+_NEARLY_JSON = re.compile(
+    r"[-+.]?\d[\w.+-]*|true|false|null|none|undefined|nan|[-+]?inf(?:inity)?|'.*'|(?://|/\*).*",
+    re.IGNORECASE | re.DOTALL,
+)
+#: characters that show nothing: controls, format characters such as a zero-width space, spaces, separators
+_BLANK = "".join(
+    map(
+        chr,
+        (*range(0x21), *range(0x7F, 0xA1), 0xAD, 0x1680, 0x180E, *range(0x2000, 0x2010), *range(0x2028, 0x2030),
+         *range(0x205F, 0x2070), 0x3000, 0xFEFF),
+    )
+)  # fmt: skip
+_LITERALS = ("true", "false", "null")
+#: characters of a literal or an exponent that has begun: `fals`
+_LONGEST_BEGINNING = 4
+_ESCAPE_BEGUN = re.compile(r"u[0-9A-Fa-f]{0,4}")
+
+_EXPLANATIONS = {
+    SyntaxReason.EMPTY: "no text at all; expected one JSON document",
+    SyntaxReason.BOM: "a byte order mark before the document",
+    SyntaxReason.UNCLOSED_REASONING: "reasoning that never ends; expected an answer after it",
+    SyntaxReason.REASONING_PREAMBLE: "reasoning before the answer; expected the document alone",
+    SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
+    SyntaxReason.SEVERAL_DOCUMENTS: "more than one JSON document; expected exactly one",
+    SyntaxReason.TRAILING_TEXT: "text after the JSON document; expected the document alone",
+    SyntaxReason.WHITE_SPACE: "a character that does not show, and that JSON does not allow there",
+    SyntaxReason.PROSE: "text that is not JSON; expected the document alone",
+}
+
+
+def start_of_answer(text: str) -> int | None:
+    """Where the answer begins in a text that begins with reasoning; None where it does not, or that never ends."""
+    begun = text.lstrip()
+    if begun[:1] in _OPENERS and not OPENING_TAG.match(begun):
+        return None
+    match = _END_OF_REASONING.search(text)
+    return None if match is None else match.end()
+
+
+def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
+    """The reason and the message for a text without JSON's white space around it, and what its decoder said."""
+    visible = text.strip(_BLANK)
+    if visible != text and not text.startswith("\ufeff"):
+        if (inner := Decoder().fault(visible)) is not None:
+            return why_not(visible, inner)
+        return NotJson(reason=SyntaxReason.WHITE_SPACE, message=_EXPLANATIONS[SyntaxReason.WHITE_SPACE])
+    if isinstance(error, RefusedError) and (text[0] in _OPENERS or not any(map(str.isspace, text))):
+        return NotJson(reason=error.reason, message=error.message)
+    reason = _reason(text, error)
+    message = _EXPLANATIONS.get(reason) or str(error).partition("\n")[0]
+    if reason not in _EXPLANATIONS and isinstance(error, json.JSONDecodeError):
+        message = f"{error.msg} (line {error.lineno}, column {error.colno})"
+    return NotJson(reason=reason, message=message)
+
+
+def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReason:
+    if not text:
+        return SyntaxReason.EMPTY
+    if text[0] == "\ufeff":
+        return SyntaxReason.BOM
+    if OPENING_TAG.match(text) and not CLOSING_TAG.search(text):
+        return SyntaxReason.UNCLOSED_REASONING
+    # in a string of JSON a tag is data
+    if CLOSING_TAG.search(STRING.sub("", text) if text[0] in _OPENERS else text):
+        return SyntaxReason.REASONING_PREAMBLE
+    if (end := _end_of_value(text)) is not None:
+        return _after_value(text, end)
+    if text[0] in _OPENERS:
+        assert isinstance(error, json.JSONDecodeError)
+        return _first_fault(text, error)
+    if isinstance(error, json.JSONDecodeError) and _goes_on(text, error.pos):
+        return SyntaxReason.INCOMPLETE
+    if text[0] in _PUNCTUATION or _NEARLY_JSON.fullmatch(text):
+        return SyntaxReason.MALFORMED
+    return SyntaxReason.FENCE_NOT_ALONE if _FENCE_LINE.search(text) else SyntaxReason.PROSE
+
+
+def _end_of_value(text: str) -> int | None:
+    """Where the first value of the text ends; None where the text does not begin with a whole one."""
+    end = Decoder().end_of_first(text)
+    apart = end is None or text[0] in _OPENERS or end == len(text) or text[end] in SPACE + _PUNCTUATION + _OPENERS
+    return end if apart else None
+
+
+def _after_value(text: str, end: int) -> SyntaxReason:
+    """The reason for what follows a whole value."""
+    rest = text[end:].strip(_BLANK)
+    if _FENCE.match(rest):
+        return SyntaxReason.FENCE_NOT_ALONE
+    following = rest.removeprefix(",").strip(_BLANK)
+    if following and (_end_of_value(following) is not None or (following[0] in _OPENERS and _breaks_off(following))):
+        return SyntaxReason.SEVERAL_DOCUMENTS
+    if rest[0] in _PUNCTUATION:
+        return SyntaxReason.MALFORMED
+    return SyntaxReason.TRAILING_TEXT if text[0] in _OPENERS else SyntaxReason.PROSE
+
+
+def _first_fault(text: str, error: json.JSONDecodeError) -> SyntaxReason:
+    """The reason for a document that has begun and does not get to its end."""
+    if _ends_early(text, error):
+        return SyntaxReason.INCOMPLETE
+    in_string = error.msg.startswith(("Invalid", "Unterminated"))
+    if not in_string and text[error.pos] in _BLANK and text[error.pos] not in SPACE:
+        return SyntaxReason.WHITE_SPACE
+    return SyntaxReason.MALFORMED
+
+
+def _breaks_off(text: str) -> bool:
+    fault = Decoder().fault(text)
+    return isinstance(fault, json.JSONDecodeError) and _ends_early(text, fault)
+
+
+def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
+    """Tell whether the text has no fault but that it ends."""
+    if error.msg.startswith("Unterminated string"):
+        return True
+    if error.msg.startswith("Invalid \\u"):
+        return _ESCAPE_BEGUN.fullmatch(text, error.pos) is not None
+    return _goes_on(text, error.pos)
+
+
+def _goes_on(text: str, position: int) -> bool:
+    """Tell whether the text from there is the beginning of a number or a literal, or nothing, where one may stand."""
+    begun = text[position:]
+    if not begun or len(begun) > _LONGEST_BEGINNING:
+        return not begun
+    literals = [literal[len(begun) :] for literal in _LITERALS if literal.startswith(begun)]
+    return any(_no_fault_in(len(text), text + more) for more in ("0", *literals))
+
+
+def _no_fault_in(length: int, longer: str) -> bool:
+    """Tell whether the decoder finds no fault in the first characters of the longer text."""
+    fault = Decoder().fault(longer)
+    return fault is None or (isinstance(fault, json.JSONDecodeError) and fault.pos >= length)
+
 
 #: characters of an answer
 LONGEST_TEXT = 10_000_000
@@ -33,7 +358,7 @@ PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: closing tags of reasoning after which the answer is looked for, beside the last one
 _MOST_BLOCKS = 8
 
-_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r|\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +410,7 @@ def _after_reasoning(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson
 def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     """The document, or what is inside of the one fence around it."""
     text = text.strip(SPACE)
-    opening = _FENCE.match(text)
+    opening = _OPENING_FENCE.match(text)
     if opening is None:
         return _read(text, policy)
     if policy.fences == "forbid":

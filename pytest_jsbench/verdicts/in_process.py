@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.references import json_path, place_of
-from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, read_answer
+from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, NotJson, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
-from pytest_jsbench.verdicts.json_text import NotJson
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
-from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker, compile_with_jsonschema
-from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, Validator, compile_schema
+from pytest_jsbench.verdicts.second_opinion import PythonValidator, SecondOpinionSeeker, compile_with_jsonschema
+from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, compile_schema
 from pytest_jsbench.verdicts.verdicts import (
     FailureType,
     JudgePolicy,
@@ -50,21 +49,19 @@ _LONGEST_DETAILED = 1_000_000
 class Compiled:
     """A schema that is ready to be judged by."""
 
-    def __init__(self, read: ReadSchema, validator: Validator, policy: JudgePolicy) -> None:
-        self.dialect = read.dialect.uri
-        self.notes = read.notes
+    def __init__(self, read: ReadSchema, validator: RustValidator | PythonValidator, policy: JudgePolicy) -> None:
+        self.read = read
         self.validator = validator
-        self._read = read
         self._policy = policy
 
     def has_few_violations(self, length: int) -> bool:
         """Tell whether an answer of that length cannot have so many that listing them goes out of bounds."""
-        return not self.refers and length * len(self._read.text) <= _FEW_VIOLATIONS
+        return not self.refers and length * len(self.read.text) <= _FEW_VIOLATIONS
 
     @functools.cached_property
     def refers(self) -> bool:
         """Tell whether it can say the same of one value very many times, by a reference of any keyword."""
-        return 'ef"' in self._read.text or self._read.hides_ascii
+        return 'ef"' in self.read.text or self.read.hides_ascii
 
     @functools.cached_property
     def is_doubtful(self) -> bool:
@@ -74,12 +71,12 @@ class Compiled:
     @functools.cached_property
     def field_names(self) -> FieldNames:
         """The names that the schema gives to fields."""
-        return FieldNames(self._read.schema, self._read.dialect)
+        return FieldNames(self.read.schema, self.read.dialect)
 
     @functools.cached_property
     def second(self) -> SecondOpinionSeeker:
         """The other validator."""
-        return SecondOpinionSeeker(self._read, formats=self._read.asserts_formats(self._policy))
+        return SecondOpinionSeeker(self.read, formats=self.read.asserts_formats(self._policy))
 
 
 class InProcessJudge:
@@ -120,7 +117,7 @@ class InProcessJudge:
             return SchemaProblem(failure_type=FailureType.UNJUDGED, reason="endless_reference", message=message)
         return compiled
 
-    def _validator(self, read: ReadSchema) -> Validator | SchemaProblem:
+    def _validator(self, read: ReadSchema) -> RustValidator | PythonValidator | SchemaProblem:
         formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
         if exact:
             try:
@@ -171,8 +168,8 @@ class InProcessJudge:
             message=_message(failure_type, extra, names),
             extra_fields=extra.listed(),
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
-            notes=(*read.notes, *compiled.notes),
-            dialect=compiled.dialect,
+            notes=(*read.notes, *compiled.read.notes),
+            dialect=compiled.read.dialect.uri,
             # until it has spoken, and for good if it never does
             second_opinion=SecondOpinion.UNDECIDED if wanted else SecondOpinion.NOT_ASKED,
             instance=instance,
@@ -187,8 +184,8 @@ def _not_json(read: NotJson, truncated: bool, compiled: Compiled) -> Verdict:
         valid=None,
         reason=read.reason.value,
         message=message,
-        notes=(*read.notes, *compiled.notes),
-        dialect=compiled.dialect,
+        notes=(*read.notes, *compiled.read.notes),
+        dialect=compiled.read.dialect.uri,
     )
 
 

@@ -17,8 +17,7 @@ from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
-from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY
-from pytest_jsbench.verdicts.json_text import SyntaxReason
+from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY, SyntaxReason
 from pytest_jsbench.verdicts.schema_text import write_schema
 from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
 

@@ -15,7 +15,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
-from pytest_jsbench.verdicts.json_text import RefusedError, exact_number, holds_lone_surrogate
+from pytest_jsbench.verdicts.answer_text import RefusedError, exact_number, holds_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import FailureType, Note, SchemaProblem
 
 if TYPE_CHECKING:

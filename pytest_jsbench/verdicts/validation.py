@@ -6,7 +6,7 @@ import functools
 import json
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 
@@ -41,16 +41,6 @@ _CONTENTS = ("contentEncoding", "contentMediaType")
 
 class BeyondRustError(Exception):
     """jsonschema-rs refuses the schema, maybe for a pattern that only an engine of ECMA-262 takes."""
-
-
-class Validator(Protocol):
-    """A schema compiled by one library."""
-
-    def is_valid(self, instance: object) -> bool:
-        """Tell whether the instance conforms."""
-
-    def violations(self, instance: object, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform; only one is found without a look at the others."""
 
 
 class _Annotation:
@@ -111,7 +101,6 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
 def _compile(
     read: ReadSchema, keywords: dict[str, type[KeywordValidator]], *, formats: bool
 ) -> jsonschema_rs.Validator:
-    handed = _checks(read) if formats else None
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
     registry = _metaschemas() if refers else None
@@ -120,7 +109,12 @@ def _compile(
     if not asserts_contents and ('"content' in read.text or read.hides_ascii):
         keywords |= dict.fromkeys(_CONTENTS, _Annotation)
     return validator(
-        read.schema, formats=handed, validate_formats=formats, keywords=keywords, offline=True, registry=registry
+        read.schema,
+        formats=_checks(read) if formats else None,
+        validate_formats=formats,
+        keywords=keywords,
+        offline=True,
+        registry=registry,
     )
 
 
@@ -187,10 +181,6 @@ def unresolvable(read: ReadSchema) -> SchemaProblem | None:
     return None
 
 
-def _quoted(written: str, original: str) -> tuple[str, str]:
-    return json.dumps(written, ensure_ascii=False), json.dumps(original, ensure_ascii=False)
-
-
 def _violation(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> Violation:
     kind: Any = error.kind
     # below `propertyNames` the path begins anew at a reference
@@ -201,8 +191,9 @@ def _violation(error: jsonschema_rs.ValidationError, originals: Mapping[str, str
         fault = "few" if keyword == "minContains" else "many"
         message = f"too {fault} items match the schema under 'contains'"
     if type(kind).__name__ == "Not":  # quotes a part of the schema
-        for written, original in originals.items():
-            message = message.replace(*_quoted(written, original))
+        for patterns in originals.items():
+            written, original = (json.dumps(pattern, ensure_ascii=False) for pattern in patterns)
+            message = message.replace(written, original)
     steps = tuple(error.schema_path)
     path = tuple(
         originals.get(str(step), step) if before == "patternProperties" else step

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.verdicts.answer_text import AnswerDocument, read_answer
-from pytest_jsbench.verdicts.json_text import DEEPEST, STRING, NotJson, SyntaxReason
+from pytest_jsbench.verdicts.answer_text import DEEPEST, STRING, AnswerDocument, NotJson, SyntaxReason, read_answer
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note
 from tests.verdicts.syntax_examples import REASONS
 

@@ -27,7 +27,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import EnclosedError, count, enclosed, get, parse_json
-from pytest_jsbench.verdicts.json_text import start_of_answer
+from pytest_jsbench.verdicts.answer_text import start_of_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,7 +8,7 @@ from itertools import islice
 from random import Random
 from typing import Any, assert_never
 
-from pytest_jsbench.adaptation.changes import Adapted
+from pytest_jsbench.adaptation.adapter import Adapted
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import Subset, find_subset
 from pytest_jsbench.core.errors import EngineError
