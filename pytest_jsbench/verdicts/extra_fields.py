@@ -114,6 +114,7 @@ class Survey:
 
     def _forget(self) -> None:
         self._places = 0
+        self._read: dict[int, tuple[object, dict[str, Any]]] = {}
         self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
 
     def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
@@ -127,11 +128,11 @@ class Survey:
 
     def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as its dialect reads it; all of it where it was made here."""
-        return self._once(schema, self._read)
-
-    def _read(self, schema: dict[str, Any]) -> dict[str, Any]:
-        dialect = self._references.dialect(schema)
-        return dialect.read(schema) if dialect else schema
+        entry = self._read.get(id(schema))
+        if entry is None:
+            dialect = self._references.dialect(schema)
+            entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
+        return entry[1]
 
     def fields(self, schema: object) -> ObjectFields:
         """Give the keys that the schema allows or names."""
