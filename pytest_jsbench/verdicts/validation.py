@@ -13,7 +13,7 @@ import jsonschema_rs
 from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
-from pytest_jsbench.schemas.keywords import last_keyword
+from pytest_jsbench.schemas.keywords import NAMED, last_keyword
 from pytest_jsbench.schemas.references import References, json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
@@ -21,14 +21,14 @@ from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invali
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from jsonschema_rs import KeywordValidator
 
 #: violations that a verdict lists
 MOST_VIOLATIONS = 20
 
-#: characters of a schema whose faults are all listed: the library makes each before it gives the first
+#: characters of a schema, or of a part, whose faults are all listed: the library makes each before it gives the first
 _LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: a search for fixed words is a tenth of what one for a pattern costs
@@ -146,11 +146,27 @@ def _metaschema(draft: str) -> jsonschema_rs.Validator:
 
 
 def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
-    """The first by its place of the faults of which the library has named one; of a large schema that one."""
-    if len(read.text) > _LONGEST_SORTED:
-        return error
-    faults = _metaschema(read.dialect.validator).iter_errors(read.schema)
+    """The first by its place of the faults of which the library has named one; of one very large part that one."""
+    metaschema, schema = _metaschema(read.dialect.validator), read.schema
+    if len(read.text) > _LONGEST_SORTED and isinstance(schema, dict):
+        # the metaschema of draft 4 asks for them beside others
+        bounds = {keyword: schema[keyword] for keyword in ("minimum", "maximum") if keyword in schema}
+        parts = ({**bounds, **part} for part in _parts(schema))
+        schema = next((part for part in parts if not metaschema.is_valid(part)), schema)
+        if len(json.dumps(schema, default=float)) > _LONGEST_SORTED:
+            return error
+    faults = metaschema.iter_errors(schema)
     return min(faults, key=lambda fault: (json_path(fault.instance_path), fault.message), default=error)
+
+
+def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The schema keyword by keyword, and name by name where it has names for schemas, in the order of their places."""
+    for keyword in sorted(schema, key=lambda keyword: json_path((keyword,))):
+        held = schema[keyword]
+        if keyword in NAMED and isinstance(held, dict):
+            yield from ({keyword: {name: held[name]}} for name in sorted(held, key=lambda name: json_path((name,))))
+        else:
+            yield {keyword: held}
 
 
 def _refers_to_nothing(error: Exception) -> bool:

@@ -214,3 +214,16 @@ def test_of_several_faults_the_first_by_its_place_is_named(validator: Any, patte
 
     assert problem is not None
     assert problem.message.startswith("$.properties.a.minLength: -1 is less than the minimum of 0")
+
+
+@pytest.mark.parametrize("length", [10, 200_000])
+@pytest.mark.parametrize("dialect", [DIALECTS[0], DIALECTS[-1]], ids=lambda dialect: dialect.validator)
+def test_of_a_schema_of_any_size_the_first_fault_by_its_place_is_named(dialect: Dialect, length: int) -> None:
+    bounds = {"minimum": 1, "exclusiveMinimum": True} if dialect is DIALECTS[0] else {}
+    definitions = {"$defs": {"a": {"minLength": -1}}, "definitions": {"a": {"minLength": -1}}}
+    schema = {"$schema": dialect.uri, "title": "x" * length, **definitions, **bounds, "anyOf": 3}
+
+    problem = InProcessJudge(JudgePolicy()).inspect(json.dumps(schema))
+
+    assert problem is not None
+    assert problem.message == '$.anyOf: 3 is not of type "array"'
