@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pytest_jsbench.core.text import LONGEST
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
-from pytest_jsbench.schemas.references import CertainReferences, References, follow, place_of, tokens_of
+from pytest_jsbench.schemas.references import (
+    CertainReferences,
+    References,
+    follow,
+    json_path,
+    json_pointer,
+    place_of,
+    tokens_of,
+)
+from tests.core.test_text import is_shown_as_it_is
 
 ROOT: dict[str, Any] = {
     "$id": "https://example.org/root",
@@ -94,3 +106,20 @@ def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> Non
     references = References({"properties": properties, "$defs": {"z": {}}}, DRAFT_2020_12)
     assert [name for _, name in references.unresolved()] == ["#/$defs/y", "#/$defs/x", "#/$defs/a"]
     assert list(References(ROOT, DRAFT_2020_12).unresolved()) == []
+
+
+def test_paths_quote_only_what_is_no_identifier() -> None:
+    assert json_path([]) == "$"
+    assert json_path(["a", "b_1", 0, "x-y", "", 'q"']) == '$.a.b_1[0]["x-y"][""]["q\\""]'
+
+
+def test_pointers_escape_slash_and_tilde() -> None:
+    assert json_pointer([]) == ""
+    assert json_pointer(["properties", "a/b~c", 0]) == "/properties/a~1b~0c/0"
+
+
+@given(st.lists(st.integers(min_value=0) | st.text(st.characters()), max_size=5))
+def test_every_place_is_one_bounded_line_that_encodes(parts: list[str | int]) -> None:
+    for text in (json_path(parts), json_pointer(parts)):
+        assert len(text) <= LONGEST
+        assert is_shown_as_it_is(text)

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -13,18 +13,35 @@ import pytest
 from pytest_jsbench import verdicts
 from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError
+from pytest_jsbench.core.generations import (
+    CalledTool,
+    Completion,
+    Decided,
+    Declined,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+    GrammarDecision,
+    ResponseFormat,
+    Sent,
+    Timing,
+    Tools,
+    Usage,
+)
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, in_process
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
 def test_the_convenience_keeps_one_judge_for_each_policy() -> None:
-    assert judge(SCHEMA, '{"a": 1}').passed
-    assert judge(SCHEMA, '{"b": 1}').failure_type == "hallucination"
-    assert judge(SCHEMA, '{"b": 1}', policy=JudgePolicy(extra_fields="allow")).passed
-    assert judge(SCHEMA, '{"a": 1', truncated=True).failure_type == "truncated"
+    assert judge(OPEN, '{"a": 1}').passed
+    assert judge(OPEN, '{"b": 1}').failure_type == "hallucination"
+    assert judge(OPEN, '{"b": 1}', policy=JudgePolicy(extra_fields="allow")).passed
+    assert judge(OPEN, '{"a": 1', truncated=True).failure_type == "truncated"
 
 
 def test_the_versions_name_all_that_took_part(judge: Judge) -> None:
@@ -129,3 +146,196 @@ def test_an_instance_that_only_a_part_of_the_text_holds_is_sent_once() -> None:
         (verdict, held), *details = in_process.judged('{"type": "string"}', policy, text, False)
         assert (verdict["valid"], held) == (False, instance)
         assert [sorted(more) for more in details] == [["message", "second_opinion", "violations"]] * 2
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+def completion(text: str, finish_reason: FinishReason = FinishReason.STOP) -> Completion:
+    return Completion(text=text, finish_reason=finish_reason, timing=Timing(tgt=1))
+
+
+@pytest.mark.parametrize(
+    ("generation", "failure_type", "reason", "valid"),
+    [
+        (completion('{"a": 1}'), None, None, True),
+        (completion('{"a": 1}', FinishReason.LENGTH), None, None, True),
+        (completion('{"a": 1', FinishReason.LENGTH), "truncated", "incomplete", None),
+        (completion("", FinishReason.LENGTH), "truncated", "empty", None),
+        (completion('{"a": 1'), "syntax_error", "incomplete", None),
+        (completion("\n", FinishReason.CONTENT_FILTER), "refusal", "content_filter", None),
+        (completion('{"a": 1}', FinishReason.CONTENT_FILTER), None, None, True),
+        (completion('{"a": "1"}', FinishReason.LENGTH), "schema_violation", None, False),
+        (Declined(reason=DeclineReason.REFUSAL, message="I cannot"), "refusal", None, None),
+        (Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no oneOf"), "unsupported_schema", None, None),
+        *(
+            (Failed(kind=kind, message="it broke", status=500), "api_error", kind.value, None)
+            for kind in FaultKind
+        ),
+    ],
+)  # fmt: skip
+def test_every_generation_has_its_verdict(
+    judge: Judge, generation: Generation, failure_type: str | None, reason: str | None, valid: bool | None
+) -> None:
+    verdict = decide(generation, SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason, verdict.valid) == (failure_type, reason, valid)
+    assert bool(verdict.message) is not verdict.passed
+
+
+def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
+    failed = Failed(kind=FaultKind.SERVER, message="\x1b[31m" + "x" * 5000 + "\ud800")
+    verdict = decide(failed, SCHEMA, judge)
+    assert verdict.failure_type is FailureType.API_ERROR
+    assert len(verdict.message) <= 300
+    assert verdict.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "reason", "message"),
+    [
+        ({"v0": True, "v1": True, "i0": False}, None, ""),
+        ({"v0": True, "v1": None, "i0": None}, None, ""),
+        ({"v0": False, "v1": True, "i0": False}, "over_constraint", "1 of 2 valid answers rejected (v0)"),
+        ({"v0": True, "v1": True, "i0": True}, "under_constraint", "1 of 1 invalid answers accepted (i0)"),
+        (
+            {"v0": False, "v1": False, "i0": True},
+            "both",
+            "2 of 2 valid answers rejected (v0), 1 of 1 invalid answers accepted (i0)",
+        ),
+    ],
+)
+def test_decisions_are_held_against_their_labels(
+    judge: Judge, accepted: dict[str, bool | None], reason: str | None, message: str
+) -> None:
+    decisions = tuple(GrammarDecision(id=name, valid=name[0] == "v", accepted=said) for name, said in accepted.items())
+
+    verdict = decide(Decided(decisions=decisions, timing=Timing(tgt=1)), SCHEMA, judge)
+
+    assert verdict.failure_type == (reason and FailureType.WRONG_DECISION)
+    assert (verdict.valid, verdict.reason, verdict.message) == (None, reason, message)
+
+
+TEXT = '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("finish", "failure_type"), [(FinishReason.STOP, "syntax_error"), (FinishReason.LENGTH, "truncated")]
+)
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        TEXT,
+        f"```json\n{TEXT}\n```",
+        f"Hm. {{}}?\n\n{TEXT}",
+        f"Hm.\n```json\n{TEXT}\n```\n",
+        f"Hm.\n[\n{TEXT},\n{TEXT}\n]",
+    ],
+)
+def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
+    judge: Judge, reasoning: str, finish: FinishReason, failure_type: str
+) -> None:
+    verdict = decide(replace(completion("", finish), reasoning=reasoning), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (failure_type, "in_reasoning")
+    assert verdict.message == "no text at all: the answer stands in the reasoning channel"
+
+
+@pytest.mark.parametrize("reasoning", ["", "Hm.", "Is it {} or\n{?", f"{TEXT}\nNo, that is wrong."])
+def test_reasoning_that_does_not_end_in_an_answer_leaves_an_empty_one(judge: Judge, reasoning: str) -> None:
+    verdict = decide(replace(completion(""), reasoning=reasoning), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "empty")
+
+
+@pytest.mark.parametrize(("reasoning", "tokens"), [("Hm, it may be", None), ("", 40)])
+def test_reasoning_to_the_limit_of_tokens_is_said_of_a_truncated_answer(
+    judge: Judge, reasoning: str, tokens: int | None
+) -> None:
+    reasoned = replace(completion("", FinishReason.LENGTH), reasoning=reasoning, usage=Usage(reasoning_tokens=tokens))
+    verdict = decide(reasoned, SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.TRUNCATED, "empty")
+    assert verdict.message == "no text at all: the model reasoned until the limit of tokens"
+
+
+def test_the_reasoning_beside_an_answer_is_never_judged(judge: Judge) -> None:
+    verdict = decide(replace(completion('{"a": "x"}'), reasoning=TEXT), SCHEMA, judge)
+    assert (verdict.failure_type, verdict.reason) == (FailureType.SCHEMA_VIOLATION, None)
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TOOLS = Tools(schemas={"find": CITY, "count": NUMBER}, allowed=("find", "count"), required=False)
+NONE = replace(TOOLS, allowed=())
+FORCED = replace(TOOLS, allowed=("find",), required=True)
+
+
+def answer(*calls: tuple[str, str], text: str = "", tools: Tools | None = TOOLS, finish: str = "stop") -> Completion:
+    return Completion(
+        text="\n".join(arguments for _, arguments in calls) or text,
+        finish_reason=FinishReason(finish),
+        timing=None,
+        sent=Sent(response_format=ResponseFormat.TOOL, tools=tools),
+        calls=tuple(CalledTool(name=name, arguments=arguments) for name, arguments in calls),
+    )
+
+
+def decided(judge: Judge, completion: Completion) -> Verdict:
+    return decide(completion, {"type": "object"}, judge)
+
+
+def test_several_calls_are_judged_each_by_its_own_tool_s_schema(judge: Judge) -> None:
+    verdict = decided(judge, answer(("find", '{"city": "Oslo"}'), ("count", '{"n": 1}')))
+    assert (verdict.passed, verdict.tool, verdict.instance) == (True, "find", {"city": "Oslo"})
+
+    verdict = decided(judge, answer(("find", '{"city": "Oslo"}'), ("count", '{"n": "1"}'), ("find", "{}")))
+    assert (verdict.failure_type, verdict.tool) == (FailureType.SCHEMA_VIOLATION, "count")
+    assert verdict.message.startswith("call 2 of 3, count: ")
+
+
+UNDECLARED = "the tool 'drop' was called, but it is not declared; expected 'find' or 'count'"
+
+
+@pytest.mark.parametrize(
+    ("tools", "name", "failure_type", "message"),
+    [
+        (TOOLS, "drop", "unknown_tool", UNDECLARED),
+        (FORCED, "drop", "unknown_tool", UNDECLARED),
+        (FORCED, "count", "wrong_tool", "the tool 'count' was called, but it may not be called; expected 'find'"),
+        (NONE, "find", "wrong_tool", "the tool 'find' was called, but it may not be called; expected no call"),
+        (None, "find", "unknown_tool", "the tool 'find' was called, but it is not declared; expected no call"),
+    ],
+)  # fmt: skip
+def test_a_tool_that_is_not_to_be_called_is_no_right_answer_whatever_its_arguments(
+    judge: Judge, tools: Tools | None, name: str, failure_type: str, message: str
+) -> None:
+    verdict = decided(judge, answer(("find", '{"city": "Oslo"}'), (name, '{"city": "Oslo", "n": 1}'), tools=tools))
+
+    assert (verdict.failure_type, verdict.tool, verdict.valid) == (failure_type, name, None)
+    assert verdict.message == message
+
+
+def test_under_auto_each_declared_tool_and_a_text_are_right(judge: Judge) -> None:
+    assert decided(judge, answer(("count", '{"n": 1}'))).passed
+    assert decided(judge, answer(text='{"any": 1}')).failure_type is not FailureType.NO_CALL
+
+
+def test_a_text_where_a_call_was_required_is_no_call(judge: Judge) -> None:
+    verdict = decided(judge, answer(text='{"city": "Oslo"}', tools=FORCED))
+
+    assert (verdict.failure_type, verdict.tool) == (FailureType.NO_CALL, None)
+    assert verdict.message == "no tool was called; expected a call of 'find'"
+
+
+def test_an_answer_that_the_limit_ended_before_its_call_is_truncated(judge: Judge) -> None:
+    assert decided(judge, answer(text="Let me", tools=FORCED, finish="length")).failure_type is FailureType.TRUNCATED
+    cut = answer(("find", '{"city": "Oslo"}'), ("find", '{"ci'), tools=FORCED, finish="length")
+    assert decided(judge, cut).failure_type is FailureType.TRUNCATED
+
+
+def test_a_call_without_arguments_says_so_and_not_that_there_is_no_text(judge: Judge) -> None:
+    verdict = decided(judge, answer(("find", "")))
+
+    assert verdict.failure_type is FailureType.SYNTAX_ERROR
+    assert verdict.message == "the tool is called without arguments; expected one JSON document"
+
+
+def test_a_call_whose_name_the_server_leaves_out_is_judged_by_the_case_s_schema(judge: Judge) -> None:
+    assert decided(judge, answer(("", "{}"), tools=FORCED)).passed

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from pytest_jsbench.verdicts import judge as judge_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 ROOT = Path(__file__).resolve().parents[2]
 RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=1)
@@ -347,3 +349,50 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "_BOOT", boot)
     with pytest.raises(JudgeError, match="jsonschema_rs"):
         Judge(RS_ONLY).inspect(True)
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    monkeypatch.setattr(child_process, "_KEPT_TEXTS", 4)
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        yield judge
+
+
+@pytest.fixture
+def sent(forgetful: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    forgetful.inspect(True)
+    child = forgetful._calls._child
+    assert child is not None
+    messages: list[dict[str, Any]] = []
+    write = child._write
+
+    def spy(message: dict[str, Any]) -> None:
+        messages.append(message)
+        write(message)
+
+    monkeypatch.setattr(child, "_write", spy)
+    return messages
+
+
+def test_each_answer_is_judged_by_its_own_schema_however_many_there_are(forgetful: Judge) -> None:
+    numbers = random.Random(7).choices(range(12), k=300)
+    for number in numbers:
+        assert forgetful.judge({"const": number}, str(number)).passed
+        assert forgetful.judge({"const": number}, str(number + 1)).keyword == "const"
+
+
+def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: list[dict[str, Any]]) -> None:
+    for _ in range(3):
+        for number in range(3):
+            assert forgetful.judge({"const": number}, str(number)).passed
+    schemas = [text for message in sent for text in message["kept"][1:]]
+    assert schemas == [json.dumps({"const": number}) for number in range(3)]
+    assert len(sent) == 9
+
+
+def test_another_child_is_sent_the_schema_anew(forgetful: Judge) -> None:
+    for _ in range(2):
+        assert forgetful.judge({"const": 1}, "1").passed
+        child = forgetful._calls._child
+        assert child is not None
+        child.kill()

@@ -6,22 +6,56 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2019_09, Dialect
+from pytest_jsbench.verdicts import Judge, JudgePolicy, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from pytest_jsbench.verdicts.verdicts import JudgePolicy, SecondOpinion, Verdict
+from tests.fuzzing import at_least, each, needs_all_data
 from tests.verdicts.bundles import bundle
-from tests.verdicts.data import needs_suite, suite
+from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = needs_suite
+
+@pytest.fixture(scope="module")
+def judged() -> list[tuple[str, Verdict, bool]]:
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        return [(name, judge.judge(schema, text), valid) for name, schema, text, valid in labelled(every=each(1))]
+
+
+@needs_labels
+def test_the_judge_agrees_with_every_label(judged: list[tuple[str, Verdict, bool]]) -> None:
+    assert len(judged) > at_least(14_000)
+    wrong = [(name, verdict) for name, verdict, valid in judged if verdict.valid is not valid]
+    assert wrong == []
+
+
+@needs_labels
+@needs_all_data
+def test_hallucinations_among_valid_answers_are_as_rare_as_was_found_by_hand(
+    judged: list[tuple[str, Verdict, bool]],
+) -> None:
+    verdicts = [verdict for _, verdict, valid in judged if valid]
+    flagged = sum(bool(verdict.extra_fields) for verdict in verdicts)
+    assert flagged / len(verdicts) == pytest.approx(0.030, abs=0.001)
+
+
+@needs_labels
+def test_the_second_opinion_disputes_no_labelled_verdict() -> None:
+    with Judge(JudgePolicy(validator="both")) as judge:
+        opinions = {
+            (verdict.second_opinion, verdict.valid is valid)
+            for _, schema, text, valid in labelled(every=each(15))
+            for verdict in [judge.judge(schema, text)]
+        }
+    assert opinions == {(SecondOpinion.AGREES, True)}
+
 
 FOLDERS = dict(zip(DIALECTS, ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"), strict=True))
 #: so that a suite that is there in part only is no suite that is passed
 TESTS = {"draft4": 937, "draft6": 1270, "draft7": 1721, "draft2019-09": 2174, "draft2020-12": 2225}
 
 
-def judged(
+def suite_verdicts(
     dialect: Dialect, validator: Literal["both", "jsonschema-rs"] = "jsonschema-rs", files: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, str, str], dict[str, Any], Verdict]]:
     """Each test of the suite for that dialect: its case, itself, its verdict."""
@@ -40,10 +74,11 @@ def judged(
             yield (FOLDERS[dialect], file, case["description"]), test, verdict
 
 
+@needs_suite
 @pytest.mark.parametrize("dialect", DIALECTS, ids=FOLDERS.__getitem__)
 def test_every_verdict_is_that_of_the_official_suite(dialect: Dialect) -> None:
     wrong, tests = [], 0
-    for case, test, verdict in judged(dialect):
+    for case, test, verdict in suite_verdicts(dialect):
         tests += 1
         if verdict.valid is not test["valid"]:
             wrong.append((*case, test["description"], verdict.message))
@@ -51,10 +86,11 @@ def test_every_verdict_is_that_of_the_official_suite(dialect: Dialect) -> None:
     assert tests >= TESTS[FOLDERS[dialect]]
 
 
+@needs_suite
 @pytest.mark.parametrize("dialect", DIALECTS[3:], ids=FOLDERS.__getitem__)
 def test_the_second_opinion_reads_vocabularies_and_dependencies_too(dialect: Dialect) -> None:
     files = ("vocabulary.json", "optional/format-assertion.json", "optional/dependencies-compatibility.json")
-    opinions = [(test["valid"], verdict) for (_, file, _), test, verdict in judged(dialect, "both", files)]
+    opinions = [(test["valid"], verdict) for (_, file, _), test, verdict in suite_verdicts(dialect, "both", files)]
     assert len(opinions) == (41 if dialect is DRAFT_2019_09 else 45)
     assert all(verdict.valid is valid for valid, verdict in opinions)
     assert {verdict.second_opinion for _, verdict in opinions} == {SecondOpinion.AGREES}
