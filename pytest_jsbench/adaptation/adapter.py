@@ -7,9 +7,9 @@ The result is the schema that is sent, and each change in it, or the reason why 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, cast
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.child_process import ChildNotStarted
@@ -110,6 +110,8 @@ class Ledger:
         return tuple(self._changes)
 
 
+#: what the child runs
+_IN_CHILD = "pytest_jsbench.adaptation.narrowing:adapted_json"
 #: the largest real schemas take half a second
 SECONDS = 10.0
 
@@ -117,20 +119,12 @@ SECONDS = 10.0
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
     """Adapt the schema to the subset of that name, in the child process; EngineError for a fault of the adaptation."""
     try:
-        values = guarded_calls().call(f"{__name__}:adapted_json", schema, subset, mode, seconds=seconds)
+        values = guarded_calls().call(_IN_CHILD, schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     except (CallBroke, ChildNotStarted) as error:
         raise EngineError(f"a fault of the adaptation, {error}") from None
     return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)
-
-
-def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
-    """The result of adapting as JSON values; the child calls this."""
-    from pytest_jsbench.adaptation.narrowing import adapt
-    from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
-
-    return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
 
 def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:

@@ -17,7 +17,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.adapter import Adapted, Blocked, Contradiction, Inexpressible, Ledger
@@ -25,6 +25,7 @@ from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
+from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
 from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES
 from pytest_jsbench.schemas.references import cycle
 
@@ -256,6 +257,11 @@ def _joined(nodes: list[Node], annotations: Node) -> Node:
 
 def _only_keywords(part: SchemaPart, kept: Callable[[str], bool]) -> SchemaPart:
     return SchemaPart(schema={k: v for k, v in part.schema.items() if kept(k)}, path=part.path)
+
+
+def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
+    """The result of adapting as JSON values; the child calls this."""
+    return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
