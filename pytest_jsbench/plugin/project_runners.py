@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.secrecy import Secrecy
-    from pytest_jsbench.records.records import Missing, OwnOutcome
+    from pytest_jsbench.records.records import Missing
     from pytest_jsbench.run.attempts import Runner
     from pytest_jsbench.settings.variants import Variant
 
@@ -70,13 +70,13 @@ class StandingAnswers:
     def __init__(self, key: CaseKey, variant: str, *, test: str, line: int | None = None, shared: bool = False) -> None:
         #: of the first question
         self.key = key
+        self.variant = variant
         #: the node id of the test, or what stands for it, and the line of its file from 1; None where that is not known
         self.test, self.line = test, line
         #: whether several tests know the answers, in all processes of the run
         self.shared = shared
         #: held while a shared answer is asked for, so that no other thread does
         self.asking = threading.Lock()
-        self._variant = variant
         self._heard: dict[Attempt, Heard] = {}
         #: the attempts that the present run of the test has taken or is making, and what is asked where it is shared
         self._taken: dict[Attempt, str] = {}
@@ -95,7 +95,7 @@ class StandingAnswers:
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
         """The answer that an earlier run of the test got to this question; None where there is none."""
-        first = Attempt(question.case.key, question.repeat, self._variant)
+        first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
                 heard = self._heard.get(attempt)
@@ -117,7 +117,7 @@ class StandingAnswers:
         with self._lock:
             numbers = (self.key.numbered(number) for number in itertools.count(2))
             for name in itertools.chain([key], numbers):
-                attempt = Attempt(name, question.repeat, self._variant)
+                attempt = Attempt(name, question.repeat, self.variant)
                 before = self._taken.get(attempt)
                 if attempt not in self._heard and (before is None or (wording and before == wording)):
                     self._taken[attempt] = wording
@@ -138,10 +138,10 @@ class ProjectRunners:
 
     `ProjectTests` makes one for each variant in every process. Tests enter `ask` through the fixture, in any thread,
     but no more attempts are made at once than the variant allows. Engines that a test names are built when first asked,
-    and `close`, a cleanup of pytest's configuration, ends them.
+    and closed with the `resources`.
     """
 
-    def __init__(self, context: RunContext, variant: Variant, secrecy: Secrecy) -> None:
+    def __init__(self, context: RunContext, variant: Variant, secrecy: Secrecy, resources: ExitStack) -> None:
         self._run = context.session
         #: whether recorded answers are asked, of whichever engine
         self._replays = context.plan.replay is not None
@@ -150,7 +150,7 @@ class ProjectRunners:
         self._window = threading.BoundedSemaphore(self._variant.concurrency)
         self._engines: dict[str, Engine] = {}
         self._lock = threading.Lock()
-        self._resources: ExitStack = contextlib.ExitStack()
+        self._resources = resources
 
     def ask(self, question: Question, standing: StandingAnswers) -> Heard:
         """Make one attempt, or find the answer that an earlier run of the test got to the same question."""
@@ -242,28 +242,6 @@ class ProjectRunners:
 
     def _write(self, record: Record, asked_by: AskedBy) -> Heard:
         return Heard(*self._run.keeper.write(replace(record, asked_by=asked_by, variant=self._variant.name)))
-
-    def conclude(self, made: AttemptResult, ended: OwnOutcome, *, called_again: str) -> AttemptResult:
-        """The result of an attempt whose test has ended so, which is written down."""
-        return self._run.keeper.conclude(made, ended, called_again=called_again)
-
-    def clean(self, text: str) -> str:
-        """Take the secrets of the engines out of a text."""
-        return self._secrecy.out_of(text)
-
-    @property
-    def variant(self) -> str:
-        """The name of the variant."""
-        return self._variant.name
-
-    @property
-    def model(self) -> str:
-        """The model of the variant's engine."""
-        return self._run.runner(self._variant.name).engine.info.model
-
-    def close(self) -> None:
-        """Close the engines that only tests named."""
-        self._resources.close()
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
         """Engine and model of the answer, where it is not the run's engine."""

@@ -6,9 +6,10 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -43,15 +44,15 @@ class ProjectTest:
     def __init__(
         self,
         terms: MarkerArguments,
-        runners: ProjectRunners,
         standing: StandingAnswers,
-        serve: Callable[[Endpoint[Answer]], str],
+        tests: ProjectTests,
+        serve: Callable[[Endpoint[Answer]], tuple[str, str]],
         rerun: str,
     ) -> None:
         self.terms = terms
-        self.attempts = Attempts(
-            standing.key, self._ask, serve=lambda endpoint: (serve(endpoint), runners.model), hide=runners.clean
-        )
+        self._tests = tests
+        self._clean = tests.secrecy.out_of
+        self.attempts = Attempts(standing.key, self._ask, serve=serve, hide=self._clean)
         #: whether the runs of a repeated test are under way
         self.repeating = False
         #: whether the test's function is running, so that a report is of a subtest
@@ -62,7 +63,6 @@ class ProjectTest:
         self._subtests: list[OwnOutcome] = []
         #: why those of its repeats that failed did
         self._failures: list[BaseException] = []
-        self._runners = runners
         self._standing = standing
         self._rerun = rerun
         standing.begin()
@@ -86,12 +86,12 @@ class ProjectTest:
         try:
             yield
         except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
-            self._ended[number] = of_error(error, self._runners.clean)
+            self._ended[number] = of_error(error, self._clean)
             if isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
                 raise
             self._failures.append(error)
             return
-        self._ended[number] = next(iter(self._subtests), of_error(None, self._runners.clean))
+        self._ended[number] = next(iter(self._subtests), of_error(None, self._clean))
 
     def failure(self) -> BaseException | None:
         """Why the repeats failed, an assertion of the project first; None where enough of them passed."""
@@ -138,10 +138,10 @@ class ProjectTest:
         """The results that are on no report yet, with the outcome of the test, once it has one."""
         if self.running or (report.when == "setup" and report.passed):
             if report.failed:
-                self._subtests.append(of_report(report, error, self._runners.clean))
+                self._subtests.append(of_report(report, error, self._clean))
             return []
         if report.when != "teardown":
-            ended = of_report(report, error, self._runners.clean)
+            ended = of_report(report, error, self._clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
@@ -151,19 +151,20 @@ class ProjectTest:
         ended = self._ended.get(result.result.repeat)
         if ended is None:
             return result
-        return self._runners.conclude(result, ended, called_again=self._called_again.get(result.result.attempt, ""))
+        called_again = self._called_again.get(result.result.attempt, "")
+        return self._tests.session.keeper.conclude(result, ended, called_again=called_again)
 
     def _ask(self, question: Question) -> Record:
         __tracebackhide__ = True
         before = self._calls[:]
         try:
-            outcome, result = self._runners.ask(question, self._standing)
+            outcome, result = self._tests.runners[self._standing.variant].ask(question, self._standing)
         except JSBenchError:
             raise
         except BaseException as ended:  # a time limit of another plugin, or Ctrl-C: the call was under way
             stopped = isinstance(ended, KeyboardInterrupt | pytest.exit.Exception)
             refused = Refused(MissingReason.STOPPED if stopped else MissingReason.ERROR, described(ended))
-            attempt = Attempt(question.case.key, question.repeat, self._runners.variant)
+            attempt = Attempt(question.case.key, question.repeat, self._standing.variant)
             self.outcomes.append(AttemptResult(result=missed(attempt, refused)))
             if isinstance(ended, pytest.fail.Exception):  # where the call was says nothing
                 raise ended.with_traceback(None) from None
@@ -214,51 +215,49 @@ class ProjectTests:
     def __init__(self, config: pytest.Config, context: RunContext, secrecy: Secrecy) -> None:
         self._config = config
         self._context = context
-        self._server: EndpointServer | None = None
+        self.session = context.session
+        self.secrecy = secrecy
         self._lock = threading.Lock()
+        self._resources = ExitStack()
+        config.add_cleanup(self._resources.close)
         #: by the variant's name
-        self._runners = {
-            name: ProjectRunners(context, variant, secrecy) for name, variant in context.plan.variants.items()
+        self.runners = {
+            name: ProjectRunners(context, variant, secrecy, self._resources)
+            for name, variant in context.plan.variants.items()
         }
+        self._server: EndpointServer | None = None
         #: the tests that have asked for the fixture
         self._asking: set[str] = set()
         #: the answers for several tests, by variant and name; and the results that are on no report yet
         self._standing: dict[tuple[str, str], StandingAnswers] = {}
         self._shared_results: list[AttemptResult] = []
-        for runners in self._runners.values():
-            config.add_cleanup(runners.close)
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """Make the object through which a test asks."""
         self._asking.add(item.nodeid)
-        if (variant := variant_of(item)) not in self._runners:
-            names = ", ".join(self._runners)
-            message = f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each of {names}: "
-            pytest.fail(message + "name it as an argument", pytrace=False)
+        variant = variant_of(item)
+        self._require(variant, f"{item.nodeid} gets the fixture jsbench while it runs, and cannot be run for each")
         line = None if item.location[1] is None else item.location[1] + 1
         standing = StandingAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         standing = item.stash.setdefault(_STANDING, standing)
-        rerun = self._rerun(item)
-        test = ProjectTest(read_terms(item), self._runners[variant], standing, self._serve, rerun)
+        test = ProjectTest(read_terms(item), standing, self, partial(self._serve, variant), self._rerun(item))
         item.stash[_TEST] = test
-        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=rerun)
+        return JSBench(test.terms, test.attempts, folder=item.path.parent, rerun=self._rerun(item))
 
     def shared(self, variant: str) -> SharedJSBench:
         """Make the object through which fixtures ask for several tests."""
-        if variant not in self._runners:
-            names = ", ".join(self._runners)
-            pytest.fail(
-                f"jsbench_shared is got while a test runs, and cannot be asked of each of {names}: name it as "
-                "an argument",
-                pytrace=False,
-            )
-        return SharedJSBench(lambda name, terms: self._open_shared(name, terms, variant))
+        self._require(variant, "jsbench_shared is got while a test runs, and cannot be asked of each")
+        return SharedJSBench(partial(self._open_shared, variant))
 
-    def _open_shared(self, name: str, terms: MarkerArguments, variant: str) -> JSBench:
+    def _require(self, variant: str, problem: str) -> None:
+        if variant not in self.runners:
+            pytest.fail(f"{problem} of {', '.join(self.runners)}: name it as an argument", pytrace=False)
+
+    def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
         standing = StandingAnswers(_key_of_shared(name), variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
             standing = self._standing.setdefault((variant, name), standing)
-        test = ProjectTest(terms, self._runners[variant], standing, _serve_nobody, rerun="")
+        test = ProjectTest(terms, standing, self, _serve_nobody, rerun="")
         test.outcomes = self._shared_results
         return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
 
@@ -270,15 +269,15 @@ class ProjectTests:
             endpoint.close()
         test.check()
 
-    def _serve(self, endpoint: Endpoint[Answer]) -> str:
-        """An address of this process for an application that the test calls; the server starts with the first."""
+    def _serve(self, variant: str, endpoint: Endpoint[Answer]) -> tuple[str, str]:
+        """Open an address of this process for an application, and name its model; the server starts with the first."""
         from pytest_jsbench.fixture.endpoint import EndpointServer
 
         with self._lock:
             if self._server is None:
                 self._server = EndpointServer()
-                self._config.add_cleanup(self._server.close)
-            return self._server.open(endpoint)
+                self._resources.callback(self._server.close)
+        return self._server.open(endpoint), self.session.runner(variant).engine.info.model
 
     def _rerun(self, item: pytest.Item) -> str:
         return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
@@ -356,7 +355,7 @@ class ProjectTests:
         return report
 
 
-def _serve_nobody(_: object) -> str:
+def _serve_nobody(_: object) -> NoReturn:
     raise ContractError("jsbench_shared has no endpoint: an application is called by one test; use the fixture jsbench")
 
 
