@@ -28,7 +28,7 @@ def object_keywords(rules: Rules) -> Node:
     closing = rules.subset.closed or _has_to_close(rules)
     if closing:
         _check_map(rules, properties)
-    said: Node = {}
+    adapted: Node = {}
     places: list[tuple[Node, Path]] = []
     for name in dict.fromkeys([*properties, *required]):
         parts, where = _parts(rules, name), (*rules.path, "properties", name)
@@ -39,7 +39,7 @@ def object_keywords(rules: Rules) -> Node:
         try:
             if any(part.schema is False for part in parts):
                 raise Contradiction
-            said[name] = rules.context.place(parts, where)
+            adapted[name] = rules.context.place(parts, where)
         except Contradiction:
             if name in required:
                 raise
@@ -48,15 +48,15 @@ def object_keywords(rules: Rules) -> Node:
             continue
         if name not in properties:
             rules.note("rewritten", "required", f"{name!r} is among the properties", path=rules.path)
-        places.append((said[name], place))
-    required = _counted(rules, list(said), required, closing=closing)
-    if rules.subset.all_required and (missing := [name for name in said if name not in required]):
+        places.append((adapted[name], place))
+    required = _counted(rules, list(adapted), required, closing=closing)
+    if rules.subset.all_required and (missing := [name for name in adapted if name not in required]):
         rules.note("tightened", "required", f"also {', '.join(map(repr, missing))}", path=rules.path)
-        rules.context.made_required.extend(pair for name, pair in zip(said, places, strict=True) if name in missing)
-        required = list(said)
+        rules.context.made_required.extend(pair for name, pair in zip(adapted, places, strict=True) if name in missing)
+        required = list(adapted)
     body: Node = {}
-    if said or closing or rules.stated("properties"):
-        body["properties"] = said
+    if adapted or closing or rules.stated("properties"):
+        body["properties"] = adapted
     if required or rules.stated("required"):
         body["required"] = required
     return {**body, **_openness(rules, closing=closing)}
@@ -85,17 +85,17 @@ def _required(rules: Rules) -> list[str]:
             rules.ledger.refuse("required", path, "not a list of names")
         required.update(dict.fromkeys(names))
     properties = set(_named(rules))
-    known = {*properties, *required}
+    possible = {*properties, *required}
     for keyword in ("dependentRequired", "dependencies"):
         for value, path in rules.stated(keyword):
             rules.ledger.note("rewritten", keyword, path, "what a property brings along is required in any case")
             changed = True
             while changed:
-                brought = {other for name in known & value.keys() for other in names_in(value[name])}
-                changed = not brought <= known
-                known |= brought
+                brought = {other for name in possible & value.keys() for other in names_in(value[name])}
+                changed = not brought <= possible
+                possible |= brought
                 required.update(dict.fromkeys(sorted(brought)))
-    late = known - properties
+    late = possible - properties
     for value, _ in rules.stated("dependencies"):
         if any(isinstance(value[name], Mapping | bool) for name in late & value.keys()):
             rules.refuse("dependencies", "on a property that has no schema")

@@ -103,26 +103,26 @@ def kind_of(value: Any) -> str:
     return "integer" if whole else kind
 
 
-def disjoint(one: Outline, other: Outline) -> bool:
+def disjoint(first: Outline, second: Outline) -> bool:
     """Tell whether certainly no instance conforms to both."""
-    if one.kinds is not None and other.kinds is not None and not one.kinds & other.kinds:
+    if first.kinds is not None and second.kinds is not None and not first.kinds & second.kinds:
         return True
-    if one.values is not None and other.values is not None and not one.values & other.values:
+    if first.values is not None and second.values is not None and not first.values & second.values:
         return True
-    if one.kinds != frozenset({"object"}) and other.kinds != frozenset({"object"}):
+    if first.kinds != frozenset({"object"}) and second.kinds != frozenset({"object"}):
         return False
-    both = one.required & other.required & one.tags.keys() & other.tags.keys()
-    return any(not one.tags[name] & other.tags[name] for name in both)
+    both = first.required & second.required & first.tags.keys() & second.tags.keys()
+    return any(not first.tags[name] & second.tags[name] for name in both)
 
 
 def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
     """The outline of that part, made once for all references to it."""
     key = (part.path, id(part.schema), deepest)
-    known = document.outlines.get(key)
-    if known is None:
+    entry = document.outlines.get(key)
+    if entry is None:
         # the part is kept, so that no other schema can come to have its identity
-        known = document.outlines[key] = (part, _outline(document, part, deepest))
-    return known[1]
+        entry = document.outlines[key] = (part, _outline(document, part, deepest))
+    return entry[1]
 
 
 def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
@@ -138,11 +138,11 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
             return referred
     else:
         referred = Outline()
-    found = _meet(referred, _own(document, part, deepest))
+    facts = _meet(referred, _own(document, part, deepest))
     branches = schema.get("allOf")
     for number in range(len(branches) if isinstance(branches, list) else 0):
-        found = _meet(found, outline(document, part.below("allOf", str(number)), deepest - 1))
-    return found
+        facts = _meet(facts, outline(document, part.below("allOf", str(number)), deepest - 1))
+    return facts
 
 
 def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
@@ -157,13 +157,13 @@ def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
             tag = outline(document, part.below("properties", name), 2).values
             if tag is not None:
                 tags[name] = tag
-    known = frozenset(map(canonical, values)) if isinstance(values, list) else None
+    listed = frozenset(map(canonical, values)) if isinstance(values, list) else None
     kinds = _kinds(schema.get("type"))
     if isinstance(values, list):
         kinds = _both(kinds, frozenset(_numeric(kind_of(value)) for value in values))
     return Outline(
         kinds=kinds,
-        values=known,
+        values=listed,
         required=frozenset(names_in(schema.get("required"))),
         tags=tags,
     )
@@ -180,19 +180,19 @@ def _numeric(kind: str) -> str:
     return "number" if kind == "integer" else kind
 
 
-def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one & other
+def _both(kinds: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+    if kinds is None or others is None:
+        return others if kinds is None else kinds
+    return kinds & others
 
 
-def _meet(one: Outline, other: Outline) -> Outline:
-    tags = {**one.tags, **other.tags}
-    for name in one.tags.keys() & other.tags.keys():
-        tags[name] = one.tags[name] & other.tags[name]
+def _meet(first: Outline, second: Outline) -> Outline:
+    tags = {**first.tags, **second.tags}
+    for name in first.tags.keys() & second.tags.keys():
+        tags[name] = first.tags[name] & second.tags[name]
     return Outline(
-        kinds=_both(one.kinds, other.kinds),
-        values=_both(one.values, other.values),
-        required=one.required | other.required,
+        kinds=_both(first.kinds, second.kinds),
+        values=_both(first.values, second.values),
+        required=first.required | second.required,
         tags=tags,
     )

@@ -96,10 +96,10 @@ class Narrowing:
         if target.path not in self._names:
             self._define(target)
         siblings = self._beside(part)
-        said = f"#/{self._names[target.path]}" if target.path else "#"
-        if said != part.schema["$ref"]:
-            self._ledger.note("rewritten", "$ref", part.path, said)
-        return {"$ref": said, **siblings}
+        reference = f"#/{self._names[target.path]}" if target.path else "#"
+        if reference != part.schema["$ref"]:
+            self._ledger.note("rewritten", "$ref", part.path, reference)
+        return {"$ref": reference, **siblings}
 
     def _beside(self, part: SchemaPart) -> Node:
         """The annotations that the subset takes beside a reference."""
@@ -114,7 +114,8 @@ class Narrowing:
         place = target.path[0] if kept else _DEFINITIONS[0]
         wanted = f"{place}/{re.sub(r'[^A-Za-z0-9_.-]', '_', target.path[-1]) or 'empty'}"
         taken = self._names.values()
-        name = next(one for n in itertools.count(1) if (one := wanted if n == 1 else f"{wanted}_{n}") not in taken)
+        candidates = itertools.chain([wanted], (f"{wanted}_{number}" for number in itertools.count(2)))
+        name = next(candidate for candidate in candidates if candidate not in taken)
         self._names[target.path] = name
         self._open.append(target.path)
         try:

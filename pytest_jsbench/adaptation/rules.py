@@ -143,9 +143,9 @@ class Rules:
         return kept
 
 
-def _meet(one: tuple[str, ...], other: list[str]) -> tuple[str, ...]:
-    met = [kind for kind in one if kind in other or (kind == "integer" and "number" in other)]
-    if "number" in one and "integer" in other and "number" not in other:
+def _meet(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
+    met = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
+    if "number" in kinds and "integer" in others and "number" not in others:
         met.append("integer")
     return tuple(dict.fromkeys(met))
 
@@ -234,7 +234,7 @@ class _Flattening:
         """The alternatives, each with guards so that no other alternative holds as well."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
-        known = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
+        required = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
         alternatives = []
         for branch, own in zip(branches, outlines, strict=True):
             guards: dict[str, SchemaPart] = {}
@@ -249,7 +249,7 @@ class _Flattening:
                     note = f"alternative {branch.path[-1]} requires {tag!r}, which tells it from alternative {number}"
                     self._ledger.note("tightened", "oneOf", part.path, note)
                     continue
-                names = sorted(other.required - own.required - known) or sorted(other.required - own.required)
+                names = sorted(other.required - own.required - required) or sorted(other.required - own.required)
                 name = next((name for name in names if f"without {name}" in guards), names[0] if names else None)
                 if name is None:
                     message = f"alternatives {branch.path[-1]} and {number} may both hold"
@@ -265,19 +265,21 @@ class _Flattening:
     def _negate(self, negated: SchemaPart, path: Path) -> None:
         """Add the opposite of the subschema, where the subset can express it."""
         schema = negated.schema
-        said = {keyword for keyword in schema if keyword in KEYWORDS} if isinstance(schema, Mapping) else set()
-        if schema is True or (isinstance(schema, Mapping) and not said):
+        asserted = {keyword for keyword in schema if keyword in KEYWORDS} if isinstance(schema, Mapping) else set()
+        if schema is True or (isinstance(schema, Mapping) and not asserted):
             raise Contradiction
         if schema is False:
             return
-        if said == {"anyOf"}:
+        if asserted == {"anyOf"}:
             for branch in self._branches(negated, "anyOf"):
                 self._negate(branch, path)
-        elif said == {"required"} and (names := names_in(schema["required"])):
+        elif asserted == {"required"} and (names := names_in(schema["required"])):
             self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
             guards = [(_without(name, negated.path),) for name in names]
             self._choose("not", negated, list(guards))
-        elif said == {"type"} and (listed := [schema["type"]] if schema["type"] in KINDS else names_in(schema["type"])):
+        elif asserted == {"type"} and (
+            listed := [schema["type"]] if schema["type"] in KINDS else names_in(schema["type"])
+        ):
             refused = {*listed, "integer"} if "number" in listed else {*listed, *(["number"] * ("integer" in listed))}
             others = [kind for kind in KINDS if kind not in refused]
             self._ledger.note("tightened", "not", path, "the other types")

@@ -227,8 +227,8 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
 
 def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
     """The values without arrays and objects, where these are not taken or more is asked of them."""
-    asked = BY_KIND["object"] | BY_KIND["array"]
-    if not rules.subset.scalar_values and not any(asked & node.schema.keys() for node in rules.nodes):
+    asserting = BY_KIND["object"] | BY_KIND["array"]
+    if not rules.subset.scalar_values and not any(asserting & node.schema.keys() for node in rules.nodes):
         return values
     scalars = [value for value in values if not isinstance(value, dict | list)]
     if not scalars:

@@ -235,11 +235,10 @@ MISTRAL = Subset(
 )
 
 #: all of them, by name and date; those of one provider from the oldest to the newest
-PROFILES = {
-    one.version: one for one in (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
-}
+_ALL = (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
+PROFILES = {subset.version: subset for subset in _ALL}
 #: the newest of each provider
-SUBSETS = {one.name: one for one in PROFILES.values()}
+SUBSETS = {subset.name: subset for subset in PROFILES.values()}
 
 
 def find_subset(text: str) -> Subset | None:

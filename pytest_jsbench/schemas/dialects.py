@@ -69,7 +69,7 @@ DRAFT_2020_12 = Dialect(
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
 #: what a person types to its `$schema`
 NAMES = dict(
-    zip(("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"), (one.uri for one in DIALECTS), strict=True)
+    zip(("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"), (dialect.uri for dialect in DIALECTS), strict=True)
 )
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of a schema before anything is called: its dialect, size, depth, keywords and features."""
+"""The facts of a schema that are known before anything is called: its dialect, size, depth, keywords and features."""
 
 from __future__ import annotations
 

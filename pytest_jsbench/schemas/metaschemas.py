@@ -51,11 +51,11 @@ class UnknownVocabulary:
 def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None:
     """The dialect of a schema whose `$schema` is embedded in it; None where it is not, or is of no known draft."""
     uri = schema.get("$schema")
-    found = _metaschema(schema, uri)
-    if not isinstance(uri, str) or found is None:
+    metaschema = _metaschema(schema, uri)
+    if not isinstance(uri, str) or metaschema is None:
         return None
-    base = _draft(schema, found)
-    named = found.get("$vocabulary")
+    base = _draft(schema, metaschema)
+    named = metaschema.get("$vocabulary")
     if base is None or not isinstance(named, dict):
         # without `$vocabulary` a metaschema has the keywords of its draft
         return base and replace(base, uri=uri)
@@ -75,10 +75,10 @@ def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None
 def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
     """The resource of that URI in the document."""
     for draft in (DRAFT_2020_12, DRAFT_4):
-        found = References(schema, draft).resolve(schema, uri)
+        resource = References(schema, draft).resolve(schema, uri)
         # a name such as `#` or `schema.json` is no URI: `$schema` is none that could be followed
-        if isinstance(found, dict) and isinstance(uri, str) and ":" in uri:
-            return found
+        if isinstance(resource, dict) and isinstance(uri, str) and ":" in uri:
+            return resource
     return None
 
 
@@ -92,8 +92,8 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
         for uri in vocabularies if isinstance(vocabularies, dict) else ():
             if uri in _BY_CORE:
                 return _BY_CORE[uri]
-        if "$schema" not in current or (known := find_dialect(current["$schema"])):
-            return known if "$schema" in current else DRAFT_2020_12
+        if "$schema" not in current or (published := find_dialect(current["$schema"])):
+            return published if "$schema" in current else DRAFT_2020_12
         current = _metaschema(schema, current["$schema"])
     return None
 

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
 
-def is_described(found: object) -> bool:
+def is_described(described: object) -> bool:
     """Tell whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
-    return typing.get_origin(found) is not None or is_model(found)
+    return typing.get_origin(described) is not None or is_model(described)
 
 
-def is_model(found: object) -> TypeGuard[type]:
+def is_model(described: object) -> TypeGuard[type]:
     """Tell whether it is a Pydantic model, a dataclass or a TypedDict itself."""
-    return isinstance(found, type) and (
-        hasattr(found, "__pydantic_core_schema__")
-        or dataclasses.is_dataclass(found)
+    return isinstance(described, type) and (
+        hasattr(described, "__pydantic_core_schema__")
+        or dataclasses.is_dataclass(described)
         # a TypedDict of `typing` or of `typing_extensions`, which do not know each other's on every Python
-        or (issubclass(found, dict) and hasattr(found, "__total__"))
+        or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a `$ref` leads inside one document, offline; and a place in it, as a JSON path or a JSON pointer."""
+"""References inside one document, followed offline; and a place in it, as a JSON path or a JSON pointer."""
 
 from __future__ import annotations
 

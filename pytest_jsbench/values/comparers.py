@@ -92,30 +92,30 @@ class Comparer:
         if self.unordered and importlib.util.find_spec("scipy") is None:
             raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
 
-    def agrees(self, expected: object, found: object) -> bool:
+    def agrees(self, expected: object, actual: object) -> bool:
         """Ask the user's function; ComparerFailed where it raises."""
         assert self.function is not None
         try:
-            return bool(self.function(copy_of(expected), copy_of(found)))
+            return bool(self.function(copy_of(expected), copy_of(actual)))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the answer is paid for
             name = self.how.removeprefix("function:") or getattr(self.function, "__name__", "the function")
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
-    def equal(self, expected: object, found: object) -> bool:
+    def equal(self, expected: object, actual: object) -> bool:
         """Tell whether a value that is no object and no list is right."""
-        if isinstance(expected, bool) or isinstance(found, bool) or type(expected) is type(None):
-            return expected is found
-        if isinstance(expected, int | float) and isinstance(found, int | float):
-            if expected == found or not self.tolerance:
-                return expected == found
+        if isinstance(expected, bool) or isinstance(actual, bool) or type(expected) is type(None):
+            return expected is actual
+        if isinstance(expected, int | float) and isinstance(actual, int | float):
+            if expected == actual or not self.tolerance:
+                return expected == actual
             room = _written(self.tolerance) * (abs(_written(expected)) if self.relative else 1)
-            return abs(_written(expected) - _written(found)) <= room * _HAIR
-        if isinstance(expected, str) and isinstance(found, str):
-            if expected == found or (self.casefold and expected.casefold() == found.casefold()):
+            return abs(_written(expected) - _written(actual)) <= room * _HAIR
+        if isinstance(expected, str) and isinstance(actual, str):
+            if expected == actual or (self.casefold and expected.casefold() == actual.casefold()):
                 return True
-            return self.date and (time := _time(expected)) is not None and time == _time(found)
+            return self.date and (time := _time(expected)) is not None and time == _time(actual)
         return False
 
 

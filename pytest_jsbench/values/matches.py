@@ -145,26 +145,26 @@ def match(
     )
 
 
-def described(found: Match) -> list[str]:
+def described(match: Match) -> list[str]:
     """The match for people: a line on all, and one on each value that is named as not right."""
-    if found.problem:
-        return [f"not compared: {found.problem}"]
-    more = f", and {found.invented} that nobody expects" if found.invented else ""
-    lines = [f"{found.right} of {found.expected} values are right{more}"]
-    lines += [f"{difference.path}: {_said(difference)}" for difference in found.differences]
-    hidden = found.expected - found.right + found.invented - len(found.differences)
-    return [*lines, f"… and {hidden} more"] if found.differences and hidden else lines
+    if match.problem:
+        return [f"not compared: {match.problem}"]
+    more = f", and {match.invented} that nobody expects" if match.invented else ""
+    lines = [f"{match.right} of {match.expected} values are right{more}"]
+    lines += [f"{difference.path}: {_said(difference)}" for difference in match.differences]
+    hidden = match.expected - match.right + match.invented - len(match.differences)
+    return [*lines, f"… and {hidden} more"] if match.differences and hidden else lines
 
 
 def _said(difference: Difference) -> str:
-    expected, there = json_text(difference.expected), json_text(difference.found)
+    expected, actual = json_text(difference.expected), json_text(difference.found)
     match difference.fault:
         case Fault.WRONG:
-            return f"{there}; expected {expected}"
+            return f"{actual}; expected {expected}"
         case Fault.MISSING:
             return f"missing; expected {expected}"
         case Fault.INVENTED:
-            return f"{there}, which nobody expects"
+            return f"{actual}, which nobody expects"
         case _:
             assert_never(difference.fault)
 
@@ -177,11 +177,11 @@ class _Leaf:
     found: object = None
 
     @classmethod
-    def of(cls, path: Path, expected: object, found: object, *, right: bool) -> _Leaf:
+    def of(cls, path: Path, expected: object, actual: object, *, right: bool) -> _Leaf:
         """The leaf of an expected value; right only where the answer has one."""
-        if found is _ABSENT:
-            return cls(path, Fault.MISSING, expected, found)
-        return cls(path, None if right else Fault.WRONG, expected, found)
+        if actual is _ABSENT:
+            return cls(path, Fault.MISSING, expected, actual)
+        return cls(path, None if right else Fault.WRONG, expected, actual)
 
     @property
     def name(self) -> str:
@@ -190,8 +190,8 @@ class _Leaf:
     @property
     def difference(self) -> Difference:
         assert self.fault is not None
-        expected, found = (_shown(value) for value in (self.expected, self.found))
-        return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=found)
+        expected, actual = (_shown(value) for value in (self.expected, self.found))
+        return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=actual)
 
 
 def field_name(path: Path) -> str:
@@ -245,7 +245,7 @@ class _Walk:
         #: what the user said of expected values, by the name of the field
         self.named: dict[str, str] = {}
 
-    def leaves(self, spot: _Spot, expected: object, found: object) -> Iterator[_Leaf]:
+    def leaves(self, spot: _Spot, expected: object, actual: object) -> Iterator[_Leaf]:
         """The fields of the expected value, and what the answer has beside them."""
         spot, comparer = self._compared(spot)
         if comparer.how:
@@ -253,36 +253,36 @@ class _Walk:
         if comparer.ignore:
             return
         if comparer.sob:
-            yield from _as_sob(spot.path, expected, found)
+            yield from _as_sob(spot.path, expected, actual)
         elif comparer.function is not None:
-            right = found is not _ABSENT and comparer.agrees(expected, found)
-            yield _Leaf.of(spot.path, expected, found, right=right)
+            right = actual is not _ABSENT and comparer.agrees(expected, actual)
+            yield _Leaf.of(spot.path, expected, actual, right=right)
         elif isinstance(expected, dict) and expected:
-            yield from self._members(spot, expected, found)
+            yield from self._members(spot, expected, actual)
         elif isinstance(expected, list) and expected:
-            yield from self._items(spot, expected, found, ordered=not comparer.unordered)
+            yield from self._items(spot, expected, actual, ordered=not comparer.unordered)
         elif isinstance(expected, dict | list):
             # an empty one is a field, and whatever else is in the answer's is invented
-            right = type(found) is type(expected)
-            yield _Leaf.of(spot.path, expected, found, right=right)
+            right = type(actual) is type(expected)
+            yield _Leaf.of(spot.path, expected, actual, right=right)
             if right:
-                yield from self._invented(spot, found)
+                yield from self._invented(spot, actual)
         else:
-            yield _Leaf.of(spot.path, expected, found, right=comparer.equal(expected, found))
+            yield _Leaf.of(spot.path, expected, actual, right=comparer.equal(expected, actual))
 
-    def _members(self, spot: _Spot, expected: dict[str, object], found: object) -> Iterator[_Leaf]:
-        there = found if isinstance(found, dict) else {}
+    def _members(self, spot: _Spot, expected: dict[str, object], actual: object) -> Iterator[_Leaf]:
+        held = actual if isinstance(actual, dict) else {}
         for name, value in expected.items():
-            yield from self.leaves(self._below(spot, name), value, there.get(name, _ABSENT))
-        if isinstance(found, dict):
-            yield from self._invented(spot, {name: value for name, value in found.items() if name not in expected})
-        elif found is not _ABSENT:
-            yield _Leaf(spot.path, Fault.INVENTED, found=found)
+            yield from self.leaves(self._below(spot, name), value, held.get(name, _ABSENT))
+        if isinstance(actual, dict):
+            yield from self._invented(spot, {name: value for name, value in actual.items() if name not in expected})
+        elif actual is not _ABSENT:
+            yield _Leaf(spot.path, Fault.INVENTED, found=actual)
 
-    def _items(self, spot: _Spot, expected: list[object], found: object, *, ordered: bool) -> Iterator[_Leaf]:
-        items = found if isinstance(found, list) else []
-        if not isinstance(found, list) and found is not _ABSENT:
-            yield _Leaf(spot.path, Fault.INVENTED, found=found)
+    def _items(self, spot: _Spot, expected: list[object], actual: object, *, ordered: bool) -> Iterator[_Leaf]:
+        items = actual if isinstance(actual, list) else []
+        if not isinstance(actual, list) and actual is not _ABSENT:
+            yield _Leaf(spot.path, Fault.INVENTED, found=actual)
         pairs = dict(enumerate(range(min(len(expected), len(items)))))
         if not ordered:
             pairs = self._assigned(spot, expected, items)
@@ -292,25 +292,25 @@ class _Walk:
         taken = set(pairs.values())
         yield from self._invented(spot, {number: value for number, value in enumerate(items) if number not in taken})
 
-    def _assigned(self, spot: _Spot, expected: list[object], found: list[object]) -> dict[int, int]:
+    def _assigned(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
         """The found item for each expected one, so that as many fields as can be are right."""
         same: dict[str, list[int]] = {}
-        for at in reversed(range(len(found))):
-            same.setdefault(_written(found[at]), []).append(at)
-        pairs = {number: there.pop() for number, value in enumerate(expected) if (there := same.get(_written(value)))}
+        for at in reversed(range(len(actual))):
+            same.setdefault(_written(actual[at]), []).append(at)
+        pairs = {number: places.pop() for number, value in enumerate(expected) if (places := same.get(_written(value)))}
         open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
         taken = set(pairs.values())
-        left = {at: value for at, value in enumerate(found) if at not in taken}
+        left = {at: value for at, value in enumerate(actual) if at not in taken}
         return pairs | (self._best(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
-    def _best(self, spot: _Spot, expected: dict[int, object], found: dict[int, object]) -> dict[int, int]:
+    def _best(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
         """The pairs of which most fields are right, and of these most items; empty where no pair is better."""
-        if not 1 < len(expected) * len(found) <= self._left:
+        if not 1 < len(expected) * len(actual) <= self._left:
             return {}
         scores: list[list[int]] = []
         for number, value in expected.items():
             below, row = self._below(spot, number), list[int]()
-            for item in found.values():
+            for item in actual.values():
                 right, whole = self._score(below, value, item)
                 row.append(right * (len(expected) + 1) + whole)
                 if self._left <= 0:
@@ -321,18 +321,18 @@ class _Walk:
         from scipy.optimize import linear_sum_assignment
 
         rows, columns = linear_sum_assignment(scores, maximize=True)
-        numbers, items = list(expected), list(found)
+        numbers, items = list(expected), list(actual)
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
-    def _score(self, spot: _Spot, expected: object, found: object) -> tuple[int, bool]:
+    def _score(self, spot: _Spot, expected: object, actual: object) -> tuple[int, bool]:
         """Count the right fields of a pair, and tell whether all are right and nothing is invented."""
-        faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, found))
+        faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, actual))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
-    def _invented(self, spot: _Spot, found: object) -> Iterator[_Leaf]:
+    def _invented(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
         """A leaf for each value that nobody expects, those apart that are to be ignored."""
-        members = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+        members = actual.items() if isinstance(actual, dict) else enumerate(actual) if isinstance(actual, list) else ()
         for step, value in members:
             below, comparer = self._compared(self._below(spot, step))
             if comparer.ignore:
@@ -348,30 +348,30 @@ class _Walk:
             spot = _Spot(spot.path, self._places.applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
             return spot, named
-        said = dict.fromkeys(self._said[place] for place in spot.places if place in self._said)
-        if len(said) > 1:
+        comparers = dict.fromkeys(self._said[place] for place in spot.places if place in self._said)
+        if len(comparers) > 1:
             name = field_name(spot.path)
-            ways = f"the schema says in {len(said)} ways how {name} is compared"
+            ways = f"the schema says in {len(comparers)} ways how {name} is compared"
             raise ComparerFailed(f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW")
-        return spot, next(iter(said), _PLAIN)
+        return spot, next(iter(comparers), _PLAIN)
 
     def _below(self, spot: _Spot, step: str | int) -> _Spot:
         return _Spot((*spot.path, step), () if self._places is None else self._places.below(spot.places, step))
 
 
-def _as_sob(path: Path, expected: object, found: object) -> Iterator[_Leaf]:
+def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
     """
     The fields as the Structured Output Benchmark has them in texts, which is not how they are counted elsewhere.
 
     An empty list or object has none, values are equal as in Python, and of an answer whose places coincide too little
     with the expected ones nothing is right.
     """
-    wanted, there = dict(_scalars(path, expected)), dict(_scalars(path, found))
-    covered = 2 * len(wanted.keys() & there.keys()) >= _COVERED * (len(wanted) + len(there))
+    wanted, present = dict(_scalars(path, expected)), dict(_scalars(path, actual))
+    covered = 2 * len(wanted.keys() & present.keys()) >= _COVERED * (len(wanted) + len(present))
     for place, value in wanted.items():
-        item = there.get(place, _ABSENT)
+        item = present.get(place, _ABSENT)
         yield _Leaf.of(place, value, item, right=covered and value == item)
-    for place, item in there.items():
+    for place, item in present.items():
         if place not in wanted:
             yield _Leaf(place, Fault.INVENTED, found=item)
 

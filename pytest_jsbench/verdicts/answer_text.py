@@ -33,7 +33,7 @@ STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 class SyntaxReason(StrEnum):
-    """Why a text is not one JSON document; the first that holds."""
+    """The reasons why a text is not one JSON document; the first that holds."""
 
     TOO_LARGE = "too_large"
     #: a fence where the policy forbids one
@@ -66,7 +66,7 @@ class SyntaxReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotJson:
-    """Why a text is not one JSON document."""
+    """A text that is not one JSON document, and the reason."""
 
     reason: SyntaxReason
     message: str
@@ -108,7 +108,7 @@ class Decoder:
         return instance
 
     def fault(self, text: str) -> RefusedError | json.JSONDecodeError | None:
-        """Why the text is no document; None where it is one."""
+        """Find the fault for which the text is no document; None where it is one."""
         try:
             self.decode(text)
         except (RefusedError, json.JSONDecodeError) as error:
@@ -116,7 +116,7 @@ class Decoder:
         return None
 
     def end_of_first(self, text: str, start: int = 0) -> int | None:
-        """Where the value that begins there ends; None where none begins, or it does not end."""
+        """Find the end of the value that begins there; None where none begins, or it does not end."""
         try:
             return self._reader(text).raw_decode(text, start)[1]
         except (json.JSONDecodeError, RefusedError):
@@ -244,7 +244,7 @@ _EXPLANATIONS = {
 
 
 def start_of_answer(text: str) -> int | None:
-    """Where the answer begins in a text that begins with reasoning; None where it does not, or that never ends."""
+    """Find the answer in a text that begins with reasoning; None where it does not, or that never ends."""
     begun = text.lstrip()
     if begun[:1] in _OPENERS and not OPENING_TAG.match(begun):
         return None
@@ -291,7 +291,7 @@ def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReas
 
 
 def _end_of_value(text: str) -> int | None:
-    """Where the first value of the text ends; None where the text does not begin with a whole one."""
+    """Find the end of the first value of the text; None where the text does not begin with a whole one."""
     end = Decoder().end_of_first(text)
     apart = end is None or text[0] in _OPENERS or end == len(text) or text[end] in SPACE + _PUNCTUATION + _OPENERS
     return end if apart else None
@@ -393,7 +393,7 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
 
 def _after_reasoning(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson | None:
     """
-    What follows the reasoning of an answer that is no document as it stands; None where no reasoning ends.
+    Read what follows the reasoning of an answer that is no document as it stands; None where no reasoning ends.
 
     It ends at the first closing tag that a document follows, whoever opened it, and whatever blocks are in it: a tag
     further on is the answer's own. Where no document follows any, what follows the last is the answer.

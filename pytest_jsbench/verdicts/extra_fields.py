@@ -118,7 +118,7 @@ class Survey:
         self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
 
     def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
-        """What a method sees in the schema, looked at once."""
+        """The result of a method on the schema, which is called once."""
         key = (look.__name__, id(schema), *arguments)
         entry = self._memory.get(key)
         if entry is None:
@@ -363,7 +363,7 @@ def _strings(value: object) -> list[str]:
 
 
 class ExtraFieldReason(StrEnum):
-    """Why an answer's extra fields are not named."""
+    """The reasons why an answer's extra fields are not named."""
 
     #: each is the name of a field elsewhere in the schema
     MISPLACED = "misplaced"

@@ -128,7 +128,7 @@ class InProcessJudge:
         return compile_with_jsonschema(read, formats=formats, exact=exact)
 
     def inspect(self, schema_text: str) -> SchemaProblem | None:
-        """Why nothing can be judged by the schema; None when all is well."""
+        """Find the problem for which nothing can be judged by the schema; None when all is well."""
         compiled = self._compiled(schema_text)
         return compiled if isinstance(compiled, SchemaProblem) else None
 

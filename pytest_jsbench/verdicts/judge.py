@@ -88,7 +88,7 @@ class Judge:
             raise JudgeError(f"the judge's process did not start: {error}") from error
 
     def inspect(self, schema: Schema) -> SchemaProblem | None:
-        """Why nothing can be judged by the schema; None when all is well."""
+        """Find the problem for which nothing can be judged by the schema; None when all is well."""
         text = write_schema(schema)
         if isinstance(text, SchemaProblem):
             return text

@@ -32,7 +32,7 @@ _DEFINITIONS = frozenset({"$defs", "definitions"})
 
 
 class SchemaReason(StrEnum):
-    """Why nothing can be judged by a schema."""
+    """The reasons why nothing can be judged by a schema."""
 
     NOT_JSON = "not_json"
     NOT_A_SCHEMA = "not_a_schema"
@@ -133,7 +133,7 @@ def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
                 encoded = encoded or schema[keyword] != reference
                 dynamic = dynamic or (keyword != "$ref" and keyword in dialect.keywords)
     for schema in schemas if dynamic else ():
-        named = [id(each) for each in children({name: schema[name] for name in _DEFINITIONS & schema.keys()})]
+        named = [id(part) for part in children({name: schema[name] for name in _DEFINITIONS & schema.keys()})]
         for child in children(schema):
             name = child.get("$id")
             if isinstance(name, str) and not name.startswith("#") and id(child) not in named:

@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import printable
 
 
 class FailureType(StrEnum):
-    """Why an attempt did not pass; in the order in which they are decided, the first that holds."""
+    """The reasons why an attempt did not pass, in the order in which they are decided, the first that holds."""
 
     #: the dataset's fault: the case is excluded
     INVALID_SCHEMA = "invalid_schema"
@@ -188,7 +188,7 @@ UNDESCRIBED = "no_schema"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaProblem:
-    """Why nothing can be judged by a schema (`invalid_schema`), or it could not be read in time (`unjudged`)."""
+    """A schema that nothing can be judged by (`invalid_schema`), or that was not read in time (`unjudged`)."""
 
     failure_type: Literal[FailureType.INVALID_SCHEMA, FailureType.UNJUDGED]
     reason: str
