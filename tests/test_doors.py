@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pytest_jsbench.lab.batches.submission
-from pytest_jsbench import evaluate
+from pytest_jsbench import evaluate, load_run
 from pytest_jsbench.lab.batches.submission import Polling
 from pytest_jsbench.records.redaction import Redaction
 from tests.engines.batch_server import OpenAIServer
@@ -128,8 +128,10 @@ def test_two_variants_three_repeats_and_a_shard(doors: Doors, engine: Any, names
         ({"where": "not id:prose", "retries": 0, "adapt": "narrow:openai", "context": 100_000, "shots": 1}, ()),
         ({"invalid_schemas": "strict", "seed": 3, "max_tokens": 9}, ("good",)),
         ({"record": "kept", "comparer": "n=tolerance:1"}, ()),
+        ({"classify": "codes:code", "min_pass_rate": 0.3, "rpm": 6000, "timeout": 9}, ()),
+        ({"preset": "jsonschemabench", "tasks": "orders"}, ()),
     ],
-    ids=["redacted", "judged", "chosen", "strict", "recorded"],
+    ids=["redacted", "judged", "chosen", "strict", "recorded", "classified", "preset"],
 )
 def test_one_way_to_ask(
     doors: Doors, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], broken: tuple[str, ...]
@@ -138,6 +140,8 @@ def test_one_way_to_ask(
     monkeypatch.setattr(Redaction, "new", lambda: salted)
     for name in broken:
         doors.bench.case(name, schema={**NUMBER, "requird": []})
+    doors.bench.write({"codes.py": "def code(record):\n    return 'short' if record.verdict.keyword else None\n"})
+    monkeypatch.syspath_prepend(doors.bench.path)
     doors.options = {**options, "engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
 
     by_plugin = doors.by_plugin()
@@ -147,6 +151,11 @@ def test_one_way_to_ask(
     by_library = doors.by_library("scripted", "schemas")
 
     records = assert_alike(by_plugin, by_library)
+    verdicts = [json.loads((folder / "run.json").read_text())["verdict"] for folder in (by_plugin, by_library)]
+    assert ("min_pass_rate" in options) == (verdicts[1] is not None)
+    if "min_pass_rate" in options:
+        assert verdicts[0] == verdicts[1]
+        assert {code for record in records for code in record["codes"]} == {"short"}
     assert not broken or any(record["verdict"]["reason"] == "unknown_keyword" for record in records)
     if "redact" in options:
         digests = [record["redacted"] for record in records]
@@ -269,3 +278,42 @@ def _renamed(folder: Path) -> Path:
     path = folder / "records.jsonl"
     path.write_text(path.read_text().replace("batch_2", "batch"))
     return folder
+
+
+PAID = """
+from pytest_jsbench import Completion, EngineInfo, FinishReason, ResponseFormat, Stopwatch, Usage
+
+
+class Paid:
+    def __init__(self, config):
+        self.info = EngineInfo(
+            engine="paid",
+            model="gpt-4o-mini",
+            response_format=ResponseFormat.TEXT,
+            streaming=False,
+            provider="openai",
+        )
+
+    def generate(self, request):
+        watch = Stopwatch()
+        usage = Usage(input_tokens=100, output_tokens=2048)
+        return Completion(text="{}", finish_reason=FinishReason.STOP, timing=watch.stop(), usage=usage)
+
+    def close(self):
+        pass
+"""
+
+
+def test_a_budget(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("genai_prices", reason="a limit in money needs prices")
+    doors.bench.write({"paid.py": PAID})
+    monkeypatch.syspath_prepend(doors.bench.path)
+    doors.options = {"max_cost": 0.003, "concurrency": 1}
+
+    by_plugin = doors.by_plugin("--jsbench-engine=paid:Paid", "--jsbench-dataset=schemas")
+    by_library = doors.by_library("paid:Paid", "schemas")
+
+    assert len(assert_alike(by_plugin, by_library)) == 2
+    missing = [load_run(folder).unrecorded() for folder in (by_plugin, by_library)]
+    assert list(missing[0]) == list(missing[1])
+    assert len(missing[0]) == len(ANSWERS) - 2
