@@ -93,14 +93,14 @@ class Batch:
 
     def _progress(self) -> Callable[[BatchState], None]:
         """Give a function that writes a line now and then, where a person watches."""
-        started = time.perf_counter()
-        latest = started
+        started, latest = 0.0, -_BETWEEN_LINES
         watched = is_watched(self._config)
 
         def say(standing: BatchState) -> None:
-            nonlocal latest
+            nonlocal started, latest
             now = time.perf_counter()
-            if watched and (latest == started or now - latest >= _BETWEEN_LINES):
+            started = started or now
+            if watched and now - latest >= _BETWEEN_LINES:
                 latest = now
                 counts = f"{standing.answered:,} of {standing.total:,} answered, {standing.failed:,} failed"
                 write_line(self._config, f"jsbench: {counts}, {clock(now - started)} elapsed")

@@ -258,14 +258,6 @@ def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
     assert run.metadata.classifiers == ["wordy"]
 
 
-def test_what_is_kept_is_redacted_where_that_is_asked_for(tmp_path: Path) -> None:
-    run = evaluate(answer, CASES, output=tmp_path, redact=True)
-
-    assert run.metadata.redacted
-    assert all(ANSWERS["bad"] not in path.read_text() for path in tmp_path.rglob("*.jsonl"))
-    assert [record.schema for record in run.records] == [None] * 3
-
-
 def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
     meeting = threading.Barrier(3)
 

@@ -33,15 +33,6 @@ def test_workers_share_the_calls_in_flight_of_a_server_that_is_theirs_together(
     assert plan(pytester, *args, workers=workers).concurrency == concurrency
 
 
-def test_a_plan_has_the_cases_of_its_shard(pytester: pytest.Pytester) -> None:
-    whole = plan(pytester, "--jsbench-engine=scripted")
-    parts = [plan(pytester, "--jsbench-engine=scripted", f"--jsbench-shard={n}/2") for n in (1, 2)]
-
-    assert len(whole.keys) > 1
-    assert sorted([*parts[0].keys, *parts[1].keys]) == sorted(whole.keys)
-    assert all(part.cases.source.keys() == whole.keys for part in parts)
-
-
 def test_a_hook_that_classifies_comes_after_the_classifiers_that_were_named(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine="def german(record): ...")
     pytester.syspathinsert()
