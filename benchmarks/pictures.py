@@ -1,0 +1,100 @@
+"""
+The pictures of the pages, from runs of the small model that comes along: `python -m benchmarks.pictures [--folder F]`.
+
+It needs the extras local, report, view and plot, and Chromium. With a folder of earlier runs, named `constrained` and
+`free`, nothing is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+#: eight cases of two tasks, small enough for a model of 135 million parameters
+CASES = ("--jsbench-engine=local", "--jsbench-tasks=simple,medium", "--jsbench-limit=8", "--tb=no", "-q")
+FREE = ("--jsbench-response-format=text", "--jsbench-engine-option=bounded=false")
+QUIET = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+)
+
+
+def ask(folder: Path) -> None:
+    """Ask the cases in both ways."""
+    for name, options in (("constrained", ()), ("free", FREE)):
+        command = [sys.executable, "-m", "pytest", *CASES, *options, f"--jsbench-output={folder / name}"]
+        subprocess.run(command, check=False, cwd=folder)
+
+
+def run_of(folder: Path) -> Path:
+    """The only run of a folder."""
+    (run,) = folder.iterdir()
+    return run
+
+
+def shoot(address: str, picture: Path, size: str) -> None:
+    """Let Chromium draw a page."""
+    program = shutil.which("chromium") or shutil.which("google-chrome") or "chromium"
+    with tempfile.TemporaryDirectory() as profile:
+        subprocess.run(
+            [
+                program,
+                *QUIET,
+                f"--user-data-dir={profile}",
+                f"--window-size={size}",
+                f"--screenshot={picture}",
+                address,
+            ],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def draw(folder: Path) -> None:
+    """Draw the page of a run, the list and an attempt of `jsbench view`, and two runs side by side."""
+    jsbench = [sys.executable, "-m", "pytest_jsbench"]
+    constrained, free = run_of(folder / "constrained"), run_of(folder / "free")
+    page = folder / "report.html"
+    subprocess.run([*jsbench, "report", constrained, "-o", page], check=True)
+    shoot(page.as_uri(), DOCS / "report.png", "1280,1000")
+    files = [str(run / "run.json") for run in (free, constrained)]
+    labels = ["--labels", "free", "constrained"]
+    subprocess.run([*jsbench, "plot", "--files", *files, *labels, "--output", DOCS / "comparison.png"], check=True)
+    runs = folder / "runs"
+    runs.mkdir(exist_ok=True)
+    for run in (constrained, free):
+        shutil.copytree(run, runs / run.name, dirs_exist_ok=True)
+    with subprocess.Popen([*jsbench, "view", runs], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        link = server.stdout.readline().strip()
+        address, token = re.fullmatch(r"(http://[^/]+)/(\?token=.+)", link).groups()  # type: ignore[union-attr]
+        shoot(link, DOCS / "view.png", "1280,420")
+        shoot(f"{address}/run/{constrained.name}/0{token}", DOCS / "view-attempt.png", "1280,900")
+        server.terminate()
+
+
+def main() -> None:
+    """Make the runs where none are given, and draw."""
+    parser = argparse.ArgumentParser(description="the pictures of the pages")
+    parser.add_argument("--folder", type=Path)
+    options = parser.parse_args()
+    if options.folder is not None:
+        draw(options.folder)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        ask(Path(name))
+        draw(Path(name))
+
+
+if __name__ == "__main__":
+    main()
