@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.sources.folder import load, open_builtin
+from pytest_jsbench.datasets.builtin import load, open_builtin
 from tests.verdicts.data import DATA, labelled
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selection, as_schema
+from pytest_jsbench.datasets.builtin import load, open_builtin
 from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
-from pytest_jsbench.datasets.sources.folder import load, open_builtin
 from pytest_jsbench.schemas.dialects import NAMES
 
 SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"

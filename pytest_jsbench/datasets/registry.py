@@ -6,7 +6,6 @@ import difflib
 import glob
 import re
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Selection
-from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -32,24 +30,24 @@ def open_dataset(selection: Selection) -> Listing:
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
-    read = partial(_completed, dataset, DocumentFolder.whole(Path(selection.registry)))
+    from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
+
+    folder = DocumentFolder.whole(Path(selection.registry))
+
+    def read(key: CaseKey) -> Case | BrokenCase:
+        """Read the case with what its schema refers to in the folder, by the URI that each file there gives itself."""
+        case = dataset.case(key)
+        return case if isinstance(case, BrokenCase) else replace(case, schema=complete(case.schema, folder.retrieve))
+
     entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in dataset.entries.items()}
     return Listing(entries=entries)
-
-
-def _completed(listing: Listing, folder: DocumentFolder, key: CaseKey) -> Case | BrokenCase:
-    """The case with what its schema refers to in a folder, by the URI that each file there gives itself."""
-    case = listing.case(key)
-    if isinstance(case, BrokenCase):
-        return case
-    return replace(case, schema=complete(case.schema, folder.retrieve))
 
 
 def _open(selection: Selection) -> Listing:
     source = selection.source
     if source == _BUILTIN:
         _refuse_split(selection)
-        from pytest_jsbench.datasets.sources.folder import open_builtin
+        from pytest_jsbench.datasets.builtin import open_builtin
 
         return open_builtin(selection)
     path = Path(source).expanduser()

@@ -15,7 +15,7 @@ from tests.warm_python import CHILD, WORKER, warm_python
 
 #: pytester forgets what a run inside this process imported, and would import it a second time beside what is here
 IMPORTED = (
-    *("datasets.selection", "datasets.sources.folder"),
+    *("datasets.selection", "datasets.builtin"),
     *("engines.recorded.engine", "engines.scripted", "metrics.gates"),
     *("plugin.activation", "plugin.controller", "plugin.fixtures", "plugin.outputs", "plugin.terminal"),
     *("reports.evaluations", "reports.run_files", "reports.run_report", "reports.terminal", "run.state"),

@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.sources.folder import load, open_builtin
+from pytest_jsbench.datasets.builtin import load, open_builtin
 from pytest_jsbench.prompts import PRESETS, find_template
 from pytest_jsbench.prompts.presets import KINDS, MOST_SHOTS, Example, _load, examples_of
 from tests.packages import install

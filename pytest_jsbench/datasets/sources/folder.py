@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,37 +135,6 @@ def _read_api_schema(folder: DocumentFolder, path: Path, api: ApiSchema | None, 
         openapi.check(document)
         raise Unreadable("describes no schema of a component or of a JSON body", reason="not_a_schema")
     return schema_case(key, openapi.read_openapi_schema(document, api, uri=folder.uri(path), retrieve=folder.retrieve))
-
-
-TASKS = ("simple", "medium", "hard", "very_hard")
-
-
-def open_builtin(selection: Selection) -> Listing:
-    """The selection's part of the built-in schemas (`pytest_jsbench/datasets/schemas/<task>/<id>.json`)."""
-
-    def read(key: CaseKey) -> Case:
-        return Case(key=key, schema=load(key)["schema"])
-
-    names = [(task, name) for task in TASKS for name in sorted(file.name for file in _root().joinpath(task).iterdir())]
-    return Listing.of(
-        selection,
-        (
-            ListedCase(task=task, name=name.removesuffix(".json"), where=name, read=read)
-            for task, name in names
-            if name.endswith(".json")
-        ),
-    )
-
-
-def load(key: CaseKey) -> Mapping[str, Any]:
-    """A built-in case whole: `schema`, its `valid` instances, and its `invalid` ones with what they must get."""
-    text = _root().joinpath(key.task, f"{key.id}.json").read_text(encoding="utf-8")
-    data: Mapping[str, Any] = json.loads(text)
-    return data
-
-
-def _root() -> Traversable:
-    return files("pytest_jsbench.datasets").joinpath("schemas")
 
 
 #: where a list of tools may stand in a document: at its top, in a request's body, in an answer to `tools/list`

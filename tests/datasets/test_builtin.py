@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.sources.folder import TASKS, load, open_builtin
+from pytest_jsbench.datasets.builtin import TASKS, load, open_builtin
 from pytest_jsbench.schemas.keywords import FORMATS, KEYWORDS
 from pytest_jsbench.verdicts import Judge
 
