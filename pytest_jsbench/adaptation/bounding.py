@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
-from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, guarded_calls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES
 from pytest_jsbench.schemas.references import tokens_of
 

@@ -1,4 +1,4 @@
-"""The child's side of `child_process`: it calls the functions that it is asked for, under an alarm, and replies."""
+"""The child's side of `guarded_calls`: it calls the functions that it is asked for, under an alarm, and replies."""
 
 from __future__ import annotations
 

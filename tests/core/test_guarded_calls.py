@@ -1,16 +1,313 @@
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
+import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.child_process import ChildNotStarted
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
+from pytest_jsbench.core.guarded_calls import (
+    BoundExceeded,
+    CallBroke,
+    ChildNotStarted,
+    ChildProcess,
+    ChildReply,
+    GuardedCalls,
+    environment,
+)
+from pytest_jsbench.engines import local
+from pytest_jsbench.engines.local_server import ServerSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+SECRET = "not-for-children-0815"
+#: names that secrets have, and one that no list of such names would hold
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NETRC", "LLAMA_API_KEY", "XYZZY")
+
+
+@contextlib.contextmanager
+def called() -> Iterator[int]:
+    calls = GuardedCalls()
+    yield calls.call("tests.core.working:process", seconds=30)
+    calls.close()
+
+
+@contextlib.contextmanager
+def serving_a_model() -> Iterator[int]:
+    settings = ServerSettings(model="m.gguf", alias="m", slots=1, context=64, threads=1)
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
+        patch.setattr(local, "_SERVER", "tests.core.working:process_of")
+        yield int(stack.enter_context(local.serving(settings, timeout=30)))
+
+
+def pid(calls: GuardedCalls) -> int:
+    child = calls._child
+    assert child is not None
+    return child._process.pid
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the system does not show environments")
+@pytest.mark.parametrize("child", [called, serving_a_model])
+def test_no_child_is_given_a_secret_of_the_environment(
+    child: Callable[[], contextlib.AbstractContextManager[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, SECRET)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with child() as number:
+        assert number != os.getpid()
+        given = Path(f"/proc/{number}/environ").read_bytes()
+    assert b"OMP_NUM_THREADS=1" in given
+    assert SECRET.encode() not in given
+
+
+def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LC_ALL", "OPENBLAS_CORETYPE", "TMPDIR", "PYTHONHOME", "SYSTEMROOT"):
+        monkeypatch.setenv(name, "needed")
+    for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "in the way")
+    given = environment()
+    assert [name for name in given if given[name] == "in the way"] == []
+    assert {"LC_ALL", "OPENBLAS_CORETYPE", "TMPDIR", "PYTHONHOME", "SYSTEMROOT", "PATH"} <= given.keys()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+def test_a_child_whose_input_ends_takes_nothing_down(tmp_path: Path) -> None:
+    calls, left = GuardedCalls(), tmp_path / "left"
+    calls.call("tests.core.working:write_at_exit", str(left), seconds=30)
+
+    calls.close()
+
+    assert not left.exists()
+
+
+def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
+    import resource
+
+    calls = GuardedCalls()
+    try:
+        kind = resource.RLIMIT_CORE
+        assert calls.call("tests.core.working:soft_limit", kind, seconds=30) == 0
+    finally:
+        calls.close()
+
+
+def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tmp_path: Path) -> None:
+    with ThreadPoolExecutor() as threads:
+        first = busy(kept, threads, tmp_path / "free")
+        number = pid(kept)
+        kept.let_go()
+        assert pid(kept) == number
+        (tmp_path / "free").touch()
+        assert first.result(timeout=30).values[0]["pid"] == number
+    kept.let_go()
+    assert kept._child is None
+    assert ask(kept, "echo", "again").values[0]["pid"] != number
+
+
+class Interrupted(Exception):
+    """What a handler of a signal raises."""
+
+
+def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
+    return kept.values_of("tests.core.talking:work", do, text, seconds=seconds, memory=None)
+
+
+def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
+    """Keep the child at work until there is such a file."""
+    ask(kept, "echo")
+    first = threads.submit(ask, kept, do, str(until), seconds=60)
+    while not kept._lock.locked():
+        time.sleep(0.001)
+    time.sleep(0.1)
+    return first
+
+
+def ask_together(kept: GuardedCalls, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
+    """Ask from a thread each, in this order, while the child is at work on something else."""
+    with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
+        busy(kept, threads, until)
+        asked: list[Future[ChildReply]] = []
+        for do, text in requests:
+            asked.append(threads.submit(ask, kept, do, text, seconds=2 if do == "hang" else 30))
+        time.sleep(0.2)
+        until.touch()
+        return [one.result() for one in asked]
+
+
+@pytest.fixture
+def kept() -> Iterator[GuardedCalls]:
+    kept = GuardedCalls()
+    yield kept
+    kept.close()
+
+
+def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(
+    kept: GuardedCalls, tmp_path: Path
+) -> None:
+    found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
+
+    assert [reply.values[0]["text"] for reply in found] == [str(number) for number in range(40)]
+    assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
+
+
+def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: GuardedCalls, tmp_path: Path) -> None:
+    requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
+
+    found = ask_together(kept, requests, tmp_path / "free")
+
+    assert [reply.ending for reply in found] == [None, "crashed", None, "timeout", "crashed", None]
+    assert [reply.values[0]["text"] for reply in found if reply.values] == ["1", "2", "3"]
+
+
+def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCalls, tmp_path: Path) -> None:
+    found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
+
+    assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
+
+
+def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
+    kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(self: ChildProcess, request: Mapping[str, Any], **options: Any) -> ChildReply:
+        reply = exchange(self, request, **options)
+        if reply.values[0]["text"] == "too deep":
+            raise RecursionError
+        return reply
+
+    exchange = ChildProcess.exchange
+    monkeypatch.setattr(ChildProcess, "exchange", broken)
+    with ThreadPoolExecutor() as threads:
+        busy(kept, threads, tmp_path / "free")
+        asked = [threads.submit(ask, kept, "echo", text) for text in ("1", "too deep", "2")]
+        (tmp_path / "free").touch()
+
+        assert isinstance(asked[1].exception(timeout=30), RecursionError)
+        assert [asked[at].result(timeout=30).values[0]["text"] for at in (0, 2)] == ["1", "2"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
+def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(
+    kept: GuardedCalls,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def ask_many() -> set[bool]:
+        return {ask(kept, "echo", str(number)).values[0]["text"] == str(number) for number in range(150)}
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    heard, interrupted = 0, 0
+    try:
+        with ThreadPoolExecutor(max_workers=3) as threads:
+            others = [threads.submit(ask_many) for _ in range(3)]
+            while interrupted < 21:
+                ask(kept, "echo")
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 * 3 ** (interrupted % 7))
+                    raised_by = time.monotonic() + 5  # what is raised while an object is finalized goes no further
+                    while time.monotonic() < raised_by:
+                        heard += 1
+                        assert ask(kept, "echo", f"main {heard}").values[0]["text"] == f"main {heard}"
+                except Interrupted:
+                    interrupted += 1
+            assert [one.result(timeout=60) for one in others] == [{True}] * 3
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.parametrize("end", ["kill", "close", "die"])
+def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: GuardedCalls, end: str) -> None:
+    def go_on() -> None:
+        if end == "die":
+            assert ask(kept, "die").ending == "crashed"
+        else:
+            getattr(kept, end)()
+        done.append(ask(kept, "echo", "heard").values[0]["text"])
+
+    ask(kept, "echo")
+    assert kept._child is not None
+    # as an exception leaves it that a signal raises in `Popen.poll`, between taking the lock and the `try` behind it
+    kept._child._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
+    done: list[str] = []
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    thread.join(timeout=30)
+    assert done == ["heard"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_told(
+    kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told_another(pid: int, options: int) -> tuple[int, int]:
+        found, status = waitpid(pid, options)
+        if found == 0:
+            return found, status
+        code = os.waitstatus_to_exitcode(status)
+        threading.Timer(0.02, setattr, [process, "returncode", code]).start()
+        raise ChildProcessError
+
+    ask(kept, "echo")
+    assert kept._child is not None
+    process, waitpid = kept._child._process, os.waitpid
+    monkeypatch.setattr(os, "waitpid", told_another)
+    assert ask(kept, "hang", seconds=1).ending == "timeout"
+
+
+def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Callable[[], object] = int) -> None:
+    """Ask, and be interrupted while the child is at work."""
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        before()
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    ask(kept, do, text)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("do", ["wait", "die later"])
+def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(
+    kept: GuardedCalls, tmp_path: Path, do: str
+) -> None:
+    with ThreadPoolExecutor() as threads:
+        first = busy(kept, threads, tmp_path / "free", do)
+        with pytest.raises(KeyboardInterrupt):
+            ask_and_interrupt(kept, "echo", "nobody waits for it")
+        last = threads.submit(ask, kept, "echo", "heard")
+        (tmp_path / "free").touch()
+
+        assert last.result(timeout=30).values[0]["text"] == "heard"
+        assert first.result().ending == (None if do == "wait" else "crashed")
+    assert ask(kept, "echo", "again").values[0]["text"] == "again"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
+@pytest.mark.usefixtures("interruptible")
+def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(
+    kept: GuardedCalls,
+) -> None:
+    with ThreadPoolExecutor() as threads:
+        ask(kept, "echo")
+        first = pid(kept)
+        asked: list[Future[ChildReply]] = []
+        with pytest.raises(KeyboardInterrupt):
+            ask_and_interrupt(kept, "hang", before=lambda: asked.append(threads.submit(ask, kept, "echo", "heard")))
+
+        assert asked[0].result(timeout=30).values[0]["text"] == "heard"
+        assert pid(kept) != first
+
 
 WORKING = "tests.core.working"
 

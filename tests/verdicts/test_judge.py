@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import verdicts
-from pytest_jsbench.core.child_process import ChildReply
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.generations import (
     CalledTool,
@@ -30,7 +29,7 @@ from pytest_jsbench.core.generations import (
     Tools,
     Usage,
 )
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildReply, GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
 

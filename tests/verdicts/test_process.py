@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core import child_process
+from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
@@ -324,7 +324,7 @@ def test_the_users_environment_and_folder_do_not_matter(monkeypatch: pytest.Monk
 
 @posix
 def test_the_time_for_the_start_is_not_that_for_being_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_START", 2)
+    monkeypatch.setattr(guarded_calls, "_START", 2)
     with Judge(RS_ONLY) as judge:
         judge.inspect(True)
         process = child_of(judge)
@@ -339,21 +339,21 @@ def test_an_interpreter_that_cannot_start_is_the_users_to_mend(monkeypatch: pyte
 
 
 def test_a_child_that_fails_to_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_BOOT", "raise RuntimeError('no room')")
+    monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no room')")
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no room; run '.* -m pip check'"):
         Judge(RS_ONLY).inspect(True)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{child_process._BOOT}"
-    monkeypatch.setattr(child_process, "_BOOT", boot)
+    boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{guarded_calls._BOOT}"
+    monkeypatch.setattr(guarded_calls, "_BOOT", boot)
     with pytest.raises(JudgeError, match="jsonschema_rs"):
         Judge(RS_ONLY).inspect(True)
 
 
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    monkeypatch.setattr(child_process, "_KEPT_TEXTS", 4)
+    monkeypatch.setattr(guarded_calls, "_KEPT_TEXTS", 4)
     with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
         yield judge
 

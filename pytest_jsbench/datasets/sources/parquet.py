@@ -9,10 +9,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.files import FileReader, Unreadable
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, GuardedCalls
+from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import MOST_CASES, ListedCase
 from pytest_jsbench.datasets.sources import rows

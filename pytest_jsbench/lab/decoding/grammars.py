@@ -8,9 +8,8 @@ from queue import LifoQueue
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
-from pytest_jsbench.core.child_process import ChildNotStarted, ChildReply
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import Acceptance
 from pytest_jsbench.engines.local import unsupported

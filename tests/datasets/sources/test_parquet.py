@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import Case
-from pytest_jsbench.core.child_process import ChildNotStarted
 from pytest_jsbench.core.errors import DatasetError, exhausted
-from pytest_jsbench.core.guarded_calls import GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.datasets.sources import parquet
 from tests.datasets.reading import keys, opened, problem, read, schema
