@@ -33,6 +33,7 @@ from pytest_jsbench.plugin.context import (
 from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing
+from pytest_jsbench.verdicts.verdicts import excerpt
 
 if TYPE_CHECKING:
     from pytest_jsbench.run.record_keeper import AttemptResult
@@ -128,13 +129,21 @@ class JSBenchCase(pytest.Item):
         if attempt.passed:
             return
         add_markers(self, attempt)
-        explanation = self.outcome.explanation or attempt.read().explanation
+        explanation = self._explanation(self.outcome.explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded:
             if settings.selection.skips_invalid:
                 raise pytest.skip.Exception(f"{self.nodeid}: {explanation}", _use_item_location=True)
             explanation += "\n  next:   mend the schema, or leave such cases out with --jsbench-invalid-schemas=skip"
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
+
+    def _explanation(self, short: str, attempt: AttemptOutcome) -> str:
+        """Say why the attempt did not pass: with the answer where few have failed, with -v also with the prompt."""
+        stash, verbose = self.config.stash, self.config.get_verbosity() > 0
+        stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
+        if short and stash[_EXPLAINED] > _MOST_EXPLAINED and not verbose:
+            return short
+        return "\n".join([attempt.read().explanation, *(_prompt_lines(attempt) if verbose else ())])
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Write a few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
@@ -159,6 +168,18 @@ class JSBenchCase(pytest.Item):
         name = f"{ROOT}::{key}{f'[{variant}]' if variant else ''}"
         # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
         return self.path, 0, f"{name} " if "." in name else name
+
+
+#: cases of this process whose failure has been told, and the most of which the answer is shown
+_EXPLAINED = pytest.StashKey[int]()
+_MOST_EXPLAINED = 10
+
+
+def _prompt_lines(attempt: AttemptOutcome) -> Iterator[str]:
+    """What the model was asked, each message below its role."""
+    prompt = attempt.read().prompt
+    for message in () if prompt is None else prompt.messages:
+        yield from excerpt(f"{message.role:<6}", message.shown)
 
 
 def _last_entry(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:

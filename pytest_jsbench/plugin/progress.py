@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 #: seconds to the first line, and between two of them at least and at most
 _SOONEST = 10.0
 _LATEST = 60.0
+#: answers, from which on a time is told that is left; of a large run it takes a tenth of it
+_FEWEST = 8
 
 
 class Progress:
@@ -40,6 +42,8 @@ class Progress:
         self._state = state
         self._watched = False
         self._started = self._latest = time.perf_counter()
+        #: when the first answer came, before which an engine may have had to start; None while there is none
+        self._first: float | None = None
         self._done = self._called = self._failing = 0
         #: those that this run has made, and no line has counted the cost of
         self._made: list[AttemptOutcome] = []
@@ -57,6 +61,7 @@ class Progress:
             self._done += 1
             self._failing += attempt.failing
             self._made += [] if resumed else [attempt]
+            self._first = self._first or time.perf_counter()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self) -> None:
@@ -67,7 +72,7 @@ class Progress:
         if now - self._latest < min(_LATEST, max(_SOONEST, (now - self._started) / 10)):
             return
         self._latest = now
-        write_line(self._config, f"jsbench: {self._line(now - self._started)}")
+        write_line(self._config, f"jsbench: {self._line(now - (self._first or now))}")
 
     def _line(self, seconds: float) -> str:
         from pytest_jsbench.metrics.prices import costs
@@ -79,9 +84,11 @@ class Progress:
         self._made.clear()
         planned = self._state.count
         parts = [f"{self._done:,} of {planned:,} done", f"{self._failing:,} failing"]
-        if self._called:
-            rate = self._called / seconds
-            parts += [f"{rate:.3g} a second", f"{clock((planned - self._done) / rate)} left"]
+        # no time is told that is left before it can be known
+        if self._called >= max(_FEWEST, planned / 10) and seconds:
+            rate = (self._called - 1) / seconds
+            pace = f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
+            parts += [pace, f"about {clock((planned - self._done) / rate)} left"]
         if self._cost:
             parts.append(f"${self._cost:,.2f} so far")
         return ", ".join(parts)
@@ -138,8 +145,8 @@ class ProviderWatch:
         self._said: dict[str, str] = {}
         #: None where nothing is captured
         self._terminal: TextIO | None = None
-        #: the test that began last
-        self._nodeid = ""
+        #: the test that began last, and whether any has ended
+        self._nodeid, self._any_ended = "", False
         #: the width of pytest's line and its test, when this last wrote
         self._written = (0, "")
 
@@ -159,6 +166,11 @@ class ProviderWatch:
         self._nodeid = nodeid
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """From the first answer on, the tests themselves show that the run goes."""
+        self._any_ended = True
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Look a last time, and no more."""
         self._ended.set()
@@ -169,7 +181,9 @@ class ProviderWatch:
 
     def _work(self) -> None:
         with closing(self._context.session.limits_file()) as limits:
-            ended = False
+            ended = self._ended.wait(_INTERVAL)
+            if not ended and not self._any_ended and is_watched(self._config):
+                self._write("jsbench: waiting for the first answer")
             while not ended:
                 ended = self._ended.wait(_INTERVAL)
                 with suppress(sqlite3.Error):  # the calls themselves say what is wrong with the file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Generator, Iterator
@@ -15,12 +16,14 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
+from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.settings import RECORDED
 from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import RunMetadata
     from pytest_jsbench.records.resumption import Resumption
 
@@ -116,7 +119,10 @@ class Terminal:
             for name, comparison in decision.comparisons.items():
                 source = ", variant ".join(map(printable, filter(None, (decision.baseline.source, name))))
                 lines += fact_lines(facts_of_comparison(comparison, source), width)
-        for line in [*lines, *fact_lines(self._facts(summary))]:
+        lines += fact_lines(self._facts(summary))
+        if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
+            lines += fact_lines(self._next_steps(run, summary))
+        for line in lines:
             reporter.write_line(line)
 
         def show(label: str, text: str, **markup: bool) -> None:
@@ -153,13 +159,22 @@ class Terminal:
             yield "page", page.resolve().as_uri()
         else:
             install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
-            yield "page", install + shlex.join(["jsbench", "report", "-o", "report.html", str(folder)])
+            runs = folder if plan.output is not None else folder.parent  # of which it takes the newest
+            yield "page", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
             command = shlex.join(["jsbench", "recordings", str(_from_here(recorded)), "--run", str(folder)])
             yield "unasked", f"{unasked}; {command} lists them, and deletes them with --prune"
         calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
         if summary.total.errors and calls and self._context.settings.targets.suite:
             yield "go on", f"the same with --jsbench-resume={folder.parent} calls only what is missing"
+
+    def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
+        """Say what a person may do after a run of which cases failed, where nobody has set a gate."""
+        if failing := run.failed():
+            yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{failing[0].key}')}"
+            least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
+            if least and not self._controller.decision.gates:
+                yield "gate", f"none: --jsbench-min-pass-rate={least:g} passes a run like this, and fails a worse one"
 
 
 def _asked(context: RunContext) -> str:

@@ -25,6 +25,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import HEADER, RECORD
+from pytest_jsbench.records.explanation import next_step
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdicts import verdict_text
@@ -275,10 +276,19 @@ class Record:
 
     @property
     def explanation(self) -> str:
-        """The verdict in words, with an excerpt of the answer, and the codes of classifiers."""
-        text = self.generation.text if isinstance(self.generation, Completion) else None
-        words = verdict_text(self.verdict, text)
-        return f"{words}\n  codes:  {', '.join(map(printable, self.codes))}" if self.codes else words
+        """The verdict in words, an excerpt of the answer, the codes of classifiers, and what to change."""
+        return self._explained(self.generation.text if isinstance(self.generation, Completion) else None)
+
+    @property
+    def short_explanation(self) -> str:
+        """The same without the answer."""
+        return self._explained(None)
+
+    def _explained(self, text: str | None) -> str:
+        lines = [verdict_text(self.verdict, text)]
+        lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
+        step = "" if self.redacted else next_step(self.verdict, self.generation, self.params)
+        return "\n".join([*lines, *([f"  next:   {step}"] if step else [])])
 
     @property
     def failure(self) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invali
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from jsonschema_rs import KeywordValidator
 
@@ -30,6 +30,10 @@ MOST_VIOLATIONS = 20
 
 #: characters of a schema, or of a part, whose faults are all listed: the library makes each before it gives the first
 _LONGEST_SORTED = 150_000
+#: of a message that names the branch that is nearest, and of what is said of that
+_LONGEST_OF_BRANCHES = 120
+#: keywords that tell branches from each other, each of which is as far as so many others
+_TELLING, _FAR = frozenset({"const", "enum", "type"}), 10
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
@@ -197,6 +201,20 @@ def unresolvable(read: ReadSchema) -> SchemaProblem | None:
     return None
 
 
+def _nearest(branches: Sequence[Sequence[jsonschema_rs.ValidationError]]) -> str:
+    """Say what is wrong with the instance as the branch that it comes nearest to: the one with the least faults."""
+
+    def distance(errors: Sequence[jsonschema_rs.ValidationError]) -> int:
+        return sum(_FAR if error.kind.name in _TELLING else 1 for error in errors)
+
+    number, errors = min(enumerate(branches), key=lambda branch: distance(branch[1]))
+    if not errors:
+        return f"nearest is branch {number}"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    message = printable(errors[0].message, _LONGEST_OF_BRANCHES, cut="middle")
+    return f"nearest is branch {number}: {json_path(errors[0].instance_path)}: {message}{more}"
+
+
 def _violation(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> Violation:
     kind: Any = error.kind
     # below `propertyNames` the path begins anew at a reference
@@ -206,6 +224,8 @@ def _violation(error: jsonschema_rs.ValidationError, originals: Mapping[str, str
     if type(kind).__name__ == "Contains" and keyword in {"minContains", "maxContains"}:
         fault = "few" if keyword == "minContains" else "many"
         message = f"too {fault} items match the schema under 'contains'"
+    if branches := getattr(kind, "context", ()):
+        message = f"{printable(message, _LONGEST_OF_BRANCHES, cut='middle')}; {_nearest(branches)}"
     if type(kind).__name__ == "Not":  # quotes a part of the schema
         for patterns in originals.items():
             written, original = (json.dumps(pattern, ensure_ascii=False) for pattern in patterns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -202,7 +203,8 @@ class SchemaProblem:
 
 # a verdict in words: on one line, or on a few
 
-_EXCERPT = 160
+#: of an excerpt
+_WIDTH, _FIRST_LINES, _LAST_LINES, _LONGEST_EXCERPT = 100, 10, 4, 2000
 _VIOLATIONS = 3
 _MEANINGS = {
     Note.SECRET_REPLACED: "it quoted a secret of this run, and was judged with * in its place",
@@ -224,7 +226,7 @@ def verdict_text(verdict: Verdict, text: str | None) -> str:
     """The headline, each place that is wrong, and an excerpt of the answer, where there is one."""
     lines = [headline(verdict), *_details(verdict)]
     if text is not None:
-        lines.append(f"  answer: {_excerpt(text)}")
+        lines += excerpt("answer", text)
     return "\n".join(lines)
 
 
@@ -260,10 +262,16 @@ def _violation(violation: Violation, *, in_headline: bool) -> str:
     return f"{where} [schema {printable(violation.schema_path, 120, cut='middle')}]{message}"
 
 
-def _excerpt(text: str) -> str:
-    """Beginning and end of the answer: a truncated one shows where it broke off."""
-    if not text:
-        return "(empty)"
-    if len(text) <= 2 * _EXCERPT:
-        return printable(text, 2 * _EXCERPT)
-    return f"{printable(text[:_EXCERPT], _EXCERPT)} … {printable(text[-_EXCERPT // 2 :], _EXCERPT)}"
+def excerpt(label: str, text: str) -> list[str]:
+    """A text below its label: its first lines, and the last ones, which show where a truncated one broke off."""
+    if len(text) > 2 * _LONGEST_EXCERPT:
+        text = f"{text[:_LONGEST_EXCERPT]}\n…\n{text[-_LONGEST_EXCERPT:]}"
+    wrapper = textwrap.TextWrapper(
+        _WIDTH, expand_tabs=False, replace_whitespace=False, drop_whitespace=False, break_on_hyphens=False
+    )
+    lines = [part for line in text.split("\n") for part in wrapper.wrap(line) or [""]]
+    if len(lines) == 1:
+        return [f"  {label}: {printable(lines[0], None) or '(empty)'}"]
+    if len(lines) > _FIRST_LINES + _LAST_LINES + 1:
+        lines[_FIRST_LINES:-_LAST_LINES] = ["…"]
+    return [f"  {label}:", *(f"    {printable(line, None)}" for line in lines)]

@@ -20,8 +20,10 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
     monkeypatch.setattr(progress, "_SOONEST", 0.0)
     monkeypatch.setattr(progress, "_LATEST", 0.0)
+    monkeypatch.setattr(progress, "_FEWEST", 2)
     bench.case("a")
     bench.case("b", '{"n": -1}')
+    bench.case("c")
     return bench
 
 
@@ -29,9 +31,22 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
     result = watched.run(*verbose)
 
-    result.stdout.re_match_lines([r"^jsbench: 1 of 2 done, \d failing, [\d.e+]+ a second, 0:0\d left$"])
-    result.stdout.no_re_match_line(r".*2 of 2 done")
-    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines(
+        [
+            r"^jsbench: 1 of 3 done, \d failing$",  # which says nothing of the time that is left
+            r"^jsbench: 2 of 3 done, \d failing, [\d.e+]+ a (second|minute), about 0:0\d left$",
+        ]
+    )
+    result.stdout.no_re_match_line(r".*3 of 3 done")
+    result.assert_outcomes(passed=2, failed=1)
+
+
+def test_a_run_gives_a_sign_of_life_before_its_first_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "is_watched", lambda _config: True)
+    monkeypatch.setattr(progress, "_INTERVAL", 0.1)
+    bench.case("a", {"instance": {"n": 1}, "delay": 1.0})
+
+    bench.run().stdout.fnmatch_lines(["jsbench: waiting for the first answer", "*[[]100%]"])
 
 
 def test_who_does_not_watch_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

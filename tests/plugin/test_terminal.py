@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 
 import pytest
 
@@ -129,9 +130,36 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     install = "" if installed else "pip install 'pytest-jsbench[report]', and "
     assert text.startswith(f"page {install}jsbench report ")
     command = text.partition("jsbench report ")[2].split(" verdict ")[0].split(" warning ")[0]
-    option, page, run = command.split()
+    runs, option, page = command.split()
     assert (option, page) == ("-o", "report.html")
-    assert (bench.path / run / "records.jsonl").exists()
+    assert len([*(bench.path / runs).rglob("records.jsonl")]) == 1
+
+
+def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
+    bench.case("a")
+    bench.case("b", '{"n": -1}')
+
+    lines = bench.run().stdout.lines
+    quiet = summary(bench.run("-q"))
+    gated = summary(bench.run("--jsbench-min-pass-rate=0.9"))
+
+    text = " ".join(" ".join(lines).split())
+    assert re.search(r"one case pytest --jsbench-engine=scripted .* -v jsbench::orders::b gate none: ", text)
+    assert "gate none: --jsbench-min-pass-rate=0.5 passes a run like this" in text
+    assert not [line for line in [*quiet, *gated] if line.startswith("gate       none")]
+    bench.run("--jsbench-min-pass-rate=0.5").assert_outcomes(passed=1, failed=1)
+
+
+def test_the_answers_of_the_first_ten_failing_cases_are_shown_and_with_v_all_and_their_prompts(bench: Bench) -> None:
+    for number in range(11):
+        bench.case(f"c{number:02}", '{\n  "n": -1\n}')
+
+    text = bench.run().stdout.str()
+    verbose = bench.run("-v").stdout.str()
+
+    assert (text.count('\n  answer:\n    {\n      "n": -1\n    }\n'), verbose.count("\n  answer:\n")) == (10, 11)
+    assert (text.count("\n  next:   "), verbose.count("\n  next:   ")) == (11, 11)
+    assert (text.count("\n  user  :\n"), verbose.count("\n  user  :\n")) == (0, 11)
 
 
 def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(bench: Bench) -> None:
