@@ -75,4 +75,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None) -> str:
         return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None:
         return ""
-    return f"the engine was sent {keywords} and did not enforce it: ask for it in the prompt, or in a description"
+    them = "them" if len(broken) > 1 else "it"
+    return (
+        f"the engine was sent {keywords} and did not enforce {them}: ask for {them} in the prompt, or in a description"
+    )
