@@ -129,7 +129,7 @@ class JSBenchCase(pytest.Item):
         if attempt.passed:
             return
         add_markers(self, attempt)
-        explanation = self._explanation(self.outcome.explanation, attempt)
+        explanation = self._explanation(self.outcome.explanation or attempt.read().explanation, attempt)
         settings = self.config.stash[RUN_CONTEXT].settings
         if attempt.excluded:
             if settings.selection.skips_invalid:
@@ -137,13 +137,16 @@ class JSBenchCase(pytest.Item):
             explanation += "\n  next:   mend the schema, or leave such cases out with --jsbench-invalid-schemas=skip"
         raise CaseFailed(attempt, explanation=explanation, rerun=f"{settings.rerun} {shlex.quote(self.nodeid)}")
 
-    def _explanation(self, short: str, attempt: AttemptOutcome) -> str:
+    def _explanation(self, explanation: str, attempt: AttemptOutcome) -> str:
         """Say why the attempt did not pass: with the answer where few have failed, with -v also with the prompt."""
-        stash, verbose = self.config.stash, self.config.get_verbosity() > 0
+        stash = self.config.stash
         stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
-        if short and stash[_EXPLAINED] > _MOST_EXPLAINED and not verbose:
-            return short
-        return "\n".join([attempt.read().explanation, *(_prompt_lines(attempt) if verbose else ())])
+        lines = explanation.split("\n")
+        if self.config.get_verbosity() > 0:
+            lines += _prompt_lines(attempt)
+        elif stash[_EXPLAINED] > _MOST_EXPLAINED:
+            lines = [line for line in lines if not line.startswith(("  answer:", "    "))]
+        return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Write a few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""

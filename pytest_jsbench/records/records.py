@@ -277,14 +277,7 @@ class Record:
     @property
     def explanation(self) -> str:
         """The verdict in words, an excerpt of the answer, the codes of classifiers, and what to change."""
-        return self._explained(self.generation.text if isinstance(self.generation, Completion) else None)
-
-    @property
-    def short_explanation(self) -> str:
-        """The same without the answer."""
-        return self._explained(None)
-
-    def _explained(self, text: str | None) -> str:
+        text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
         step = "" if self.redacted else next_step(self.verdict, self.generation, self.params)

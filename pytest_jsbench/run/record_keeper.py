@@ -227,4 +227,4 @@ class RecordKeeper:
 
 
 def _result(outcome: AttemptOutcome, record: Record) -> AttemptResult:
-    return AttemptResult(result=outcome, explanation="" if outcome.passed else record.short_explanation)
+    return AttemptResult(result=outcome, explanation="" if outcome.passed else record.explanation)

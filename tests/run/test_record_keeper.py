@@ -69,7 +69,7 @@ def test_no_record_waits_in_memory_for_its_test_but_the_words_of_its_verdict(tmp
     journal.close()
 
     assert [written for _, written in results] == [passed, violated]
-    assert [result.explanation for result, _ in results] == ["", violated.short_explanation]
+    assert [result.explanation for result, _ in results] == ["", violated.explanation]
     outcomes = [result.result for result, _ in results if isinstance(result.result, AttemptOutcome)]
     assert [outcome.source for outcome in outcomes if isinstance(outcome.source, Record)] == []
     assert [outcome.read() for outcome in outcomes] == [passed, violated]
