@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -13,11 +15,12 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.options import value_of
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.records import RunMetadata
 
 #: the metrics that are times; pytest-benchmark knows seconds only
 _METRICS = ("ttft", "tgt", "gct")
-_NO_TOKENS = {"input_tokens": None, "output_tokens": None}
+_TOKENS = ("input_tokens", "output_tokens")
 #: pytest-benchmark's own columns are for functions, and too many for a terminal
 _COLUMNS = ["min", "median", "mean", "max", "rounds"]
 #: the options that ask for its table, or say how it looks
@@ -67,41 +70,34 @@ def _is_typed(config: pytest.Config, names: str) -> bool:
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
     """The rows of a run, or of each of its variants, with their measurements."""
     for part in run.each().values() if run.variants else [run]:
-        yield from _of_one(part, rows)
+        attempts: dict[str, list[AttemptOutcome]] = {}
+        for attempt in part.outcomes:
+            if attempt.generation == "completion" and not attempt.remembered:  # recorded times are no news
+                attempts.setdefault(attempt.key.task if rows == "task" else str(attempt.key), []).append(attempt)
+        for metric, name in itertools.product(_METRICS, attempts):
+            values = [getattr(attempt.timing, metric, None) for attempt in attempts[name]]
+            if seconds := [value for value in values if value is not None]:
+                yield _row(metric, name, part.metadata, attempts[name]), seconds
 
 
-def _of_one(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:
-    values: dict[tuple[str, str], list[float]] = {}
-    extra: dict[str, dict[str, Any]] = {}
-    who = {"engine": run.metadata.engine, "model": run.metadata.model}
-    for attempt in run.outcomes:
-        if attempt.generation != "completion" or attempt.remembered:  # recorded times are no news
-            continue
-        name = attempt.key.task if rows == "task" else str(attempt.key)
-        counts = extra.setdefault(name, {**who, "completions": 0, "passed": 0, "failures": {}, **_NO_TOKENS})
-        counts["completions"] += 1
-        counts["passed"] += attempt.passed
-        if (failure := attempt.failure_type) is not None:
-            counts["failures"][failure.value] = counts["failures"].get(failure.value, 0) + 1
-        if rows == "case":
-            # of a case that was asked several times, the failure that it had most often
-            counts["verdict"] = max(counts["failures"], key=counts["failures"].__getitem__, default="passed")
-        for count in _NO_TOKENS:
-            if (tokens := getattr(attempt.usage, count, None)) is not None:
-                counts[count] = tokens + (counts[count] or 0)
-        for metric in _METRICS:
-            value = getattr(attempt.timing, metric, None)
-            if value is not None:
-                values.setdefault((metric, name), []).append(value)
-    for metric, name in sorted(values, key=lambda pair: _METRICS.index(pair[0])):
-        yield _row(metric, name, run.metadata.variant, extra[name]), values[metric, name]
-
-
-def _row(metric: str, name: str, variant: str, extra_info: dict[str, Any]) -> Any:
+def _row(metric: str, name: str, metadata: RunMetadata, attempts: Sequence[AttemptOutcome]) -> Any:
     """A row; those of a task are a group, but cases and variants are grouped by metric too: they are compared."""
-    is_case = "::" in name
+    is_case, variant = "::" in name, metadata.variant
     task = CaseKey.parse(name).task if is_case else name
     named = f"{name}-{variant}" if variant else name
+    failures = Counter(attempt.failure_type.value for attempt in attempts if attempt.failure_type is not None)
+    tokens = {count: [getattr(attempt.usage, count, None) for attempt in attempts] for count in _TOKENS}
+    counts = {count: [value for value in values if value is not None] for count, values in tokens.items()}
+    extra_info = {
+        "engine": metadata.engine,
+        "model": metadata.model,
+        "completions": len(attempts),
+        "passed": sum(attempt.passed for attempt in attempts),
+        "failures": dict(failures),
+        **{count: sum(values) if values else None for count, values in counts.items()},
+    }
+    if is_case:  # of one that was asked several times, the failure that it had most often
+        extra_info["verdict"] = max(failures, key=failures.__getitem__, default="passed")
     return SimpleNamespace(
         name=f"{metric}[{named}]",
         fullname=f"jsbench::{named}[{metric}]",

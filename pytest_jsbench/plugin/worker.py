@@ -8,8 +8,7 @@ import itertools
 import signal
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -217,12 +216,12 @@ class LookAhead(Generic[T]):
     ) -> None:
         self._session = session
         self._call = call
+        #: by the variant's name; a call is known by its item as an object, because it takes time to write a node id
+        self._calls: dict[str, CallsInFlight[T]] = {name: CallsInFlight(count) for name, count in concurrency.items()}
         times = 1 if session.config.option.maxfail else 4
-        self._lanes: dict[str, _Lane[T]] = {name: _Lane(calls, times * calls) for name, calls in concurrency.items()}
-        self._position = {id(item): position for position, item in enumerate(session.items)}
-        for position, item in enumerate(session.items):
-            if isinstance(item, JSBenchCase):
-                self._lanes[item.attempt.variant].places.append(position)
+        self._depths = {name: times * count for name, count in concurrency.items()}
+        #: the cases that nobody has looked at, in the order of the session
+        self._upcoming = {name: self._cases_of(name) for name in concurrency}
         #: the item for which `advance` was last called
         self._latest: pytest.Item | None = None
         self._worker_queue = None if steals else _worker_queue(session.config)
@@ -230,52 +229,49 @@ class LookAhead(Generic[T]):
     def advance(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Queue the attempts of `item` and of the tests after it, as far as there is room."""
         if isinstance(self._latest, JSBenchCase):  # its test may have been skipped, or broken, before it asked
-            self._lanes[self._latest.attempt.variant].calls.drop(id(self._latest))
+            self._calls[self._latest.attempt.variant].drop(id(self._latest))
         self._latest = item
-        waiting = {name: lane for name, lane in self._lanes.items() if lane.room > 0}
         if hasattr(self._session.config, "workerinput"):
-            known = [item] if nextitem is None else [item, nextitem]
-            self._fill(waiting, itertools.chain(known, self._queued_by_xdist()) if waiting else ())
-        elif (position := self._position.get(id(item))) is None:
-            self._fill(waiting, [item])
-        else:
-            for name, lane in waiting.items():
-                self._fill({name: lane}, lane.not_looked_at(self._session.items, position))
+            self._queue_sent([item] if nextitem is None else [item, nextitem])
+            return
+        for name, upcoming in self._upcoming.items():
+            while self._has_room(name) and (case := next(upcoming, None)) is not None:
+                self._queue(case)
 
     def result(self, item: JSBenchCase) -> T:
         """Wait for the item's result; its attempt is made now if it was not queued, such as for a rerun."""
-        lane = self._lanes[item.attempt.variant]
-        self._queue(item, lane)
-        return lane.calls.take(id(item))
+        self._queue(item)
+        return self._calls[item.attempt.variant].take(id(item))
 
     def stop(self) -> None:
         """Begin no more attempts; those in flight are left to themselves."""
-        for lane in self._lanes.values():
-            lane.calls.stop()
+        for calls in self._calls.values():
+            calls.stop()
 
-    @property
-    def stopped(self) -> bool:
-        """True once `stop` was called."""
-        return all(lane.calls.stopped for lane in self._lanes.values())
+    def _cases_of(self, variant: str) -> Iterator[JSBenchCase]:
+        for item in self._session.items:
+            if isinstance(item, JSBenchCase) and item.attempt.variant == variant and not item.has_run:
+                yield item
 
-    def _fill(self, lanes: dict[str, _Lane[T]], upcoming: Iterable[pytest.Item]) -> None:
-        """Queue the attempts of these items, in their order, until there is no room in any of the lanes."""
-        for item in upcoming:
-            if (
-                isinstance(item, JSBenchCase)
-                and not item.has_run
-                and (lane := lanes.get(item.attempt.variant)) is not None
-            ):
-                self._queue(item, lane)
-                if lane.room <= 0:
-                    del lanes[item.attempt.variant]
-            if not lanes:
-                break
+    def _has_room(self, variant: str) -> bool:
+        return len(self._calls[variant]) < self._depths[variant]
 
-    def _queue(self, item: JSBenchCase, lane: _Lane[T]) -> None:
-        if id(item) not in lane.calls:
+    def _queue(self, item: JSBenchCase) -> None:
+        calls = self._calls[item.attempt.variant]
+        if id(item) not in calls:
             planned_at = time.perf_counter()
-            lane.calls.add(id(item), lambda: self._call(item, planned_at))
+            calls.add(id(item), lambda: self._call(item, planned_at))
+
+    def _queue_sent(self, items: list[pytest.Item]) -> None:
+        """Queue the attempts of these items, and of those that xdist has sent this worker beyond them."""
+        waiting = set(filter(self._has_room, self._calls))
+        for item in itertools.chain(items, self._queued_by_xdist() if waiting else ()):
+            if isinstance(item, JSBenchCase) and not item.has_run and item.attempt.variant in waiting:
+                self._queue(item)
+                if not self._has_room(item.attempt.variant):
+                    waiting.remove(item.attempt.variant)
+            if not waiting:
+                break
 
     def _queued_by_xdist(self) -> list[pytest.Item]:
         """Read what xdist has sent this worker beyond `nextitem`: private, so anything unexpected means nothing."""
@@ -287,31 +283,6 @@ class LookAhead(Generic[T]):
         except Exception:  # noqa: BLE001  another xdist: look one test ahead, as its public hooks allow
             self._worker_queue = None
             return []
-
-
-class _Lane(Generic[T]):
-    """The calls of one variant, and how far its items have been looked at."""
-
-    def __init__(self, concurrency: int, depth: int) -> None:
-        self._depth = depth
-        #: by the id of the item as an object, because it takes time to write a node id
-        self.calls: CallsInFlight[T] = CallsInFlight(concurrency)
-        #: where its items stand among the session's
-        self.places: list[int] = []
-        self._next = 0
-
-    @property
-    def room(self) -> int:
-        """The number of attempts that may yet be queued."""
-        return self._depth - len(self.calls)
-
-    def not_looked_at(self, items: list[pytest.Item], position: int) -> Iterator[pytest.Item]:
-        """Its items from a place of the session on; each is given only once."""
-        if self._next < len(self.places) and self.places[self._next] < position:
-            self._next = bisect_left(self.places, position, lo=self._next)
-        while self._next < len(self.places):
-            self._next += 1
-            yield items[self.places[self._next - 1]]
 
 
 def _worker_queue(config: pytest.Config) -> Any:
