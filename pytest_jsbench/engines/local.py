@@ -237,7 +237,7 @@ class LocalFactory:
             find_model_file(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be."""
+        """Describe the engine that will be built."""
         settings = LocalSettings.from_config(config)
         return EngineInfo(
             engine=config.name,

@@ -292,7 +292,7 @@ class ScriptedFactory(UnsharedFactory):
         _source(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be; no answers are read for it."""
+        """Describe the engine; no answers are read for it."""
         Options(config, OPTIONS)  # a name that is none of them is an error here too
         return EngineInfo(
             engine=config.name,

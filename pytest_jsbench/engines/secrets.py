@@ -248,7 +248,7 @@ class DiscreetEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Who answers."""
+        """Its identity, without secrets."""
         return _out_of_info(self._engine.info, self._secrets)
 
     def generate(self, request: Request) -> Completion | Declined:
@@ -343,7 +343,7 @@ def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
 
 
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
-    """Who the engine will be, as far as that may be written down."""
+    """Describe the engine, as far as that may be written down."""
     with _errors_freed(config) as secrets:
         return _out_of_info(factory.describe(config), secrets)
 

@@ -32,6 +32,8 @@ class Injected:
     slow: bool = False
     #: seconds that the server asks to wait
     retry_after: float | None = None
+    #: what the outcome's message holds
+    words: str = ""
 
 
 def _status(number: int, expected: FaultKind, *, retry_after: float | None = None) -> Injected:
@@ -45,13 +47,13 @@ def _status(number: int, expected: FaultKind, *, retry_after: float | None = Non
     )
 
 
-def _body(name: str, body: Callable[[Speaker], bytes], kind: str, **headers: str) -> Injected:
+def _body(name: str, body: Callable[[Speaker], bytes], kind: str, words: str = "") -> Injected:
     """A 200 whose body is none of what the API says."""
-    sent = {name.replace("_", "-"): value for name, value in headers.items()}
     return Injected(
         name=name,
         expected=FaultKind.BAD_RESPONSE,
-        serve=lambda speaker: raw_reply(body(speaker), kind=kind, headers=sent),
+        serve=lambda speaker: raw_reply(body(speaker), kind=kind),
+        words=words,
     )
 
 
@@ -153,8 +155,20 @@ FAULTS: tuple[Injected, ...] = (
     _status(401, FaultKind.AUTH),
     _status(402, FaultKind.QUOTA),
     _status(413, FaultKind.BAD_REQUEST),
-    Injected(name="a rejected schema", expected=DeclineReason.UNSUPPORTED_SCHEMA, serve=_rejected_schema, status=400),
-    Injected(name="an error inside a 200", expected=FaultKind.SERVER, serve=_error_inside, status=200),
+    Injected(
+        name="a rejected schema",
+        expected=DeclineReason.UNSUPPORTED_SCHEMA,
+        serve=_rejected_schema,
+        status=400,
+        words="Invalid schema: oneOf. [key]",
+    ),
+    Injected(
+        name="an error inside a 200",
+        expected=FaultKind.SERVER,
+        serve=_error_inside,
+        status=200,
+        words="gone, [key]",
+    ),
     Injected(name="closed at once", expected=FaultKind.CONNECTION, serve=lambda _: Reply(pieces=())),
     Injected(name="reset at once", expected=FaultKind.CONNECTION, serve=lambda _: Reply(pieces=(), reset=True)),
     Injected(
@@ -195,7 +209,7 @@ FAULTS: tuple[Injected, ...] = (
         status=500,
     ),
     _body("an empty body", lambda _: b"", "application/json"),
-    _body("a web page", lambda speaker: f"<title>Log in, {speaker.secret}</title>".encode(), "text/html"),
+    _body("a web page", lambda speaker: f"<title>Log in, {speaker.secret}</title>".encode(), "text/html", "web page"),
     _body("plain words", lambda speaker: b"busy, " + speaker.secret.encode(), "text/plain"),
     _body("bytes", lambda _: bytes(range(256)), "application/octet-stream"),
     _shape("null", None),

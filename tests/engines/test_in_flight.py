@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,17 +50,3 @@ def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(provid
     while provider.closed < provider.opened and time.monotonic() < deadline:
         time.sleep(0.01)
     assert provider.closed == provider.opened
-
-
-@pytest.mark.parametrize("speaker", SPEAKERS, ids=lambda speaker: speaker.name)
-def test_a_server_that_closes_a_connection_behind_its_answer_takes_no_call_along(
-    provider: Provider, speaker: Speaker
-) -> None:
-    # as llama.cpp does after each stream, though it promises to keep the connection
-    pytest.importorskip(speaker.package, reason=f"the {speaker.engine} engine needs its package")
-    provider.choose = lambda _: replace(kept(speaker.good()), keep=False)
-    config = speaker.config(provider)
-    engine = find(config.name).build(config)
-    for _ in range(20):
-        assert complete(engine).text == TEXT
-    engine.close()

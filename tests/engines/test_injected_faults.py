@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.cases import Case, CaseKey, safe_name
-from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, GenerationParams
+from pytest_jsbench.core.generations import (
+    Completion,
+    Decided,
+    Declined,
+    DeclineReason,
+    Failed,
+    GenerationParams,
+    ResponseFormat,
+    Sent,
+)
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import client as http_client
@@ -179,6 +188,9 @@ def test_a_fault_that_stays_is_recorded_as_what_it_was(result: Result, script: S
         assert record.generation.status == script.fault.status
     if isinstance(record.generation, Failed | Declined):
         assert record.generation.message.strip()
+        assert script.fault.words in record.generation.message
+    if isinstance(record.generation, Declined):
+        assert record.generation.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
         assert "\n" not in record.generation.message
 
 

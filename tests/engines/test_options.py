@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, UnknownEngine
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.options import Options, choose_format, find_key
+from pytest_jsbench.engines import options as module
+from pytest_jsbench.engines.base import Address, EngineConfig
+from pytest_jsbench.engines.options import Options, choose_format, find_address, find_key, require_package
 from pytest_jsbench.engines.registry import find, names
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})
@@ -95,3 +97,52 @@ def test_a_word_is_one_of_an_enumeration() -> None:
     assert options.choice("missing", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
     with pytest.raises(EngineError, match="is text or json_object or json_schema or tool, not 'txt'"):
         options.choice("other", ResponseFormat, default=ResponseFormat.TOOL)
+
+
+CONFIG = EngineConfig(name="openai")
+KEY = ("JSBENCH_TEST_KEY",)
+
+
+def test_a_missing_package_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingRequirement) as caught:
+        require_package("openai", "openai", extra="openai")
+    expected = "engine 'openai' needs the package openai: pip install 'pytest-jsbench[openai]'"
+    assert str(caught.value) == expected
+
+
+def test_a_package_that_is_too_old_is_said_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "package_version", lambda _: "1.99.3")
+    with pytest.raises(MissingRequirement, match=r"needs pytest>=3, found 1\.99\.3: pip install"):
+        require_package("openai", "pytest", extra="openai", minimum=(3,))
+
+
+def test_a_package_that_is_new_enough_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "package_version", lambda _: "3.0.0rc1")
+    require_package("openai", "pytest", extra="openai", minimum=(3,))
+
+
+def test_a_key_comes_without_the_line_end_it_was_pasted_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JSBENCH_TEST_KEY", " abc-def\n")
+    key = find_key(CONFIG, KEY, optional=False)
+    assert (key.value, key.variable) == ("abc-def", "JSBENCH_TEST_KEY")
+    assert "abc" not in repr(key)
+
+
+@pytest.mark.parametrize("value", ["abc\u2026def", "abc\ndef"])
+def test_a_key_no_header_can_carry_is_refused_without_being_shown(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("JSBENCH_TEST_KEY", value)
+    with pytest.raises(MissingRequirement, match="JSBENCH_TEST_KEY") as caught:
+        find_key(CONFIG, KEY, optional=False)
+    assert "abc" not in str(caught.value)
+
+
+def test_a_server_that_asks_for_no_key_gets_none() -> None:
+    assert find_key(CONFIG, KEY, optional=True).value == ""
+
+
+def test_the_sdks_own_variable_gives_the_address_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
+    assert find_address(CONFIG, "OPENAI_BASE_URL") == Address(url="http://h/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "")
+    assert find_address(CONFIG, "OPENAI_BASE_URL") is None

@@ -26,7 +26,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
-from pytest_jsbench.engines.http.calls import EnclosedError, count, enclosed, get, parse_json
+from pytest_jsbench.engines.http.calls import EnclosedError, count, enclosed, get, json_or_text, parse_json
 from pytest_jsbench.verdicts.answer_text import start_of_answer
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EventStream:
         framed = self._response.headers.get("content-type", "").startswith(_FRAMED)
         for name, data in read_frames(pieces) if framed else read_events(pieces):
             if name == "error":
-                raise EnclosedError(_json_or_text(data))
+                raise EnclosedError(json_or_text(data))
             if data.startswith(_DONE):
                 self._read_end(pieces)
                 return
@@ -170,13 +170,6 @@ def _event(frame: EventStreamMessage) -> tuple[str, str]:
     name = str(frame.headers.get(":exception-type") or frame.headers.get(":error-code"))
     words = values.get("message") or frame.headers.get(":error-message") or name
     return "error", json.dumps({"error": {"type": name, "code": _STATUS.get(name, 500), "message": words}})
-
-
-def _json_or_text(data: str) -> object:
-    try:
-        return parse_json(data)
-    except (ValueError, RecursionError):
-        return data
 
 
 def _too_long() -> CallError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +53,7 @@ class Deadline:
 
 def refusal(status: int, headers: Mapping[str, str], data: bytes) -> EnclosedError:
     """Read the body of a response that is an error."""
-    body: object = data.decode("utf-8", "replace")
-    with suppress(ValueError, RecursionError):
-        body = parse_json(str(body))
-    return EnclosedError(body, status=status, headers=headers)
+    return EnclosedError(json_or_text(data.decode("utf-8", "replace")), status=status, headers=headers)
 
 
 def is_error(value: Any) -> bool:
@@ -145,6 +142,14 @@ def parse_json(text: str) -> Any:
     except ValueError:
         return json.loads(text)
     return value if end == len(text) else json.loads(text)
+
+
+def json_or_text(text: str) -> object:
+    """The value that it is, or else the text itself: what a server says of an error may be either."""
+    try:
+        return parse_json(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def count(value: object) -> int | None:

@@ -69,16 +69,15 @@ class ProviderError:
             param=param if isinstance(param, str) else "",
             retry_after=_retry_delay(details) if seconds is None else seconds,
             failed_generation=(text if isinstance(text, str) else "") if names & _FAILED_GENERATIONS else None,
-            usage=_usage(error.get("usage")),
+            usage=Usage(
+                input_tokens=count(get(error, "usage", "prompt_tokens")),
+                output_tokens=count(get(error, "usage", "completion_tokens")),
+            ),
         )
 
 
 #: Groq's, of structured output and of tools
 _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
-
-
-def _usage(usage: object) -> Usage:
-    return Usage(input_tokens=count(get(usage, "prompt_tokens")), output_tokens=count(get(usage, "completion_tokens")))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

@@ -44,7 +44,6 @@ from pytest_jsbench.engines.providers.provider import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_jsbench.core.generations import Completion, Request, Sent
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.providers.provider import ProviderSettings, WireFormat
@@ -225,21 +224,9 @@ def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str,
 class OpenAIEngine(ProviderEngine):
     """A ProviderEngine that also knows what a server of llama.cpp answers beside the API."""
 
-    def ask(
-        self,
-        request: Request,
-        *,
-        sent: Sent,
-        deadline: Deadline | None = None,
-        settings: ProviderSettings | None = None,
-    ) -> Completion | Declined:
-        """Make one call, unless the chat template of a server of llama.cpp leaves out a call of the prompt."""
-        declined = self.without_calls(request.prompt) if self._settings.has_template else None
-        return declined or super().ask(request, sent=sent, deadline=deadline, settings=settings)
-
-    def without_calls(self, prompt: Prompt) -> Declined | None:
-        """Say why the model cannot be asked where its chat template leaves a call out; None where it can."""
-        if not prompt.calls_tools:
+    def declined(self, prompt: Prompt) -> Declined | None:
+        """Say that the model cannot be asked where its chat template leaves out a call of the prompt."""
+        if not self._settings.has_template or not prompt.calls_tools:
             return None
         rendered = self.ask_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
         names = [call.name for turn in prompt.messages for call in turn.tool_calls]

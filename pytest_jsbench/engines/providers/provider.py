@@ -33,6 +33,7 @@ from pytest_jsbench.engines.secrets import public_extras
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
+    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.options import Key
@@ -283,6 +284,8 @@ class ProviderEngine:
         """Make one call, maybe as other settings of the same server say; in its result stands that this was sent."""
         ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
         model = request.origin.model or chosen.model
+        if (declined := self.declined(request.prompt)) is not None:
+            return declined
         # a cloud's own credentials are no key, and something was sent all the same
         secret = self._key.value or (None if chosen.cloud else "")
         return settle(
@@ -290,6 +293,10 @@ class ProviderEngine:
             lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=secret),
             deadline=ends,
         )
+
+    def declined(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
+        """Say why the server is not asked; None where it is."""
+        return None
 
     def close(self) -> None:
         """Close the client's connections."""

@@ -301,7 +301,7 @@ class RecordingEngine:
 
     @property
     def info(self) -> EngineInfo:
-        """Who answers."""
+        """The identity of the engine that is asked."""
         return self._engine.info
 
     def remembered(self, request: Request) -> Remembered | None:

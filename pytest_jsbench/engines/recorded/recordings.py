@@ -149,7 +149,7 @@ _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """One attempt, as far as it can be said again."""
+    """An attempt, as far as it can be said again."""
 
     key: CaseKey
     repeat: int

@@ -182,7 +182,7 @@ class MaskedEngine(_GrammarEngine):
         """Compile the schema, then take token after token; waiting for a slot is in no time."""
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
-            if (declined := self.without_calls(request.prompt)) is not None:
+            if (declined := self.declined(request.prompt)) is not None:
                 return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError
+from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import calls
-from pytest_jsbench.engines.http.calls import Deadline
+from pytest_jsbench.engines.http.calls import Deadline, parse_json, read_tools, to_json
 
 SECONDS = 10.0
 
@@ -39,3 +40,80 @@ def test_a_call_that_breaks_after_its_time_broke_because_of_it(clock: Clock) -> 
     explain: Callable[[Exception], Any] = lambda error: error  # noqa: E731
     with pytest.raises(CallError, match="no complete answer within 10 s"):
         calls.settle(late, explain, deadline=deadline)
+
+
+S = {"type": "object", "minProperties": 1}
+CHAT = [{"type": "function", "function": {"name": name, "parameters": S}} for name in ("a", "b")]
+RESPONSES = [{"type": "function", "name": name, "parameters": S} for name in ("a", "b")]
+MESSAGES = [{"name": name, "input_schema": S} for name in ("a", "b")]
+GEMINI = [{"functionDeclarations": [{"name": name, "parametersJsonSchema": S} for name in ("a", "b")]}]
+
+
+def gemini(mode: str, *names: str) -> dict[str, Any]:
+    return {"functionCallingConfig": {"mode": mode, "allowedFunctionNames": list(names)}}
+
+
+@pytest.mark.parametrize(
+    ("body", "allowed", "required"),
+    [
+        ({"tools": CHAT}, "ab", False),
+        ({"tools": CHAT, "tool_choice": "auto"}, "ab", False),
+        ({"tools": CHAT, "tool_choice": "none"}, "", False),
+        ({"tools": CHAT, "tool_choice": "required"}, "ab", True),
+        ({"tools": CHAT, "tool_choice": {"type": "function", "function": {"name": "b"}}}, "b", True),
+        ({"tools": CHAT, "tool_choice": {"allowed_tools": {"mode": "required", "tools": CHAT[:1]}}}, "a", True),
+        ({"tools": RESPONSES, "tool_choice": {"type": "function", "name": "b"}}, "b", True),
+        ({"tools": RESPONSES, "tool_choice": {"mode": "auto", "tools": RESPONSES[1:]}}, "b", False),
+        ({"tools": [*RESPONSES, {"type": "web_search"}], "tool_choice": "required"}, "ab", False),
+        ({"tools": MESSAGES, "tool_choice": {"type": "auto"}}, "ab", False),
+        ({"tools": MESSAGES, "tool_choice": {"type": "any"}}, "ab", True),
+        ({"tools": MESSAGES, "tool_choice": {"type": "tool", "name": "a"}}, "a", True),
+        ({"tools": MESSAGES, "tool_choice": {"type": "none"}}, "", False),
+        ({"tools": GEMINI}, "ab", False),
+        ({"tools": GEMINI, "toolConfig": gemini("ANY", "b")}, "b", True),
+        ({"tools": GEMINI, "toolConfig": gemini("NONE")}, "", False),
+    ],
+)  # fmt: skip
+def test_what_may_be_called_is_read_in_the_words_of_each_api(
+    body: dict[str, Any], allowed: str, required: bool
+) -> None:
+    tools = read_tools(body)
+
+    assert tools is not None
+    assert tools.schemas == {"a": S, "b": S}
+    assert (tools.allowed, tools.required) == (tuple(allowed), required)
+
+
+def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object() -> None:
+    body = {"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "bash_20250124", "name": "bash"}]}
+
+    tools = read_tools(body)
+
+    assert tools is not None
+    assert tools.schemas == {"a": {"type": "object"}, "bash": {"type": "object"}}
+
+
+@pytest.mark.parametrize("tools", [None, 3, "x", [], [3, None, {"function": 5}], {"a": 1}])
+def test_what_declares_no_tool_has_none(tools: object) -> None:
+    assert read_tools({"tools": tools, "tool_choice": "required"}) is None
+
+
+@pytest.mark.parametrize("value", ["\ud800", float("nan")])
+def test_a_request_that_no_json_can_hold_is_the_engines_fault(value: object) -> None:
+    with pytest.raises(CallError, match="the request cannot be made") as caught:
+        to_json({"schema": value})
+    assert caught.value.kind is FaultKind.ENGINE
+
+
+@pytest.mark.parametrize("text", ['{"a":1}', ' {"a":1}', '{"a": 1} \r\n'])
+def test_a_value_is_read_with_the_white_space_around_it(text: str) -> None:
+    assert parse_json(text) == {"a": 1}
+
+
+@pytest.mark.parametrize("text", ['{"a":1} {"b":2}', '{"a":1}x', '{"a":', "", "\ufeff{}"])
+def test_what_is_not_one_whole_value_is_refused_in_the_words_of_the_standard_library(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+    with pytest.raises(json.JSONDecodeError) as found:
+        parse_json(text)
+    assert str(found.value) == str(expected.value)

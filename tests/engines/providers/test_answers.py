@@ -7,17 +7,22 @@ A line of `answers.jsonl` holds what is sent (`body` in one piece, or the pieces
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import CallError, Completion, Declined
+from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat
+from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.options import REASONING_OPTIONS
 from pytest_jsbench.engines.providers.chat import CHAT
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
 from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.providers.responses import RESPONSES
+from pytest_jsbench.engines.registry import find
+from tests.conversation import PROMPT
+from tests.engines.asking import request
 from tests.engines.reading import events, outcome
 
 WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GENERATE_CONTENT}
@@ -71,3 +76,22 @@ def test_a_stream_comes_to_the_same_in_single_bytes(row: dict[str, Any]) -> None
     single = events(*(data[place : place + 1] for place in range(len(data))), pause=0.0)
 
     assert told(outcome(WIRES[row["wire"]], single)) == row["outcome"]
+
+
+BODIES = [json.loads(line) for line in Path(__file__).with_name("bodies.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", BODIES, ids=[row["name"] for row in BODIES])
+def test_what_was_asked_is_sent_and_nothing_else(row: dict[str, Any]) -> None:
+    fields = {"model": "m", "base_url": "http://h", "api_key": "k", "options": {}, **row["config"]}
+    chosen = ResponseFormat(fields["response_format"]) if "response_format" in fields else None
+    config = EngineConfig(**{**fields, "response_format": chosen})
+    conversing = row["asked"].get("conversation", False)
+    asked = request(**{name: value for name, value in row["asked"].items() if name != "conversation"})
+
+    settings = find(config.name).settings(config)  # type: ignore[attr-defined]
+
+    assert settings.wire.to_body(settings, replace(asked, prompt=PROMPT) if conversing else asked) == row["body"]
+    reasoning = {name: value for name, value in fields["options"].items() if name in REASONING_OPTIONS}
+    details = find(config.name).describe(config).details
+    assert {name: value for name, value in details.items() if name in REASONING_OPTIONS} == reasoning

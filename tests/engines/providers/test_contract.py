@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent
+from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import complete, decline, fault, request
+from tests.engines.asking import complete, fault, request
 from tests.engines.cloud_wire import MODEL
 from tests.engines.contract import SLOW, EngineContract, ServedContract
 from tests.engines.provider import Provider, json_reply, stream_reply
@@ -138,46 +138,6 @@ def test_a_server_that_does_not_stream_is_read_all_the_same_and_has_no_first_tok
     assert answer.text == TEXT
     assert answer.timing is not None
     assert answer.timing.ttft is None
-
-
-def test_a_stream_that_just_ends_is_no_answer(speaker: Speaker, provider: Provider, engine: Engine) -> None:
-    provider.stream(speaker.events[0])
-    error = fault(engine)
-    assert error.kind is FaultKind.BAD_RESPONSE
-    assert not speaker.streaming or f"{len(TEXT) // 2} characters of it were dropped" in error.message
-
-
-def test_an_error_inside_an_answer_is_a_fault_in_the_servers_words(
-    speaker: Speaker, provider: Provider, engine: Engine
-) -> None:
-    if speaker.streaming:
-        provider.stream(speaker.events[0], speaker.error_event("gone"))
-    else:
-        provider.json({"error": {"type": "server_error", "message": "gone"}})
-    error = fault(engine)
-    assert (error.kind, error.message) == (FaultKind.SERVER, "gone")
-
-
-def test_a_web_page_is_no_answer(provider: Provider, engine: Engine) -> None:
-    provider.raw(b"<html><title>Welcome</title></html>")
-    error = fault(engine)
-    assert error.kind is FaultKind.BAD_RESPONSE
-    assert "web page" in error.message
-
-
-def test_how_long_to_wait_is_passed_on(speaker: Speaker, provider: Provider, engine: Engine) -> None:
-    provider.json(speaker.error("slow"), status=429, headers={"retry-after-ms": "1500"})
-    error = fault(engine)
-    assert (error.kind, error.status, error.retry_after) == (FaultKind.RATE_LIMITED, 429, 1.5)
-
-
-def test_a_rejected_schema_is_declined_and_says_what_was_sent(
-    speaker: Speaker, provider: Provider, engine: Engine
-) -> None:
-    provider.json(speaker.error("Invalid schema: oneOf"), status=400)
-    declined = decline(engine)
-    assert (declined.reason, declined.message) == (DeclineReason.UNSUPPORTED_SCHEMA, "Invalid schema: oneOf")
-    assert declined.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
 
 
 def test_an_engine_works_on_after_a_call_was_cut_off(speaker: Speaker, provider: Provider, engine: Engine) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.adaptation.subsets import SUBSETS
+from pytest_jsbench.core.errors import MissingRequirement, RecordError
+from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat
+from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
+from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL, Api, openai_settings
+from pytest_jsbench.engines.registry import find, names, sampled
+from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
-from tests.engines.asking import complete, completion_of
+from tests.engines.asking import CITY, complete, completion_of, fault_of, request
 from tests.engines.azure_wire import VERSION, configured
 from tests.engines.openai_wire import chunk, usage_chunk
 from tests.engines.provider import DONE, Provider, event
@@ -63,35 +71,6 @@ def test_the_resource_its_key_and_the_version_come_from_the_sdks_own_variables(
     assert info.provider is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"base_url": None}, "engine 'azure' needs the resource's address: set AZURE_OPENAI_ENDPOINT, or "),
-        ({"options": {}}, "needs the API's version: --jsbench-engine-option api_version=2025-04-01-preview, or set "),
-        ({"model": None}, "--jsbench-model is needed with http://h/openai"),
-    ],
-)
-def test_what_is_missing_is_one_line_before_any_call(changes: dict[str, Any], message: str) -> None:
-    config = EngineConfig(name="azure", model="m", base_url="http://h", options={"api_version": VERSION})
-    with pytest.raises(EngineError) as caught:
-        find("azure").check(replace(config, **changes))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_key_is_asked_for_before_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://resource.openai.azure.com")
-    with pytest.raises(MissingRequirement, match="needs a key: set AZURE_OPENAI_API_KEY"):
-        find("azure").check(EngineConfig(name="azure", model="m", options={"api_version": VERSION}))
-
-
-def test_the_address_without_versions_is_sent_to_the_other_engine() -> None:
-    url = "https://resource.openai.azure.com/openai/v1"
-    config = EngineConfig(name="azure", model="m", base_url=f"{url}/", options={"api_version": VERSION})
-    with pytest.raises(EngineError, match=f"--jsbench-engine=openai --jsbench-base-url={url}$"):
-        find("azure").check(config)
-
-
 def test_an_address_that_has_the_path_already_does_not_get_it_twice(provider: Provider) -> None:
     provider.stream(chunk("{}", finish="stop"), DONE)
     completion_of(configured(provider, base_url=f"{provider.url}/openai/"))
@@ -115,10 +94,233 @@ def test_at_openai_the_model_and_the_limit_have_their_own_names() -> None:
 
 def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
     factory = find("openai")
-    with pytest.raises(EngineError, match=r"--jsbench-model is needed with http"):
-        factory.check(EngineConfig(name="openai", base_url=provider.url))
     provider.stream(chunk("{}", finish="stop"), DONE)
     engine = factory.build(EngineConfig(name="openai", model="m", base_url=provider.url))
     complete(engine)
     assert "authorization" not in provider.asked[0].headers
+    engine.close()
+
+
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+
+ALL = presets.presets()
+KEY = "a-key-of-this-provider-alone"
+TEXT = '{"city": "Oslo", "old": true}'
+
+
+def told(name: str, provider: Provider, **changes: Any) -> EngineConfig:
+    """The preset, at a server of ours."""
+    config = EngineConfig(name=name, model="m", base_url=f"{provider.url}/v1", api_key=KEY)
+    return replace(config, **changes)
+
+
+def test_the_file_has_the_published_shape() -> None:
+    text = files("pytest_jsbench.engines").joinpath("presets.toml").read_text("utf-8")
+    Format("presets").check(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"base_urls": "http://h"},
+        {"date": "last week"},
+        {"sources": []},
+        {"formats": {"chat": ["xml"]}},
+        {"formats": {}},
+        {"seed_field": True},
+        {"base_url": "h"},
+    ],
+)
+def test_the_published_shape_refuses_what_is_no_preset(entry: dict[str, Any]) -> None:
+    whole_entry = {
+        "title": "T", "base_url": "https://h/v1", "date": "2026-11", "sources": ["https://h/docs"],
+        "formats": {"chat": ["text"]},
+    }  # fmt: skip
+    Format("presets").check({"t": whole_entry})
+    with pytest.raises(RecordError):
+        Format("presets").check({"t": {**whole_entry, **entry}})
+
+
+def test_every_name_is_known_without_the_file() -> None:
+    assert {preset.name for preset in ALL} == PRESET_NAMES
+    assert set(names()) > PRESET_NAMES
+
+
+def test_no_other_engine_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    presets._presets.cache_clear()
+    monkeypatch.setattr(tomllib, "loads", lambda _: pytest.fail("the file was read"))
+    assert preset_of("openai") is None
+    assert find("openai").describe(EngineConfig(name="openai")).details.get("preset") is None
+    assert names()
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_knows_a_subset_that_there_is_and_prices_that_are_published(preset: ProviderPreset) -> None:
+    assert preset.subset is None or preset.subset in SUBSETS
+    data = pytest.importorskip("genai_prices.data", reason="prices need the package genai-prices")
+    assert preset.prices is None or preset.prices in {provider.id for provider in data.providers}
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_sends_what_its_provider_takes_and_nothing_else(preset: ProviderPreset, provider: Provider) -> None:
+    body = body_of(told(preset.name, provider), seed=7, max_tokens=9)
+    chosen = preset.formats["chat"][0]
+    streams = chosen not in preset.unstreamed
+    expected = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+        preset.max_tokens_field: 9,
+        **({str(preset.seed_field): 7} if preset.seed_field else {}),
+        **({"stream": True} if streams else {}),
+        **({"stream_options": {"include_usage": True}} if streams and preset.stream_options else {}),
+        **preset.extra_body,
+    }
+    response_format = body.pop("response_format")
+    assert body == expected
+    strict = preset.strict is True
+    shape = {"name": "output", "schema": CITY, "strict": strict}
+    schema = {"type": "json_schema", "json_schema": shape}
+    assert response_format == (schema if chosen is ResponseFormat.JSON_SCHEMA else {"type": chosen.value})
+
+
+@pytest.mark.parametrize("preset", ALL, ids=lambda preset: preset.name)
+def test_each_preset_is_at_its_providers_address_with_its_own_key(
+    preset: ProviderPreset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-openais-own-key-is-for-openai")
+    config = EngineConfig(name=preset.name, model="m")
+    factory = find(preset.name)
+    if preset.key is not None:
+        monkeypatch.delenv(preset.key, raising=False)
+        with pytest.raises(MissingRequirement, match=rf"engine '{preset.name}' needs a key: set {preset.key}, "):
+            factory.check(config)
+        monkeypatch.setenv(preset.key, "a-short-key")
+        assert "a-short-key" not in secrets.find_secrets(config).out_of_message("my a-short-key")
+    engine = factory.build(config)
+    client = engine._client  # type: ignore[attr-defined]
+    assert client.address.url == preset.base_url
+    assert client._headers.get("authorization") == (None if preset.key is None else "Bearer a-short-key")
+    assert engine.info.provider == preset.prices
+    assert engine.info.details["preset"] == f"{preset.name}@{preset.date}"
+    engine.close()
+
+
+def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key(provider: Provider) -> None:
+    config = told("groq", provider, api_key=None)
+    find("groq").check(config)
+    assert find("groq").describe(config).provider is None
+
+
+def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
+    for model, strict in (
+        ("openai/gpt-oss-20b", True),
+        ("qwen/qwen3.8-27b", True),
+        ("openai/gpt-oss-safeguard-20b", False),
+        ("llama-4-scout", False),
+    ):
+        body = body_of(told("groq", provider, model=model))
+        assert body["response_format"]["json_schema"]["strict"] is strict
+
+
+def test_what_a_preset_says_is_overridden_option_by_option(provider: Provider) -> None:
+    options = {
+        "unstreamed": [],
+        "max_tokens_field": "most",
+        "seed_field": "dice",
+        "stream_options": False,
+        "strict": True,
+        "extra_body": {"provider": {"order": ["a"]}},
+    }
+    body = body_of(told("openrouter", provider, options=options), seed=3, max_tokens=5)
+    assert (body["most"], body["dice"], body["stream"]) == (5, 3, True)
+    assert body["provider"] == {"order": ["a"]}
+    assert "stream_options" not in body
+    body = body_of(told("groq", provider, options={"unstreamed": []}))
+    assert body["stream"] is True
+    forced = told("deepseek", provider, response_format=ResponseFormat.JSON_SCHEMA, options={"formats": "json_schema"})
+    assert body_of(forced)["response_format"]["type"] == "json_schema"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sent"),
+    [
+        ("mistral", {}, [False]),
+        ("mistral", {"single_call": False}, []),
+        ("gemini-openai", {}, []),
+        ("together", {"single_call": True}, [False]),
+    ],
+)
+def test_with_a_forced_tool_a_second_call_is_not_asked_for_where_that_can_be_said(
+    provider: Provider, name: str, options: dict[str, Any], sent: list[bool]
+) -> None:
+    forced = told(name, provider, response_format=ResponseFormat.TOOL, options=options)
+    body = body_of(forced)
+    assert [body[name] for name in ("parallel_tool_calls",) if name in body] == sent
+    assert "parallel_tool_calls" not in body_of(replace(forced, response_format=ResponseFormat.TEXT))
+
+
+@pytest.mark.parametrize(("model", "single"), [("gpt-5.4-mini", True), ("o4-mini", False)])
+def test_openai_s_own_address_is_asked_for_a_single_call_but_for_models_that_refuse_the_word(
+    model: str, single: bool
+) -> None:
+    assert openai_settings(EngineConfig(name="openai", model=model)).single_call is single
+
+
+def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:
+    params = GenerationParams(max_tokens=9, seed=7)
+    for name, seed in (("gemini-openai", None), ("mistral", 7)):
+        config = EngineConfig(name=name, model="m")
+        assert sampled(find(name), config, params).seed == seed
+
+
+def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> None:
+    info = find("deepseek").describe(told("deepseek", provider, options={"api": Api.RESPONSES.value}))
+    assert info.response_format is ResponseFormat.JSON_SCHEMA
+    assert find("deepseek").describe(told("deepseek", provider)).response_format is ResponseFormat.JSON_OBJECT
+
+
+def test_the_subset_is_the_providers() -> None:
+    assert [subset_of(name) for name in ("openai", "anthropic", "groq", "gemini-openai", "vllm", "local")] == [
+        "openai", "anthropic", "groq", "gemini", None, None,
+    ]  # fmt: skip
+
+
+def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provider) -> None:
+    config = told("lmstudio", provider, options={"formats": "json_object"}, response_format=ResponseFormat.JSON_OBJECT)
+    provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
+    error = fault_of(config)
+    assert error.kind is FaultKind.BAD_REQUEST
+    assert "has no json_object: another --jsbench-response-format" in error.message
+
+
+@pytest.fixture
+def llama(local_config: EngineConfig) -> EngineConfig:
+    return replace(local_config, name="llamacpp", options={})
+
+
+@pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
+def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
+    answer = completion_of(replace(llama, response_format=response_format), request(max_tokens=40, temperature=0))
+    assert answer.text
+    if response_format is ResponseFormat.JSON_SCHEMA:
+        assert json.loads(answer.text).keys() == {"city", "old"}
+
+
+@pytest.mark.parametrize(
+    ("name", "reasoning"),
+    [
+        ("vllm", {"reasoning_budget": 16}),
+        ("lmstudio", {}),
+        ("ollama", {"reasoning_effort": "none"}),
+        ("sglang", {}),
+        ("llamacpp", {"reasoning_effort": "low", "reasoning_budget": 16}),
+    ],
+)
+def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
+    llama: EngineConfig, name: str, reasoning: dict[str, Any]
+) -> None:
+    options = {"extra_body": {"cache_prompt": False}, **reasoning}
+    engine = find(name).build(replace(llama, name=name, options=options))
+    assert json.loads(complete(engine, request(max_tokens=40, temperature=0)).text).keys() == {"city", "old"}
     engine.close()

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import DeclineReason, FaultKind, ResponseFormat, Sent, Tools
+from pytest_jsbench.core.generations import (
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    ResponseFormat,
+    Sent,
+    Tools,
+    Usage,
+)
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.providers.gemini import FINISH
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.verdicts import FailureType, Judge, decide
 from tests.conversation import PROMPT
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.asking import complete, completion_of, decline, fault, fault_of, request
+from tests.engines.asking import CITY, complete, completion_of, decline, fault, fault_of, request
 from tests.engines.openai_wire import chunk, configured
 from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_jsbench.core.generations import Generation
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
@@ -138,70 +154,20 @@ def test_a_report_tells_the_two_apis_apart(provider: Provider) -> None:
     assert "api" not in describe(configured(provider, options={"api": "chat"})).details
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "said"),
-    [
-        *(
-            ("openai", {"options": {"api": api}}, f"option 'api' of engine 'openai' is chat or responses, not {api!r}")
-            for api in ("respones", "", 1, None, ["chat"])
-        ),
-        (
-            "groq",
-            {"options": {"reasoning_budget": 9}},
-            (
-                "engine 'groq' knows no parameter for reasoning_budget: name the server's with "
-                "--jsbench-engine-option budget_field=NAME, or leave it out"
-            ),
-        ),
-        (
-            "openai",
-            {"options": {"api": "responses", "reasoning_effort": "low", "extra_body": {"reasoning": {"effort": "x"}}}},
-            "engine 'openai' was given reasoning.effort in extra_body, which reasoning_effort says: say it once",
-        ),
-        (
-            "openai",
-            {"options": {"reasoning_effort": 3}},
-            "option 'reasoning_effort' of engine 'openai' is a word, not this int",
-        ),
-        (
-            "anthropic",
-            {"options": {"reasoning_budget": -1}},
-            "option 'reasoning_budget' of engine 'anthropic' is a whole number, not this int",
-        ),
-        (
-            "anthropic",
-            {"options": {"reasoning_effort": "low", "extra_body": {"thinking": {"type": "enabled"}}}},
-            "engine 'anthropic' was given thinking.type in extra_body, which reasoning_effort says: say it once",
-        ),
-        (
-            "gemini",
-            {
-                "options": {
-                    "reasoning_effort": "low",
-                    "extra_body": {"generationConfig": {"thinkingConfig": {"thinkingLevel": "high"}}},
-                }
-            },
-            (
-                "engine 'gemini' was given thinkingConfig.thinkingLevel in extra_body, which reasoning_effort says: "
-                "say it once"
-            ),
-        ),
-        (
-            "gemini",
-            {"options": {"extra_body": {"generationConfig": 5}}},
-            "option 'extra_body' of engine 'gemini': generationConfig is a JSON object",
-        ),
-        (
-            "anthropic",
-            {"response_format": ResponseFormat.JSON_OBJECT},
-            "engine 'anthropic' has no response format 'json_object' (one of json_schema, text, tool)",
-        ),
-    ],
-)
-def test_what_cannot_be_asked_for_is_one_line_before_any_call(name: str, changes: dict[str, Any], said: str) -> None:
+REFUSALS = [json.loads(line) for line in Path(__file__).with_name("refusals.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("row", REFUSALS, ids=[row["message"][:60] for row in REFUSALS])
+def test_what_cannot_be_asked_for_is_one_line_before_any_call(
+    row: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in row.get("environment", {}).items():
+        monkeypatch.setenv(variable, value)
+    form = row["config"].get("response_format")
+    config = EngineConfig(**{**row["config"], "response_format": form and ResponseFormat(form)})
     with pytest.raises(EngineError) as caught:
-        find(name).describe(EngineConfig(name=name, model="m", base_url="http://localhost:1", **changes))
-    assert str(caught.value) == said
+        find(config.name).check(config)
+    assert str(caught.value) == row["message"]
 
 
 def test_the_environment_sends_no_call_to_another_google_api_and_the_version_is_an_option(
@@ -264,3 +230,126 @@ def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
 
     paths = ["/apply-template", *["/v1/chat/completions"] * (1 if rendered else 2)]
     assert [asked.path for asked in provider.asked] == paths
+
+
+pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+
+RIGHT = '{"city": "Oslo", "old": true}'
+WRONG = '{"city": "Oslo", "old": true, "town": "Oslo"}'
+#: Groq's
+NOT_MATCHING = "Generated JSON does not match the expected schema. Please adjust your prompt."
+NO_JSON = "Failed to generate JSON. Please adjust your prompt. See 'failed_generation' for more details."
+NO_CALL = "Failed to call a function. Please adjust your prompt. See 'failed_generation' for more details."
+USED = {"usage": {"prompt_tokens": 20, "completion_tokens": 9}}
+LIMIT = "max completion tokens reached before generating a valid document"
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge() as judge:
+        yield judge
+
+
+def groq(message: str, code: str, **more: Any) -> dict[str, Any]:
+    """The body of Groq's 400."""
+    return {"error": {"message": message, "type": "invalid_request_error", "code": code, **more}}
+
+
+def asked_of(provider: Provider, wire: Any) -> Generation:
+    config = wire.configured(provider)
+    with closing(find(config.name).build(config)) as engine:
+        return engine.generate(request())
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "more", "text", "failure"),
+    [
+        (NOT_MATCHING, "json_validate_failed", USED, WRONG, FailureType.HALLUCINATION),
+        (NO_JSON, "json_validate_failed", USED, '{"city": "Oslo"', FailureType.SYNTAX_ERROR),
+        (NO_CALL, "tool_use_failed", USED, f"<function=output>{WRONG}</function>", FailureType.SYNTAX_ERROR),
+        (NOT_MATCHING, "json_validate_failed", USED, '{"city": 7}', FailureType.SCHEMA_VIOLATION),
+        (NOT_MATCHING, "json_validate_failed", USED, RIGHT, None),
+        (NO_JSON, "json_validate_failed", {}, LIMIT, FailureType.TRUNCATED),
+        *((NO_JSON, "json_validate_failed", {}, text, FailureType.SYNTAX_ERROR) for text in ("", None)),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_groq_finds_wrong_is_judged_as_the_models_answer(
+    provider: Provider,
+    judge: Judge,
+    message: str,
+    code: str,
+    more: dict[str, Any],
+    text: str | None,
+    failure: FailureType | None,
+    *,
+    streamed: bool,
+) -> None:
+    error = groq(message, code, failed_generation=text, **more)
+    if streamed:
+        provider.stream(openai_wire.chunk("", role="assistant"), event(error, name="error"))
+    else:
+        provider.json(error, status=400)
+    answer = asked_of(provider, openai_wire)
+    assert isinstance(answer, Completion)
+    expected = FinishReason.LENGTH if text == LIMIT else FinishReason.REJECTED
+    assert (answer.text, answer.finish_reason) == (text or "", expected)
+    assert answer.usage == (Usage(input_tokens=20, output_tokens=9) if more else Usage())
+    assert answer.timing is not None
+    assert answer.timing.tgt > 0
+    assert answer.timing.ttft is None
+    verdict = decide(answer, CITY, judge)
+    assert (verdict.failure_type, verdict.reason if not text else None) == (failure, "rejected" if not text else None)
+
+
+def test_what_groq_finds_wrong_and_does_not_show_at_all_is_the_models_failure(provider: Provider) -> None:
+    provider.json(groq(NO_JSON, "json_validate_failed"), status=400)
+    answer = asked_of(provider, openai_wire)
+    assert isinstance(answer, Completion)
+    assert (answer.text, answer.finish_reason) == ("", FinishReason.REJECTED)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "output_config.format: Extra inputs are not permitted",
+        "output_config: Extra inputs are not permitted",
+        "The model returned the following errors: output_config.format: Extra inputs are not permitted",
+        "Malformed input request: #: extraneous key [outputConfig] is not permitted, please reformat your input.",
+        "This model doesn't support the outputConfig.textFormat field.",
+    ],
+)
+def test_a_route_without_structured_output_is_named_and_is_no_fault_of_the_schema(
+    provider: Provider, words: str
+) -> None:
+    provider.json(anthropic_wire.error_body(words), status=400)
+    error = fault_of(anthropic_wire.configured(provider, model="claude-on-bedrock"))
+    assert error.kind is FaultKind.BAD_REQUEST
+    named = f"(claude-on-bedrock at {provider.url} has no json_schema: another --jsbench-response-format)"
+    assert error.message == f"{words} {named}"
+
+
+def test_where_no_structure_was_asked_for_none_is_named(provider: Provider) -> None:
+    provider.json(openai_wire.error_body("This model does not support tools."), status=400)
+    error = fault_of(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
+    assert error.message == "This model does not support tools."
+
+
+def test_a_keyword_that_the_route_does_not_take_is_the_schemas(provider: Provider) -> None:
+    words = "output_config.format.schema.properties.city.minLength: Extra inputs are not permitted"
+    provider.json(anthropic_wire.error_body(words), status=400)
+    declined = asked_of(provider, anthropic_wire)
+    assert isinstance(declined, Declined)
+    assert (declined.reason, declined.message) == (DeclineReason.UNSUPPORTED_SCHEMA, words)
+
+
+def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> None:
+    provider.json(anthropic_wire.error_body("`temperature` is deprecated for this model."), status=400)
+    fault_of(anthropic_wire.configured(provider), request(temperature=0))
+    assert [asked.body["temperature"] for asked in provider.asked] == [0]
+
+
+def test_a_secret_in_a_failed_generation_is_no_answer_of_its_own(provider: Provider) -> None:
+    provider.json(groq(NOT_MATCHING, "json_validate_failed", failed_generation=openai_wire.SECRET), status=400)
+    with closing(secrets.build(find("openai"), openai_wire.configured(provider))) as engine:
+        assert openai_wire.SECRET not in complete(engine).text
