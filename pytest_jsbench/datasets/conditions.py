@@ -4,7 +4,8 @@ Conditions on cases: `keywords:pattern and size<4096`.
     condition := all ("or" all)*
     all       := one ("and" one)*
     one       := "not" one | "(" condition ")" | test
-    test      := ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
+    test      := "trivial"
+               | ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
                | ("size" | "depth") comparison number
 
 A word ends at white space or a parenthesis, or stands in quotes; `*`, `?` and `[…]` in a task, id
@@ -18,12 +19,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError, nearest
 from pytest_jsbench.datasets.base import CaseSource
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES, SchemaFeatures
 from pytest_jsbench.schemas.keywords import KEYWORDS
+
+if TYPE_CHECKING:
+    from pytest_jsbench.verdicts import Judge
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
@@ -44,7 +49,9 @@ _WORDS: Mapping[str, frozenset[str]] = {
 }
 #: a field of a condition to the set of a schema's features that holds its words
 _SETS = {"feature": "features", "keywords": "keywords"}
-FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS)
+#: a test by itself
+_TRIVIAL = "trivial"
+FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: what stands for the word of a field in a message
 _EXAMPLES = {"task": "Github_*", "id": "o1*", "tag": "billing", "dialect": "draft-07", "feature": "recursive"}
 _DEEPEST = 100
@@ -68,10 +75,19 @@ _MARKS = {word: _token(rf"{word}(?!\w)") for word in ("and", "or", "not")} | {
 class Subject:
     """A case of a dataset that a condition is asked about; its schema is read only when a condition wants that."""
 
-    def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str) -> None:
+    def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str, judge: Judge | None = None) -> None:
         self.key = key
         self._dataset = dataset
         self._default_dialect = default_dialect
+        self._judge = judge
+
+    @cached_property
+    def trivial(self) -> bool | None:
+        """True where a constant answer such as `{}` conforms; None where nothing can be judged."""
+        if isinstance(self._case, BrokenCase) or self._judge is None:
+            return None
+        constants = self._judge.constants(self._case.schema)
+        return None if constants is None else bool(constants)
 
     @cached_property
     def _case(self) -> Case | BrokenCase:
@@ -201,6 +217,8 @@ class _Reader:
             )
         if name not in FIELDS:
             raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, known=FIELDS)
+        if name == _TRIVIAL:
+            return lambda subject: subject.trivial
         return self._compared(name) if name in _NUMBERS else self._named(name)
 
     def _compared(self, field: str) -> Condition:

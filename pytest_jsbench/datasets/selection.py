@@ -49,9 +49,12 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
     """The cases of a dataset that meet a condition, in their order."""
     from pytest_jsbench.datasets.conditions import Subject
+    from pytest_jsbench.verdicts import Judge, JudgePolicy
 
-    subjects = (Subject(dataset, key, default_dialect) for key in dataset.keys())
-    return [subject.key for subject in subjects if condition(subject)]
+    # its process starts where a condition asks for it
+    with Judge(JudgePolicy(default_dialect=default_dialect)) as judge:
+        subjects = (Subject(dataset, key, default_dialect, judge) for key in dataset.keys())
+        return [subject.key for subject in subjects if condition(subject)]
 
 
 def _condition(where: Sequence[str]) -> Condition | None:

@@ -149,6 +149,8 @@ class BesidePublished:
     tasks: Mapping[str, Mapping[str, PublishedRow]]
     #: the first value of each is the publication's
     settings: tuple[SettingDifference, ...]
+    #: by task, the share of cases that a constant answer passes; those of which a run says it
+    floors: Mapping[str, float] = field(default_factory=dict)
 
     def blocks(self) -> Iterator[TableBlock | list[Fact]]:
         """The same for people: a table for each task, and what is to be known of the figures."""
@@ -157,6 +159,8 @@ class BesidePublished:
             rows = tuple((printable(name, _LONGEST_LABEL), tuple(row.values())) for name, row in figures.items())
             yield TableBlock(head=task, columns=self.table.columns, rows=rows)
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
+        if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
+            facts.append(("floor", f"what one constant answer passes, such as {{}}: {floors}"))
         if self.settings:
             facts.append(("settings", f"that differ from the publication's: {counted(len(self.settings), 'setting')}"))
         for setting in self.settings:
@@ -174,6 +178,7 @@ class BesidePublished:
             "tasks": {
                 task: {name: row_to_dict(row) for name, row in rows.items()} for task, rows in self.tasks.items()
             },
+            "floors": dict(self.floors),
             "settings": [setting.to_dict() for setting in self.settings],
         }
 
@@ -221,4 +226,6 @@ def _beside(
         settings = settings_of({**table.settings, "dataset": dataset})
         apart = differences([settings, *(found.settings for found in runs.values())])
         differing = tuple(setting for setting in apart if setting.name in settings)
-        yield BesidePublished(name=name, table=table, tasks=tasks, settings=differing)
+        measured = ((task, run.tasks.get(task, {}).get("floor")) for task in tasks for run in runs.values())
+        floors = {task: floor for task, floor in measured if floor is not None}
+        yield BesidePublished(name=name, table=table, tasks=tasks, settings=differing, floors=floors)

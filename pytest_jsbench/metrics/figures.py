@@ -137,6 +137,9 @@ _LOWER = Better.LOWER
 _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, chief=True,
            tables=VARIANTS | RUNS | GRAMMARS, roomy=TASKS | GRAMMAR_RUNS),
+    Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN),
+    Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
+           heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
     Figure("pass_at_k", RATE, "Pass@k", of="cases", counted_open=_OPEN),
     Figure("pass_hat_k", RATE, "Pass^k", of="cases", counted_open=_OPEN, tables=VARIANTS),
     Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), chief=True,
@@ -230,7 +233,10 @@ def _every() -> Iterator[Figure]:
 #: by the names of run.json and of gates
 FIGURES: Mapping[str, Figure] = {row.name: row for row in _every()}
 #: of groups of which any name may be counted, and of what grammars decided
-_OTHER_COUNTS = ("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "valid_", "invalid_")
+_OTHER_COUNTS = (
+    *("fields.", "missing_reasons.", "fault_counts.", "note_counts.", "code_counts.", "trivial_counts."),
+    *("valid_", "invalid_"),
+)
 
 
 def columns(table: Shown) -> tuple[Figure, ...]:

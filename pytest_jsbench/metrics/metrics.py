@@ -38,6 +38,12 @@ class Metrics:
     declared_coverage_excluding_errors: Proportion
     empirical_coverage: Proportion
     pass_rate: Proportion
+    #: the pass rate over the cases that no constant answer passes
+    pass_rate_nontrivial: Proportion
+    #: cases that the best constant answer passes / cases of which it is known
+    floor: Proportion
+    #: cases by the constant answers that pass them, most first
+    trivial_counts: Mapping[str, int]
     #: cases of which at least one attempt passed, and of which all did
     pass_at_k: Proportion
     pass_hat_k: Proportion
@@ -171,6 +177,7 @@ class Metrics:
         }
         figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}
+        figures["trivial_counts"] = dict(self.trivial_counts)
         figures["code_counts"] = dict(self.code_counts)
         for name in TIMES:
             spread: Distribution = getattr(self, name)

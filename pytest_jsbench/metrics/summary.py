@@ -198,6 +198,8 @@ def metrics(
     # where every call broke on its way nothing is known of model and engine, and a rate over nothing is null
     heard_of = plan if any(map(_tells, counted)) else Counter[CaseKey]()
     decided = heard_of if any(_tells(one) and one.failure_type is not FailureType.UNJUDGED for one in counted) else {}
+    trivial = {attempt.key: attempt.trivial for attempt in counted if attempt.trivial is not None}
+    taken = Counter(text for texts in trivial.values() for text in texts)
     ordered = _by_case(attempt for attempt in completions if attempt.order_kept is not None)
     kept = _by_case(attempt for attempt in completions if attempt.order_kept)
     matches = [(attempt, attempt.match) for attempt in counted if attempt.match is not None]
@@ -231,6 +233,9 @@ def metrics(
         declared_coverage_excluding_errors=clustered((replied[key], n) for key, n in heard.items()),
         empirical_coverage=clustered((valid[key], n) for key, n in completed.items()),
         pass_rate=clustered((passed[key], n) for key, n in decided.items()),
+        pass_rate_nontrivial=clustered((passed[key], n) for key, n in decided.items() if trivial.get(key) == ()),
+        floor=proportion(max(taken.values(), default=0), len(trivial)),
+        trivial_counts=dict(taken.most_common()),
         pass_at_k=proportion(sum(passed[key] > 0 for key in decided), len(decided)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in decided.items()), len(decided)),
         order_kept=clustered((kept[key], n) for key, n in ordered.items()),

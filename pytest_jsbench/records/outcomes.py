@@ -129,6 +129,8 @@ class AttemptOutcome:
     variant: str = ""
     #: whether a conforming answer keeps the order of the schema's properties; None where that means nothing
     order_kept: bool | None = None
+    #: the constant answers that its schema takes; None where that is not known
+    trivial: tuple[str, ...] | None = None
     #: how many values are right, without naming the others; None where none are expected, or the model said nothing
     match: Match | None = None
     #: how the project's test that asked ended, without its words; None where no test asked, or it has not ended
@@ -242,6 +244,7 @@ class AttemptOutcome:
             redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
             order_kept=verdict.order_kept,
+            trivial=None if verdict.trivial is None else _interned(verdict.trivial),
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
             called_again=record.called_again,

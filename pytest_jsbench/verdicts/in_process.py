@@ -16,6 +16,7 @@ from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.second_opinion import PythonValidator, SecondOpinionSeeker, compile_with_jsonschema
 from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, compile_schema
 from pytest_jsbench.verdicts.verdicts import (
+    CONSTANT_ANSWERS,
     FailureType,
     JudgePolicy,
     SchemaProblem,
@@ -132,6 +133,13 @@ class InProcessJudge:
         compiled = self._compiled(schema_text)
         return compiled if isinstance(compiled, SchemaProblem) else None
 
+    def constants(self, schema_text: str) -> tuple[str, ...] | None:
+        """The constant answers that conform; None where nothing can be judged by the schema."""
+        compiled = self._compiled(schema_text)
+        if isinstance(compiled, SchemaProblem):
+            return None
+        return tuple(text for text in CONSTANT_ANSWERS if compiled.validator.is_valid(json.loads(text)))
+
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
         """The verdict, and the same verdict again each time that more of its details are known."""
         compiled = self._compiled(schema_text)
@@ -245,6 +253,11 @@ def _judge(policy: str) -> InProcessJudge:
 def inspected(schema: str, policy: str) -> Any:
     """Inspect a schema for the parent."""
     return to_json(_judge(policy).inspect(schema))
+
+
+def constants(schema: str, policy: str) -> Any:
+    """Try constant answers for the parent."""
+    return _judge(policy).constants(schema)
 
 
 def judged(schema: str, policy: str, text: str, truncated: bool) -> Iterator[Any]:

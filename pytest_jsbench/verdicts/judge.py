@@ -115,6 +115,14 @@ class Judge:
         reason, message = self._why_not(reply)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 
+    def constants(self, schema: Schema) -> tuple[str, ...] | None:
+        """The constant answers that conform to the schema, such as `{}`; None where it cannot be said."""
+        written = write_schema(schema)
+        if isinstance(written, SchemaProblem):
+            return None
+        values = self._ask("constants", written).values
+        return None if not values or values[0] is None else tuple(values[0])
+
     def _why_not(self, reply: ChildReply) -> tuple[str, str]:
         """The reason and the message of what has no verdict."""
         if reply.ending == "timeout":

@@ -117,6 +117,8 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
     order_kept: bool | None = None
+    #: the constant answers that conform to the case's schema, whatever was asked; None where nobody could say
+    trivial: tuple[str, ...] | None = None
     #: the `$schema` URI by which the schema was read
     dialect: str | None = None
     second_opinion: SecondOpinion = SecondOpinion.NOT_ASKED
@@ -146,6 +148,10 @@ class Verdict:
     def from_dict(cls, data: Mapping[str, Any], instance: object = None) -> Verdict:
         """The inverse of `to_dict`, with the instance put back where it is known."""
         return from_json(cls, data, instance=instance)
+
+
+#: answers that look at nothing, each as its text; what they pass, no model needs to be asked for
+CONSTANT_ANSWERS = ("{}", "[]", '""', "0", "true", "null")
 
 
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))

@@ -10,6 +10,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ConditionError
 from pytest_jsbench.datasets.base import ListedCase, Listing
 from pytest_jsbench.datasets.conditions import FIELDS, Subject, parse
+from pytest_jsbench.datasets.selection import meeting
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import FEATURES
 
@@ -151,3 +152,18 @@ def test_the_page_names_every_field_and_feature() -> None:
     named = set(re.findall(r"`([a-z]+)(?=[:<`])", PAGE.read_text("utf-8")))
 
     assert named >= {*FIELDS, *FEATURES}
+
+
+def test_a_case_is_trivial_where_a_constant_answer_conforms() -> None:
+    schemas = {"wide": {"properties": {"a": {}}}, "asks": {"required": ["a"], "type": "object"}, "number": {"const": 0}}
+    cases = [Case(key=CaseKey(task="t", id=name), schema=schema) for name, schema in schemas.items()]
+    entries = {
+        case.key: ListedCase(task="t", name=case.key.id, where="here", read=lambda _, case=case: case) for case in cases
+    }
+
+    def met(text: str) -> list[str]:
+        listing = Listing(entries=entries)
+        return [key.id for key in meeting(parse(text), listing, default_dialect=DRAFT_2020_12.uri)]
+
+    assert met("trivial") == ["wide", "number"]
+    assert met("not trivial and keywords:required") == ["asks"]

@@ -224,6 +224,25 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     }
 
 
+def test_the_floor_is_what_the_best_constant_answer_passes_and_the_others_have_a_rate_of_their_own() -> None:
+    wide, listed, narrow = (replace(examples.PASSED, trivial=texts) for texts in (("{}", "[]"), ("{}",), ()))
+    failed = replace(examples.VIOLATED, trivial=())
+    total = summarize(
+        examples.run(
+            record("a", verdict=wide),
+            record("b", verdict=listed),
+            record("c", verdict=narrow),
+            record("d", verdict=failed),
+            record("e"),
+        )
+    ).total
+
+    assert (total.floor.successes, total.floor.n) == (2, 4)
+    assert total.trivial_counts == {"{}": 2, "[]": 1}
+    assert (total.pass_rate_nontrivial.successes, total.pass_rate_nontrivial.n) == (1, 2)
+    assert total.pass_rate.value == 0.8
+
+
 def test_the_order_of_properties_is_a_rate_over_the_answers_that_have_one() -> None:
     kept, lost = (replace(examples.PASSED, order_kept=one) for one in (True, False))
     total = summarize(

@@ -109,3 +109,12 @@ def test_the_order_of_properties_is_recorded_of_a_conforming_answer_and_fails_no
         kept[text] = judged.verdict.order_kept
         assert judged.verdict.passed is (kept[text] is not None or text == '{"a": 1}')
     assert list(kept.values()) == [True, False, None, None]
+
+
+def test_what_constant_answers_pass_stands_in_the_verdict_of_whatever_was_answered(judge: Judge) -> None:
+    wide, narrow = {"minProperties": 0}, {"type": "object", "required": ["a"]}
+
+    found = [judge_again(record("a", schema=schema), judge).verdict.trivial for schema in (wide, narrow)]
+
+    assert found == [("{}", "[]", '""', "0", "true", "null"), ()]
+    assert judge.constants({"type": 1}) is None
