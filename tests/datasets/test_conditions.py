@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
 from pytest_jsbench.core.errors import ConditionError
 from pytest_jsbench.datasets.base import ListedCase, Listing
 from pytest_jsbench.datasets.conditions import FIELDS, Subject, parse
@@ -155,11 +155,18 @@ def test_the_page_names_every_field_and_feature() -> None:
 
 
 def test_a_case_is_trivial_where_a_constant_answer_conforms() -> None:
-    schemas = {"wide": {"properties": {"a": {}}}, "asks": {"required": ["a"], "type": "object"}, "number": {"const": 0}}
-    cases = [Case(key=CaseKey(task="t", id=name), schema=schema) for name, schema in schemas.items()]
-    entries = {
-        case.key: ListedCase(task="t", name=case.key.id, where="here", read=lambda _, case=case: case) for case in cases
+    schemas: dict[str, Schema] = {
+        "wide": {"properties": {"a": {}}},
+        "asks": {"required": ["a"], "type": "object"},
+        "number": {"const": 0},
     }
+    cases = {CaseKey(task="t", id=name): schema for name, schema in schemas.items()}
+
+    def read(row: ListedCase) -> Case:
+        key = CaseKey(task="t", id=row.name)
+        return Case(key=key, schema=cases[key])
+
+    entries = {key: ListedCase(task="t", name=key.id, where="here", read=read) for key in cases}
 
     def met(text: str) -> list[str]:
         listing = Listing(entries=entries)
