@@ -38,7 +38,7 @@ def run() -> Run:
         verdict = examples.PASSED if chance.random() < 0.7 else examples.VIOLATED
         text = json.dumps({"values": [chance.random() for _ in range(30)]})
         records.append(
-            Record(
+            Record.of(
                 key=CaseKey(task=case.key.task, id=f"{case.key.id}-{number}"),
                 repeat=0,
                 schema=case.schema,

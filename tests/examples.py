@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any, TypeVar
+
+import msgspec
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.generations import (
@@ -22,9 +25,11 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.records.records import Attempt, Record, RunMetadata
+from pytest_jsbench.records.records import Attempt, Record, RunMetadata, WrittenPrompt
 from pytest_jsbench.records.variants import together
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
+
+T = TypeVar("T")
 
 PASSED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.AGREES)
 DISPUTED = Verdict(failure_type=None, valid=True, second_opinion=SecondOpinion.DISAGREES)
@@ -86,6 +91,23 @@ def failed(kind: FaultKind = FaultKind.TIMEOUT) -> Failed:
     return Failed(kind=kind, message="no answer in 1 s", status=None)
 
 
+def replace(value: T, **changes: Any) -> T:
+    """The value with these changes; of a record also with another case, schema or prompt."""
+    if not isinstance(value, msgspec.Struct):
+        changed: T = dataclasses.replace(value, **changes)  # type: ignore[type-var]
+        return changed
+    if isinstance(value, Verdict):
+        changes.setdefault("passed", msgspec.UNSET)
+    if isinstance(value, Record):
+        if "key" in changes:
+            changes["task"], changes["id"] = changes["key"].task, changes.pop("key").id
+        if "prompt" in changes:
+            changes["asked"] = WrittenPrompt.of(changes.pop("prompt"))
+        if "schema" in changes:
+            changes["schema_digest"] = value.with_schema(changes["schema"]).schema_digest
+    return msgspec.structs.replace(value, **changes)
+
+
 def record(
     case_id: str = "order",
     *,
@@ -95,7 +117,7 @@ def record(
     schema: Schema = True,
 ) -> Record:
     asked = verdict is not EXCLUDED
-    return Record(
+    return Record.of(
         key=CaseKey(task=task, id=case_id),
         repeat=0,
         schema=schema,

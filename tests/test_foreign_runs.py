@@ -8,7 +8,6 @@ import io
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from pytest_jsbench.reports.history import History
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.run.batching import BatchPart
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.mutations import mutated_json, mutated_lines, survive
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}

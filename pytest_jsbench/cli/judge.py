@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
 
+from msgspec import structs
+
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import RecordError
@@ -20,7 +22,7 @@ from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
@@ -71,7 +73,7 @@ def judge_records(
             # else its values stay, as far as the answer's verdict stays
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
-            again.append(AttemptOutcome.of(judged, outcome.source))
+            again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
             if as_json:
                 names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
                 _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)
@@ -87,7 +89,7 @@ def judge_records(
                 raise RecordError(message, where=output)
             make_folder(output, RecordError)
             places = journal.write(output / "records.jsonl", run.metadata, records(judge))
-            again = [replace(outcome, source=place) for outcome, place in zip(again, places, strict=True)]
+            again = [structs.replace(outcome, source=place) for outcome, place in zip(again, places, strict=True)]
     run = replace(run, outcomes=tuple(again))
     summary = summarize(run)
     if output is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,7 +38,8 @@ class CaseKey:
     id: str
 
     def __post_init__(self) -> None:
-        """Refuse what `safe_name` would not have written."""
+        """Refuse what `safe_name` would not have written; a task is held once, however many cases have it."""
+        object.__setattr__(self, "task", sys.intern(self.task))
         for name in (self.task, self.id):
             if _UNSAFE.search(name) or len(name) > 2 * _LONGEST_NAME or not name.strip("."):
                 raise ValueError(f"'{printable(name, 60)}' is no name: expected letters, digits and any of . _ + = @ -")

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.json_values import UNSAID, UNWRITTEN, from_json, to_json
+from pytest_jsbench.core.json_values import Count, Seconds, written
 from pytest_jsbench.core.prompts import Prompt
 
 
@@ -120,12 +123,12 @@ class Request:
 class Usage:
     """Tokens as the provider reports them; None where it does not."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
     #: part of the input tokens
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
     #: part of the output tokens
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Count | None = None
 
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
@@ -177,23 +180,22 @@ class Tools:
     required: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The request as an engine sent it, for the record only: the judge never sees it."""
 
     response_format: ResponseFormat
     #: the schema sent, where it differs from the case's; None otherwise
-    schema: Schema | None = None
+    schema: Schema | None = written(None)
     #: the provider's batch that it was part of; None for a call of its own
-    batch: str | None = field(default=None, metadata=UNSAID)
+    batch: str | None = None
     #: how it was sampled, where that is not what the request says
-    params: GenerationParams | None = field(default=None, metadata=UNWRITTEN)
+    params: GenerationParams | None = None
     #: of a recorded answer: with which other settings it was asked for then; None: with these
-    asked_otherwise: str | None = field(default=None, metadata=UNSAID)
+    asked_otherwise: str | None = None
     #: whether what carried the request left out the schema that it was to send
-    left_out: bool = field(default=False, metadata=UNSAID)
+    left_out: bool = False
     #: None where no tool was declared
-    tools: Tools | None = field(default=None, metadata=UNSAID)
+    tools: Tools | None = None
 
 
 #: a media type without its parameters (RFC 9110, section 8.3.1)
@@ -237,8 +239,7 @@ class Exchange(Protocol):
         """Make the call through `post(body, headers_of_call=…, deadline=…)`, which is of an engine's client."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="completion", tag_field="type"):
     """The engine answered with this text, or with calls of tools."""
 
     #: of calls their arguments, a line for each call
@@ -246,47 +247,44 @@ class Completion:
     finish_reason: FinishReason
     #: None where nobody has measured it: an answer out of a provider's batch
     timing: Timing | None
-    usage: Usage = field(default_factory=Usage)
-    sent: Sent | None = None
+    usage: Usage = written(Usage())
+    sent: Sent | None = written(None)
     #: whether the text held a secret of the run, in the place of which it now has as many `*`
-    secret_replaced: bool = field(default=False, metadata=UNSAID)
+    secret_replaced: bool = False
     #: what the provider gave as the model's reasoning, apart from the text; the judge never sees it
-    reasoning: str = field(default="", metadata=UNSAID)
+    reasoning: str = ""
     #: where there are any, the judge sees them, and no text
-    calls: tuple[CalledTool, ...] = field(default=(), metadata=UNSAID)
+    calls: tuple[CalledTool, ...] = ()
     #: what the model wrote beside its calls; the judge never sees it
-    beside: str = field(default="", metadata=UNSAID)
+    beside: str = ""
     #: whether the server sent another JSON value where its API has a text, so that the text is ours
-    not_text: bool = field(default=False, metadata=UNSAID)
+    not_text: bool = False
     #: where an application asked
-    server: ServerAnswer | None = field(default=None, metadata=UNWRITTEN)
+    server: ServerAnswer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declined:
+class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):
     """The engine said that it cannot do this schema, or will not answer."""
 
     reason: DeclineReason
     message: str
-    timing: Timing | None = None
-    usage: Usage = field(default_factory=Usage)
-    sent: Sent | None = None
+    timing: Timing | None = written(None)
+    usage: Usage = written(Usage())
+    sent: Sent | None = written(None)
     #: where an application asked
-    server: ServerAnswer | None = field(default=None, metadata=UNWRITTEN)
+    server: ServerAnswer | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed", tag_field="type"):
     """The call broke; no answer was seen."""
 
     kind: FaultKind
     message: str
     #: HTTP status, where there was one
-    status: int | None = None
+    status: int | None = written(None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrammarDecision:
+class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The decision of a grammar on one labelled answer."""
 
     id: str
@@ -295,7 +293,7 @@ class GrammarDecision:
     #: None where nobody can say, since the model has no tokens for the text
     accepted: bool | None
     #: of an invalid answer that was accepted: what it breaks, as far as the judge can tell
-    keywords: tuple[str, ...] = field(default=(), metadata=UNSAID)
+    keywords: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> bool:
@@ -303,8 +301,7 @@ class GrammarDecision:
         return self.accepted is not None and self.accepted is not self.valid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decided", tag_field="type"):
     """The engine's grammar was asked about labelled answers, and no model for one."""
 
     decisions: tuple[GrammarDecision, ...]
@@ -353,57 +350,36 @@ class EngineInfo:
 
 
 GenerationType = Literal["completion", "declined", "failed", "decided"]
-_KINDS: Mapping[GenerationType, type[Generation]] = {
-    "completion": Completion,
-    "declined": Declined,
-    "failed": Failed,
-    "decided": Decided,
-}
-_TYPES = {kind: name for name, kind in _KINDS.items()}
 
 
 def type_of(generation: Generation) -> GenerationType:
     """The name of a generation's type in a record."""
-    return _TYPES[type(generation)]
+    return cast("GenerationType", type(generation).__struct_config__.tag)
 
 
-def generation_to_dict(generation: Generation) -> dict[str, Any]:
-    """The generation as JSON values."""
-    return {"type": type_of(generation), **to_json(generation)}
-
-
-def generation_from_dict(data: Mapping[str, Any]) -> Generation:
-    """The inverse of `generation_to_dict`."""
-    if data["type"] not in _KINDS:
-        raise ValueError(f"generation.type is {data['type']!r}; expected completion, declined, failed or decided")
-    kind: Callable[..., Generation] = _KINDS[data["type"]]
-    return from_json(kind, data)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The times of one successful call, in seconds; waiting in a queue and failed tries are not in them."""
 
     #: total generation time: request sent to complete response
-    tgt: float
+    tgt: Seconds
     #: time to first token: request sent to first content token; None where the engine does not stream
-    ttft: float | None = None
+    ttft: Seconds | None = written(None)
     #: generation completion time: first content token to last; None where they did not come one after the other
-    gct: float | None = None
+    gct: Seconds | None = written(None)
     #: from the schema to the first mask of its grammar, where the engine does that locally
-    grammar_compilation: float | None = None
+    grammar_compilation: Seconds | None = written(None)
     #: of that, the time before the first mask is asked for; None where the library does not tell the two apart
-    compile_time: float | None = field(default=None, metadata=UNSAID)
+    compile_time: Seconds | None = None
     #: first sign of reasoning to first token of the answer; None where the model did not reason, or nobody saw when
-    reasoning_time: float | None = field(default=None, metadata=UNSAID)
+    reasoning_time: Seconds | None = None
     #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
-    masks: tuple[float, ...] = field(default=(), metadata=UNSAID)
+    masks: tuple[Seconds, ...] = ()
 
     def __post_init__(self) -> None:
         """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""
-        object.__setattr__(self, "masks", tuple(self.masks))
+        force_setattr(self, "masks", tuple(self.masks))
         for name in ("ttft", "gct", "reasoning_time"):
-            object.__setattr__(self, name, getattr(self, name) or None)
+            force_setattr(self, name, getattr(self, name) or None)
 
     def tpot_ms(self, tokens: int | None) -> float | None:
         """Milliseconds per token of the answer after the first; None without streaming or with fewer than two."""

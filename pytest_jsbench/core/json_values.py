@@ -1,25 +1,31 @@
-"""JSON values and texts: what JSON calls a value, copies, digests, dataclasses as JSON, how deep a text goes."""
+"""JSON values and texts: what JSON calls a value, copies, digests, depths; values of our types as JSON."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from enum import Enum
+import re
+from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import PurePath
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import Annotated, Any, TypeVar, overload
+
+import msgspec
+
+from pytest_jsbench.core.text import printable
 
 #: those of which a value has nothing inside; nearly all that a schema holds are of one of them
 _PLAIN = frozenset({str, int, float, bool, NoneType})
+#: characters of a value that an error shows
+_LONGEST_SHOWN = 40
+_LONGEST_PROBLEM = 400
 
 
 def copy_of(value: Any) -> Any:
     """A copy of a JSON value, which its holder may change; copy.deepcopy takes many times as long."""
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [inner if type(inner) in _PLAIN else copy_of(inner) for inner in value]
     # in this order, since it takes long to ask whether something is a Mapping
     if isinstance(value, (dict, Mapping)):
@@ -94,85 +100,84 @@ def expect(value: Any, name: str, *kinds: type) -> Any:
     raise TypeError(f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}")
 
 
-#: of a dataclass's field: JSON holds it only where it is not the default, or never
-UNSAID, UNWRITTEN = {"json": "unsaid"}, {"json": "unwritten"}
+#: a whole number that may stand in a file of ours: every JSON tool can hold it
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+#: a number of attempts, or of tries
+Times = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
+#: one of our digests, which is hexadecimal
+Digest = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]
 
 
-def to_json(value: Any) -> Any:
-    """A value with each dataclass that it holds as a JSON object, each tuple as an array, each path as a text."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, (list, tuple)):
-        return [to_json(part) for part in value]
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {name: to_json(part) for name, part in value.items()}
-    if not hasattr(value, "__dataclass_fields__"):
-        return str(value) if isinstance(value, PurePath) else value
-    kind: Any = type(value)
-    parts = ((name, getattr(value, name), unsaid) for name, unsaid in _written(kind))
-    return {name: part if type(part) in _PLAIN else to_json(part) for name, part, unsaid in parts if part != unsaid}
+def written(default: T) -> T:
+    """The default of a field of a Struct that is in its JSON all the same; other fields are not, by their default."""
+    value: T = msgspec.field(default_factory=lambda: default)
+    return value
 
 
-def from_json(kind: Callable[..., T], data: Mapping[str, Any], **made: Any) -> T:
+def to_json(value: object) -> Any:
+    """The JSON values by which its types describe a value: a tuple is an array, a path and an enum's member a text."""
+    return copy_of(msgspec.to_builtins(value, enc_hook=_path_text))
+
+
+def _path_text(value: object) -> str:
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"found {type(value).__name__}, expected only JSON values")
+
+
+@overload
+def from_json(kind: type[T], data: object) -> T: ...
+
+
+@overload
+def from_json(kind: Any, data: object) -> Any: ...
+
+
+def from_json(kind: Any, data: object) -> Any:
     """
-    The dataclass that is written so; KeyError where a field without a default is missing.
+    The value of this type, or of one of several, that `to_json` gives so; fields of a later version are left alone.
 
-    The data has been checked against its published format. `made` are values that JSON holds in another form; fields
-    that the dataclass does not have are of a later version, and left alone.
+    ValueError names the first place that is not as the type describes it, with what was found and what was expected.
     """
-    for name, read, required in _readers(kind):
-        if name in made:
-            continue
-        if name in data:
-            made[name] = data[name] if read is None else read(data[name])
-        elif required:
-            raise KeyError(name)
-    return kind(**made)
+    try:
+        return msgspec.convert(data, kind, dec_hook=_of_text)
+    except msgspec.ValidationError as error:
+        raise ValueError(printable(_misfit(str(error), data), _LONGEST_PROBLEM)) from error
+    except UnicodeEncodeError:
+        raise ValueError("the name of a field holds a lone surrogate") from None
 
 
-@functools.cache
-def _written(kind: Any) -> tuple[tuple[str, object], ...]:
-    """The fields that JSON holds, each with the value for which it does not."""
-    written = [field for field in fields(kind) if field.metadata != UNWRITTEN]
-    return tuple((field.name, field.default if field.metadata == UNSAID else MISSING) for field in written)
+def _of_text(kind: Any, value: object) -> object:
+    if isinstance(value, str) and issubclass(kind, PurePath):
+        return _path(kind, value)
+    raise ValueError(f"found {json_type(value)}, expected text")
 
 
-@functools.cache
-def _readers(kind: Any) -> tuple[tuple[str, Callable[[Any], Any] | None, bool], ...]:
-    """Of each field its name, what makes its value of a JSON value, and whether there is no default for it."""
-    hints = get_type_hints(kind)
-    return tuple(
-        (field.name, _reader(hints[field.name]), field.default is field.default_factory is MISSING)
-        for field in fields(kind)
-        if field.metadata != UNWRITTEN
-    )
+#: all records of a process are in one file, whose path is larger than all else that is known of where one is
+@functools.lru_cache(maxsize=64)
+def _path(kind: type[PurePath], text: str) -> PurePath:
+    return kind(text)
 
 
-def _reader(hint: Any) -> Callable[[Any], Any] | None:
-    """The function that makes a value of this type of a JSON value; None where it is one."""
-    parts = get_args(hint)
-    if get_origin(hint) in (Union, UnionType):
-        others = [part for part in parts if part is not NoneType]
-        read = _reader(others[0]) if len(others) == 1 else None
-        return read and (lambda value: None if value is None else read(value))
-    if get_origin(hint) is tuple:
-        inner = _reader(parts[0])
-        return tuple if inner is None else lambda values: tuple(map(inner, values))
-    if get_origin(hint) is Mapping:
-        part = _reader(parts[1])
-        return part and (lambda values: {name: part(value) for name, value in values.items()})
-    if get_origin(hint) is Literal and isinstance(parts[0], Enum):
-        return type(parts[0])
-    if hasattr(hint, "__dataclass_fields__"):
-        return functools.partial(from_json, hint)
-    if isinstance(hint, type) and (issubclass(hint, Enum | PurePath) or hint is int):
-        return hint  # 1.0 is a whole number of JSON
-    return _text if hint is str else None
+_MISFIT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<place>.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_MISSING = re.compile("Object missing required field `(.*)`")
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"{json_type(value)} where a string was expected")
+def _misfit(message: str, data: Any) -> str:
+    """A sentence on what msgspec says of a value: the place, what stands there, and what was expected."""
+    parts = _MISFIT.fullmatch(message)
+    assert parts is not None
+    problem, place = parts["problem"], parts["place"] or ""
+    shown = place.removeprefix(".") or "the whole"
+    if missing := _MISSING.fullmatch(problem):
+        return f"{shown} has no {missing[1]}"
+    for name, number in () if "[...]" in place else _STEP.findall(place):
+        data = data[name] if name else data[int(number)]
+    if "[...]" in place or not isinstance(data, str | int | float | None):
+        found = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
+    else:
+        text = json.dumps(data)
+        found = f"is {text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + '…'}"
+    return f"{shown} {found}: {problem[:1].lower()}{problem[1:].replace('`', '')}"

@@ -16,6 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
@@ -161,7 +163,7 @@ class LocalEngine(OpenAIEngine):
         if (exchange := request.origin.exchange) is not None:
             held = replace(self._settings, place=partial(_hold, max_tokens=request.params.max_tokens))
             outcome = self.ask(request, sent=exchange.sent, settings=held)
-            return replace(outcome, server=exchange.answer)
+            return structs.replace(outcome, server=exchange.answer)
         request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)

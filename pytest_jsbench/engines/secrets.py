@@ -18,6 +18,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
+from msgspec import structs
+
 from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
     CallError,
@@ -360,21 +362,21 @@ Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion
 def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
     """The same with no secret in it; a completion whose text or calls held one is marked."""
     if isinstance(generation, Failed):
-        return replace(generation, message=secrets.out_of_message(generation.message))
+        return structs.replace(generation, message=secrets.out_of_message(generation.message))
     server = generation.server
     if server is not None:
         body = secrets.out_of_answer(server.body)
         server = replace(server, body=_out_of_events(body, secrets) if server.streamed else body)
     if isinstance(generation, Declined):
-        return replace(generation, message=secrets.out_of_message(generation.message), server=server)
+        return structs.replace(generation, message=secrets.out_of_message(generation.message), server=server)
     text, reasoning, beside = map(secrets.out_of_answer, (generation.text, generation.reasoning, generation.beside))
     calls = tuple(
         replace(call, name=secrets.out_of_answer(call.name), arguments=secrets.out_of_answer(call.arguments))
         for call in generation.calls
     )
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
-    freed = replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
-    return replace(freed, server=server, secret_replaced=replaced)
+    freed = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
+    return structs.replace(freed, server=server, secret_replaced=replaced)
 
 
 def _out_of_events(body: str, secrets: Secrets) -> str:

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from msgspec import structs
+
 from pytest_jsbench.core.arguments import read_all
 from pytest_jsbench.core.errors import DatasetError, EngineError, JSBenchError
 from pytest_jsbench.library.dataset import Dataset
@@ -176,7 +178,7 @@ class CaseEvaluation:
         run = session.finish(state)
         if folder is None:
             records = zip(run.outcomes, run.records, strict=True)
-            run = replace(run, outcomes=tuple(replace(outcome, source=record) for outcome, record in records))
+            run = replace(run, outcomes=tuple(structs.replace(outcome, source=record) for outcome, record in records))
         evaluated = EvaluatedRun.of_run(replace(run, warnings=tuple(state.warnings)), folder)
         summary = evaluated.summary
         decision = self._expectations.decide(run.metadata, summary)

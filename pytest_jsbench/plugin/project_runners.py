@@ -11,10 +11,12 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.files import append_whole, locked
+from pytest_jsbench.core.files import append_whole, json_line, locked, parse_json
 from pytest_jsbench.core.generations import Completion, Failed
-from pytest_jsbench.core.json_values import digest, to_json
+from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
 from pytest_jsbench.engines.secrets import build, check, public
@@ -189,7 +191,7 @@ class ProjectRunners:
                 size = text.rfind(b"\n") + 1
                 file.truncate(size)  # who wrote the rest has died over it
                 for line in text[:size].splitlines():
-                    outcome = AttemptOutcome.from_dict(json.loads(line))
+                    outcome = from_json(AttemptOutcome, parse_json(line))
                     if outcome.attempt not in standing:
                         record = judge_again(outcome.read(), runner.judge)
                         standing.keep(Heard(AttemptResult(result=outcome), record))
@@ -225,11 +227,11 @@ class ProjectRunners:
         if question.exchange is not None and isinstance(record.generation, Completion):
             schema = question.exchange.schema_for(record.generation)
             if schema is None:
-                record = replace(record, schema=None, verdict=NO_SCHEMA.verdict)
+                record = structs.replace(record.with_schema(None), verdict=NO_SCHEMA.verdict)
             else:
-                record = judge_again(replace(record, schema=schema), runner.judge)
-                record = replace(record, schema=judged_by(record.generation, record.verdict.tool, schema))
-        return self._write(replace(record, answered_by=record.answered_by or self._other(runner)), asked_by)
+                record = judge_again(record.with_schema(schema), runner.judge)
+                record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))
+        return self._write(structs.replace(record, answered_by=record.answered_by or self._other(runner)), asked_by)
 
     def _take(self, question: Question, given: HandedIn, asked_by: AskedBy) -> Heard:
         """Write the record of an answer that the test hands in; no engine, limit or recording has a part in it."""
@@ -241,7 +243,7 @@ class ProjectRunners:
         return self._write(record, asked_by)
 
     def _write(self, record: Record, asked_by: AskedBy) -> Heard:
-        return Heard(*self._run.keeper.write(replace(record, asked_by=asked_by, variant=self._variant.name)))
+        return Heard(*self._run.keeper.write(structs.replace(record, asked_by=asked_by, variant=self._variant.name)))
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
         """Engine and model of the answer, where it is not the run's engine."""
@@ -338,7 +340,7 @@ def _tell(file: FileIO, size: int, result: AttemptResult) -> None:
     outcome = result.result
     if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
         with contextlib.suppress(OSError):  # they ask by themselves, then
-            append_whole(file, f"{json.dumps(outcome.to_dict())}\n".encode(), size)
+            append_whole(file, json_line(to_json(outcome)), size)
 
 
 def _wording(question: Question) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, assert_never
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
+from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.records.outcomes import AttemptOutcome
-from pytest_jsbench.records.records import Missing, Record
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.record_keeper import AttemptResult
 
@@ -46,7 +48,7 @@ class WorkerInput:
         given = getattr(config, "workerinput", {})
         if _INPUT not in given:
             return None
-        return from_json(cls, json.loads(given[_INPUT]), workers=int(given.get("workercount", 1)))
+        return replace(from_json(cls, json.loads(given[_INPUT])), workers=int(given.get("workercount", 1)))
 
     def hand_to(self, node: Any) -> None:
         """Give it to a worker, as one JSON text: xdist carries builtins only."""
@@ -82,27 +84,12 @@ def _write(made: AttemptResult | str) -> str:
     if isinstance(made, str):
         return made
     result = made.result
-    match result:
-        case AttemptOutcome(source=Record() as record):
-            carried = {"record": record.to_dict()}
-        case AttemptOutcome():
-            carried = {"outcome": result.to_dict()}
-        case Missing():
-            carried = {"missing": to_json(result)}
-        case _:
-            assert_never(result)
-    return json.dumps({**to_json(made), **carried}, allow_nan=False)
+    if isinstance(result, AttemptOutcome) and isinstance(result.source, Record):
+        result = structs.replace(result, source=result.source.kept)
+    return json_line(to_json(replace(made, result=result, explanation=""))).decode("ascii")
 
 
 def _read(carried: AttemptResult | str) -> AttemptResult:
     if isinstance(carried, AttemptResult):
         return carried
-    data: dict[str, Any] = json.loads(carried)
-    result: AttemptOutcome | Missing
-    if "missing" in data:
-        result = from_json(Missing, data["missing"])
-    elif "outcome" in data:
-        result = AttemptOutcome.from_dict(data["outcome"])
-    else:
-        result = AttemptOutcome.of(Record.from_dict(data["record"]))
-    return from_json(AttemptResult, data, result=result)
+    return from_json(AttemptResult, parse_json(carried))

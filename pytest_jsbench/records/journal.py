@@ -11,6 +11,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import (
     FileReader,
@@ -28,7 +30,7 @@ from pytest_jsbench.core.files import (
 )
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
-from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Digests, Record, RunMetadata, parse_line
+from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata, parse_line
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"
@@ -84,10 +86,10 @@ class Journal:
         with contextlib.suppress(OSError):
             self._file = private(self.path).open("ab", buffering=0)
 
-    def append(self, record: Record, digests: Digests | None = None) -> Place:
+    def append(self, record: Record) -> Place:
         """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
         try:
-            line = json_line(record.to_dict(digests))
+            line = json_line(record.to_dict())
             with self._lock:
                 if self._file is None:
                     self._file = private(self.path).open("ab", buffering=0)
@@ -297,7 +299,7 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
 def gather(path: Path, run: Run) -> Run:
     """Write the records of all its processes as one file, and give the run with its records there; or JSBenchError."""
     places = write(path, run.metadata, (outcome.source for outcome in run.outcomes))
-    moved = (replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
+    moved = (structs.replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
     return replace(run, outcomes=tuple(moved))
 
 

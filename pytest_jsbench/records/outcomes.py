@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from msgspec import Struct, structs
+from msgspec.structs import force_setattr
+
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
-from pytest_jsbench.core.files import FileReader, LinesByPlace
+from pytest_jsbench.core.files import FileReader, LinesByPlace, Unreadable, parse_json
 from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Timing, Usage, type_of
-from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
+from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.records import (
     LONGEST_LINE,
     AnsweredBy,
     AskedBy,
     Attempt,
-    Digests,
     OwnOutcome,
     Record,
     parse_line,
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 _LONGEST_REASON = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
     """Where the line of a record is: its file, and the bytes before it."""
 
     path: Path
@@ -87,14 +86,13 @@ class DecisionCounts:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptOutcome:
+class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="outcome", tag_field="type"):
     """An attempt without its schema, prompt and answer."""
 
     key: CaseKey
     repeat: int
     #: where its record is; the record itself where no disk has it
-    source: Place | Record = field(metadata=UNWRITTEN)
+    source: Place | Record
     #: None for an excluded case, for which nothing was asked
     generation: GenerationType | None
     failure_type: FailureType | None
@@ -137,6 +135,12 @@ class AttemptOutcome:
     test_outcome: OwnOutcome | None = None
     #: the id of the last call that its application made after it for the same; empty: it is the last one
     called_again: str = ""
+
+    def __post_init__(self) -> None:
+        """Hold each name once, however many outcomes have it."""
+        for name in ("broken", "codes", "keywords", "trivial"):
+            if (names := getattr(self, name)) is not None:
+                force_setattr(self, name, tuple(map(sys.intern, names)))
 
     @property
     def attempt(self) -> Attempt:
@@ -201,41 +205,36 @@ class AttemptOutcome:
             return _record_of(self, opened)
 
     @classmethod
-    def of(cls, record: Record, source: Place | Record | None = None, digests: Digests | None = None) -> AttemptOutcome:
-        """The outcome of a record that is at this place, or with it; `digests` are its own, where known."""
+    def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
+        """The outcome of a record that is at this place; without one it is held with its outcome."""
         verdict, generation = record.verdict, record.generation
-        digests_of = digests or record.digests
         sent = getattr(generation, "sent", None)
-        used = used_keywords(record.schema) if record.redacted is None else frozenset(record.redacted.keywords)
         decided = generation.decisions if isinstance(generation, Decided) else None
+        broken = [
+            *(violation.keyword for violation in verdict.violations),
+            *(keyword for decision in decided or () for keyword in decision.keywords),
+        ]
         return cls(
             key=record.key,
             repeat=record.repeat,
-            source=record if source is None else source,
+            source=source or record,
             generation=None if generation is None else type_of(generation),
             failure_type=verdict.failure_type,
             reason=verdict.reason,
             valid=verdict.valid,
             disputed=verdict.disputed,
-            broken=_interned(
-                dict.fromkeys(
-                    [
-                        *(violation.keyword for violation in verdict.violations),
-                        *(keyword for decision in decided or () for keyword in decision.keywords),
-                    ]
-                )
-            ),
+            broken=tuple(dict.fromkeys(broken)),
             notes=verdict.notes,
-            codes=_interned(record.codes),
+            codes=record.codes,
             fault=generation.kind if isinstance(generation, Failed) else None,
             timing=getattr(generation, "timing", None),
             usage=getattr(generation, "usage", None),
             decisions=None if decided is None else DecisionCounts.of(decided),
             queue_s=record.queue_s,
             retries=record.retries,
-            keywords=_interned(sorted(used)),
-            schema_digest=digests_of.schema,
-            prompt_digest=digests_of.prompt,
+            keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
+            schema_digest=record.schema_digest,
+            prompt_digest=record.prompt_digest,
             started_at=record.started_at,
             asked_by=record.asked_by,
             answered_by=record.answered_by,
@@ -244,39 +243,11 @@ class AttemptOutcome:
             redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
             order_kept=verdict.order_kept,
-            trivial=None if verdict.trivial is None else _interned(verdict.trivial),
+            trivial=verdict.trivial,
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
             called_again=record.called_again,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values, for another process of the run; RecordError where no disk has its record."""
-        if isinstance(self.source, Record):
-            raise RecordError(f"the record of {self.key} is not on disk")
-        return {**to_json(self), "source": [str(self.source.path), self.source.start]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> AttemptOutcome:
-        """The inverse of `to_dict`."""
-        path, start = data["source"]
-        return from_json(
-            cls,
-            data,
-            key=CaseKey(task=sys.intern(data["key"]["task"]), id=data["key"]["id"]),
-            source=Place(path=_path(path), start=start),
-            match=None if data["match"] is None else Match.from_dict(data["match"]),
-            **{name: _interned(data[name]) for name in ("broken", "codes", "keywords")},
-        )
-
-
-#: all outcomes of a worker are in one file, and a path is larger than all else that a place holds
-_path = functools.lru_cache(maxsize=64)(Path)
-
-
-def _interned(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, each of which is held once however many outcomes have it."""
-    return tuple(map(sys.intern, names))
 
 
 def open_lines() -> LinesByPlace:
@@ -301,13 +272,13 @@ def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
     if isinstance(place, Record):
         return place
     try:
-        record = parse_line(json.loads(lines.read(place.path, place.start)))
-    except (RecordError, ValueError, RecursionError) as error:
+        record = parse_line(parse_json(lines.read(place.path, place.start).rstrip(), largest=LONGEST_LINE))
+    except (RecordError, Unreadable) as error:
         raise _changed(place) from error
     if not isinstance(record, Record) or (record.key, record.repeat) != (outcome.key, outcome.repeat):
         raise _changed(place)
     # an answer that was taken over may be of a variant that was called otherwise
-    return record if record.variant == outcome.variant else replace(record, variant=outcome.variant)
+    return record if record.variant == outcome.variant else structs.replace(record, variant=outcome.variant)
 
 
 def _changed(place: Place) -> RecordError:
@@ -387,27 +358,11 @@ class RunVerdict:
         """The verdict as one line."""
         return f"{self.status.upper()}: {'; '.join(self.because)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as JSON values."""
-        return {"status": self.status.value, "exit_status": self.exit_status, "because": list(self.because)}
-
-    @classmethod
-    def from_dict(cls, data: Any) -> RunVerdict:
-        """The inverse of `to_dict`; RecordError where it is none."""
-        match data:
-            case {"status": str(status), "exit_status": int(exit_status), "because": [*because]} if (
-                status in list(RunStatus)
-                and not isinstance(exit_status, bool)
-                and all(isinstance(reason, str) for reason in because)
-            ):
-                return cls.of(RunStatus(status), exit_status, because)
-        message = 'a verdict is not {"status": passed, failed or incomplete, "exit_status": number, "because": texts}'
-        raise RecordError(message)
-
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """Read the verdict of a run.json; None in one that was written before there were verdicts."""
-        return None if data.get("verdict") is None else cls.from_dict(data["verdict"])
+        """Read the verdict of a run.json; None in one without a verdict, ValueError where it is none."""
+        verdict: RunVerdict | None = from_json(cls | None, data.get("verdict"))
+        return verdict and cls.of(verdict.status, verdict.exit_status, list(verdict.because))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,17 +7,20 @@ stands in the digest, so that a later run can tell whether it asks the same.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.records.records import Record, RedactedSchema
+from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
 from pytest_jsbench.values import Match
@@ -51,8 +54,8 @@ class Redaction:
         return replace(
             record,
             schema=None,
-            redacted=RedactedSchema(digest=record.schema_digest, keywords=tuple(sorted(used_keywords(record.schema)))),
-            prompt=None if record.prompt is None else _salted(record.prompt, self.salt),
+            redacted=RedactedSchema(keywords=tuple(sorted(used_keywords(record.schema)))),
+            asked=None if record.prompt is None else WrittenPrompt.of(_salted(record.prompt, self.salt)),
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),
             changes=tuple(
@@ -105,10 +108,10 @@ def _salted(prompt: Prompt, salt: str) -> Prompt:
     messages = []
     for message in prompt.messages:
         calls = (
-            replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
+            dataclasses.replace(call, name=salted(call.name), arguments=json.dumps({REDACTED: salted(call.arguments)}))
             for call in message.tool_calls
         )
-        messages.append(replace(message, content=salted(message.content), tool_calls=tuple(calls)))
+        messages.append(dataclasses.replace(message, content=salted(message.content), tool_calls=tuple(calls)))
     return Prompt(messages=tuple(messages))
 
 

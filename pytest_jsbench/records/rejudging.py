@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.schemas.references import CertainReferences, follow, json_path, tokens_of

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ResumeError
 from pytest_jsbench.core.files import IndexedLines
@@ -127,7 +129,9 @@ def resume(
     redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
     # what a test hands in, it hands in again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
-    answered = [replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names]
+    answered = [
+        structs.replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names
+    ]
     asked_by_tests = tuple(outcome for outcome in answered if outcome.asked_by is not None)
     of_cases = [outcome for outcome in answered if outcome.asked_by is None]
     keys = frozenset(planned)

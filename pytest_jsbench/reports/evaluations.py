@@ -14,7 +14,7 @@ from typing import Any
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
@@ -61,7 +61,7 @@ def run_to_dict(
             "resumed": run.resumed,
             "dataset": {**run.metadata.dataset, "digest": digest(sorted(cases))},
         },
-        "verdict": None if run.verdict is None else run.verdict.to_dict(),
+        "verdict": None if run.verdict is None else to_json(run.verdict),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
         "baseline": known.get(""),
         **(_of_variants(summary, known) if summary.variants else {}),

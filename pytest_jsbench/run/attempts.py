@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import tenacity
+from msgspec import structs
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
 from pytest_jsbench.core.cases import BrokenCase, Case, Schema
@@ -132,7 +133,7 @@ class Runner:
         else:
             generation = question.request
         sent = getattr(generation, "sent", None)
-        record = Record(
+        record = Record.of(
             key=case.key,
             repeat=repeat,
             schema=case.schema,
@@ -337,7 +338,7 @@ def _with_what_was_sent(generation: Generation, adapted: Adapted | Declined | Fa
         return generation
     if not isinstance(adapted, Adapted) or adapted.schema == original:
         return generation
-    return replace(generation, sent=replace(generation.sent, schema=adapted.schema))
+    return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
 
 
 def _is_retried(error: BaseException, patience: float) -> bool:
@@ -367,7 +368,7 @@ def _broken(case: BrokenCase) -> SchemaProblem:
 
 def _not_made(case: Case | BrokenCase, repeat: int, problem: SchemaProblem) -> Record:
     """Return the record of an attempt that is not made, since nothing could be judged by its schema."""
-    return Record(
+    return Record.of(
         key=case.key,
         repeat=repeat,
         schema=case.schema if isinstance(case, Case) else None,
@@ -399,7 +400,7 @@ class AcceptanceRunner:
         if problem := self.judge.inspect(case.schema):
             return _not_made(case, 0, problem)
         generation = self._decide(case, instances)
-        return Record(
+        return Record.of(
             key=case.key,
             repeat=0,
             schema=case.schema,
@@ -437,4 +438,4 @@ class AcceptanceRunner:
         if instance.valid or not decision.wrong:
             return decision
         violations = self.judge.judge(case.schema, instance.text).violations
-        return replace(decision, keywords=tuple(dict.fromkeys(violation.keyword for violation in violations)))
+        return structs.replace(decision, keywords=tuple(dict.fromkeys(violation.keyword for violation in violations)))

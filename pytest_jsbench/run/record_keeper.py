@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import JournalError, JSBenchError, exhausted
 from pytest_jsbench.core.files import private
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.json_values import UNWRITTEN
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
@@ -38,9 +39,9 @@ _DEAD = "dead"
 class AttemptResult:
     """The outcome of an attempt, or why there is none, and what went wrong beside it."""
 
-    result: AttemptOutcome | Missing = field(metadata=UNWRITTEN)
+    result: AttemptOutcome | Missing
     #: of one that did not pass, and was made in this process a moment ago: its record's, so that nobody reads that
-    explanation: str = field(default="", metadata=UNWRITTEN)
+    explanation: str = ""
     #: whether it was taken over from an earlier run
     resumed: bool = False
     #: why the record could not be written; empty if it was
@@ -169,12 +170,12 @@ class RecordKeeper:
         """
         place = self._recorded.place(recorded.attempt)
         errors: tuple[str, ...] = ()
-        record = judge_again(replace(recorded, key=case.key), self._judge())
+        record = judge_again(structs.replace(recorded, task=case.key.task, id=case.key.id), self._judge())
         if record.redacted is None:
             if isinstance(case, Case):
                 record = matched(record, case.expected, self._plan.comparers)
             record, errors = self._classified(record)
-        if place is not None and record == recorded:
+        if place is not None and record.kept == recorded:
             result = _result(AttemptOutcome.of(record, place), record)
         else:
             result = self._write(record)
@@ -191,13 +192,15 @@ class RecordKeeper:
         if self._redaction is not None:
             ended = ended.without_words(REDACTED)
         record = made.result.read()
-        concluded = replace(record, test_outcome=ended, called_again=called_again)
+        concluded = structs.replace(record, test_outcome=ended, called_again=called_again)
         if concluded == record:
             return made
         source = made.result.source
         with contextlib.suppress(JournalError):
             source = concluded if isinstance(source, Record) else self._journal.append(concluded)
-        outcome = replace(made.result, source=source, test_outcome=ended.without_words(), called_again=called_again)
+        outcome = structs.replace(
+            made.result, source=source, test_outcome=ended.without_words(), called_again=called_again
+        )
         return replace(made, result=outcome)
 
     def _classified(self, record: Record) -> tuple[Record, tuple[str, ...]]:
@@ -214,16 +217,15 @@ class RecordKeeper:
         return record if self._redaction is None else self._redaction.record(record)
 
     def _write(self, record: Record) -> AttemptResult:
-        digests = record.digests
         try:
-            place = self._journal.append(record, digests)
+            place = self._journal.append(record)
         except JournalError as error:
             # one that no JSON can hold says nothing of the others; and what nobody has asked to keep may be paid for
             if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
-            outcome = AttemptOutcome.of(record, digests=digests)
+            outcome = AttemptOutcome.of(record)
             return replace(_result(outcome, record), journal_error=str(error.found or error))
-        return _result(AttemptOutcome.of(record, place, digests), record)
+        return _result(AttemptOutcome.of(record, place), record)
 
 
 def _result(outcome: AttemptOutcome, record: Record) -> AttemptResult:

@@ -34,6 +34,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import structs
+
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
@@ -324,7 +326,7 @@ class RunSession:
             # the answer of a batch is here: nobody waits for it
             queued = planned_at if self.plan.batch is None else None
             record = runner.attempt(self.plan.cases.case(attempt.key), repeat=attempt.repeat, planned_at=queued)
-        return replace(record, variant=attempt.variant) if attempt.variant else record
+        return structs.replace(record, variant=attempt.variant) if attempt.variant else record
 
     def _new_suite_runner(self, variant: Variant) -> Runner | AcceptanceRunner:
         """Ask the variant's engine, its grammar about labelled answers, or the answers of a provider's batches."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.records import journal
@@ -98,7 +99,7 @@ class RunState:
         before = self._outcomes.get(attempt)
         if before is not None and (before == result or not before.failed):
             # a test was run again: the first answer stands, and only a broken call and the test's own outcome do not
-            if replace(result, test_outcome=before.test_outcome, source=before.source) == before:
+            if structs.replace(result, test_outcome=before.test_outcome, source=before.source) == before:
                 self._outcomes[attempt] = result
             return None
         self._outcomes[attempt] = result
@@ -163,8 +164,8 @@ class RunState:
         # what was reported of it stands before the line that is broken, or after it
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:
-                source = replace(outcome.source, path=aside)
-                self._outcomes[outcome.attempt] = replace(outcome, source=source)
+                source = structs.replace(outcome.source, path=aside)
+                self._outcomes[outcome.attempt] = structs.replace(outcome, source=source)
         return f"it is kept as {aside.name}"
 
     def to_run(self, metadata: RunMetadata) -> Run:

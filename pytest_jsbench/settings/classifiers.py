@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import structs
 
 from pytest_jsbench.core.errors import ClassifierError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
@@ -71,7 +73,7 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
             continue
         if code is not None and code not in codes:
             codes.append(code)
-    return Classified(record=replace(record, codes=tuple(codes)), errors=tuple(errors))
+    return Classified(record=structs.replace(record, codes=tuple(codes)), errors=tuple(errors))
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final, assert_never
+from typing import Annotated, Any, Final, assert_never
+
+import msgspec
 
 from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
-from pytest_jsbench.core.json_values import digest, expect, from_json, to_json
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.json_values import digest, from_json, to_json
+from pytest_jsbench.core.text import json_text
 from pytest_jsbench.schemas.keywords import Tokens
 from pytest_jsbench.schemas.references import Path, json_path, tokens_of
 from pytest_jsbench.values.comparers import Comparer, ComparerFailed, SchemaPlaces
@@ -32,6 +34,10 @@ _MOST_TRIED = 40_000
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
+
+
+#: a number of fields
+FieldCount = Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
 
 
 class Fault(StrEnum):
@@ -60,14 +66,19 @@ class Match:
     """The number of right values in an answer. A field is a leaf of the expected instance, and so is each list item."""
 
     #: by the field's name (`items.*.amount`), how many are right and how many are expected
-    fields: Mapping[str, tuple[int, int]]
-    invented: int
+    fields: Mapping[str, tuple[FieldCount, FieldCount]]
+    invented: FieldCount
     #: why nothing could be compared; empty otherwise
     problem: str = ""
     #: the first digits of the digest of what is expected, and of how it is compared; empty where that is not known
     compared_with: str = ""
     #: the first of them
     differences: tuple[Difference, ...] = field(default=(), hash=False)
+
+    def __post_init__(self) -> None:
+        if any(right > expected for right, expected in self.fields.values()):
+            raise ValueError("more fields right than expected")
+        object.__setattr__(self, "compared_with", sys.intern(self.compared_with))
 
     @property
     def right(self) -> int:
@@ -95,20 +106,9 @@ class Match:
         return values
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Match:
-        """The inverse of `to_dict`; ValueError, KeyError or TypeError where it is none."""
-        fields = {name: (_count(right), _count(expected)) for name, (right, expected) in data["fields"].items()}
-        if any(right > expected for right, expected in fields.values()):
-            raise ValueError("more fields right than expected")
-        invented, compared_with = _count(data["invented"]), sys.intern(data.get("compared_with", ""))
-        return from_json(cls, data, fields=fields, invented=invented, compared_with=compared_with)
-
-
-def _count(value: object) -> int:
-    count: int = expect(value, "a number of fields", int)
-    if 0 <= count <= MOST_VALUES:
-        return count
-    raise ValueError(f"a number of fields is {printable(str(count), 40)}; expected at most {MOST_VALUES:,}")
+    def from_dict(cls, data: object) -> Match:
+        """The inverse of `to_dict`; ValueError where it is none."""
+        return from_json(cls, data)
 
 
 def match(

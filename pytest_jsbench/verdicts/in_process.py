@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
@@ -156,7 +157,7 @@ class InProcessJudge:
         wanted = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
         if wanted and len(text) <= _LONGEST_DETAILED and not compiled.is_doubtful:
             opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
-            yield replace(verdict, second_opinion=opinion)
+            yield structs.replace(verdict, second_opinion=opinion)
 
     def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
         validator, policy, instance = compiled.validator, self._policy, read.instance
@@ -237,10 +238,10 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
 
 def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
     if verdict.failure_type is FailureType.HALLUCINATION:
-        return replace(verdict, violations=violations)
+        return structs.replace(verdict, violations=violations)
     first, more = violations[0], len(violations) - 1
     message = f"{first.instance_path}: {first.message}" + (f" (and {more} more)" if more else "")
-    return replace(verdict, violations=violations, message=message)
+    return structs.replace(verdict, violations=violations, message=message)
 
 
 @functools.cache

@@ -7,8 +7,10 @@ import platform
 import re
 import threading
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Self, assert_never
+
+from msgspec import structs
 
 from pytest_jsbench.core.errors import JudgeError, nearest
 from pytest_jsbench.core.generations import Completion, Decided, Declined, DeclineReason, Failed, FinishReason, Tools
@@ -94,7 +96,8 @@ class Judge:
         reply = self._ask("inspected", text)
         if reply.values:
             (problem,) = reply.values
-            return None if problem is None else from_json(SchemaProblem, problem)
+            found: SchemaProblem | None = from_json(SchemaProblem | None, problem)
+            return found
         reason, message = self._why_not(reply)
         return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
 
@@ -111,7 +114,8 @@ class Judge:
             (verdict, instance), *details = reply.values
             if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
                 instance = text
-            return Verdict.from_dict({**verdict, **(details[-1] if details else {})}, json.loads(instance))
+            found: Verdict = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
+            return structs.replace(found, instance=json.loads(instance))
         reason, message = self._why_not(reply)
         return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
 
@@ -192,9 +196,9 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
         return verdict
     if _ends_in_document(completion.reasoning, schema, judge):
         message = "no text at all: the answer stands in the reasoning channel"
-        return replace(verdict, reason=IN_REASONING, message=message)
+        return structs.replace(verdict, reason=IN_REASONING, message=message)
     if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
-        return replace(verdict, message="no text at all: the model reasoned until the limit of tokens")
+        return structs.replace(verdict, message="no text at all: the model reasoned until the limit of tokens")
     return verdict
 
 
@@ -213,18 +217,20 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         if (name := next((name for name in names if name not in right), None)) is not None:
             expected = f"expected {_quoted(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
-            return replace(_no_instance(failure_type, None, message), tool=name)
+            return structs.replace(_no_instance(failure_type, None, message), tool=name)
     truncated = completion.finish_reason is FinishReason.LENGTH
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
         own = judged_by(completion, call.name, schema)
         verdict = judge.judge(own, call.arguments, truncated=truncated and number == len(completion.calls))
         if verdict.reason == SyntaxReason.EMPTY:
-            verdict = replace(verdict, message="the tool is called without arguments; expected one JSON document")
+            verdict = structs.replace(
+                verdict, message="the tool is called without arguments; expected one JSON document"
+            )
         if len(completion.calls) > 1 and not verdict.passed:
             place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
-            verdict = replace(verdict, message=f"{place}: {verdict.message}")
-        verdicts.append(replace(verdict, tool=call.name or None))
+            verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")
+        verdicts.append(structs.replace(verdict, tool=call.name or None))
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
 
 

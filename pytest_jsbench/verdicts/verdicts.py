@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import functools
+import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from msgspec import UNSET, Struct
+from msgspec.structs import force_setattr, replace
 
 from pytest_jsbench.core.arguments import arguments, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
-from pytest_jsbench.core.json_values import UNWRITTEN, from_json, to_json
+from pytest_jsbench.core.json_values import to_json, written
 from pytest_jsbench.core.text import printable
 
 
@@ -95,40 +99,43 @@ class Violation:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The judge's decision on an attempt, by the original schema."""
 
+    #: whether nothing at all was wrong; it follows from the failure type
+    passed: bool = cast("bool", UNSET)
     #: None when the attempt passed
     failure_type: FailureType | None
     #: whether the instance conforms to the schema; None when there was no instance, or no one could say
     valid: bool | None
     #: the finer reason: a fault kind, a syntax reason, which extra fields, what stopped the judge
-    reason: str | None = None
+    reason: str | None = written(None)
     #: one line for people; empty when the attempt passed
-    message: str = ""
+    message: str = written("")
     #: the tool of whose call this is the verdict, the first that did not pass; None where the text was judged
-    tool: str | None = None
-    violations: tuple[Violation, ...] = ()
+    tool: str | None = written(None)
+    violations: tuple[Violation, ...] = written(())
     #: JSON paths of the fields that the schema does not name where they stand
-    extra_fields: tuple[str, ...] = ()
+    extra_fields: tuple[str, ...] = written(())
     #: those of them that have the name of a field elsewhere in the schema
-    misplaced_fields: tuple[str, ...] = ()
-    notes: tuple[Note, ...] = ()
+    misplaced_fields: tuple[str, ...] = written(())
+    notes: tuple[Note, ...] = written(())
     #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
-    order_kept: bool | None = None
+    order_kept: bool | None = written(None)
     #: the constant answers that conform to the case's schema, whatever was asked; None where nobody could say
-    trivial: tuple[str, ...] | None = None
+    trivial: tuple[str, ...] | None = written(None)
     #: the `$schema` URI by which the schema was read
-    dialect: str | None = None
-    second_opinion: SecondOpinion = SecondOpinion.NOT_ASKED
+    dialect: str | None = written(None)
+    second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
     #: the parsed instance, where there is one; not part of a record, which holds the text
-    instance: object = field(default=None, repr=False, compare=False, metadata=UNWRITTEN)
+    instance: object = None
 
-    @property
-    def passed(self) -> bool:
-        """Tell whether nothing at all was wrong."""
-        return self.failure_type is None
+    def __post_init__(self) -> None:
+        passed = self.failure_type is None
+        given: object = self.passed
+        if given is not UNSET and given is not passed:
+            raise ValueError(f"passed is {json.dumps(self.passed)}, and failure_type is {self.failure_type}")
+        force_setattr(self, "passed", passed)
 
     @property
     def disputed(self) -> bool:
@@ -142,12 +149,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """The verdict as JSON values, without its instance."""
-        return {"passed": self.passed, **to_json(self)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any], instance: object = None) -> Verdict:
-        """The inverse of `to_dict`, with the instance put back where it is known."""
-        return from_json(cls, data, instance=instance)
+        values: dict[str, Any] = to_json(replace(self, instance=None))
+        return values
 
 
 #: answers that look at nothing, each as its text; what they pass, no model needs to be asked for
@@ -197,7 +200,8 @@ UNDESCRIBED = "no_schema"
 class SchemaProblem:
     """A schema that nothing can be judged by (`invalid_schema`), or that was not read in time (`unjudged`)."""
 
-    failure_type: Literal[FailureType.INVALID_SCHEMA, FailureType.UNJUDGED]
+    #: invalid_schema or unjudged
+    failure_type: FailureType
     reason: str
     message: str
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
 from tests.cli.commands import shown
-from tests.examples import record
+from tests.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -22,7 +21,7 @@ from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 #: rows whose compliance rate is not the quotient of the other two, in the paper itself
 UNLIKE = {("Github_easy", "Outlines"), ("Snowplow", "Outlines")}

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from pytest_jsbench import EvaluatedRun, JSBenchError, Run, load_run, plot_runs, summarize
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.reports.test_hostile import KINDS
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.metrics.comparison import CaseOutcome, ValueComparison, compare, outcomes, several
 from pytest_jsbench.values import Match
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 
 def key(name: str) -> CaseKey:

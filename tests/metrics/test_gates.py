@@ -4,7 +4,6 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import CaseKey, Expected
-from pytest_jsbench.core.errors import GateError, RecordError
+from pytest_jsbench.core.errors import GateError
+from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
@@ -32,7 +32,7 @@ from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.values import match
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 
 def summary(*records: Record) -> Summary:
@@ -419,8 +419,9 @@ def _details(path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("data", [None, [], {}, {"status": "won", "exit_status": 0, "because": []}])
 def test_what_is_no_verdict_is_refused_in_one_line(data: object) -> None:
-    with pytest.raises(RecordError, match="a verdict is not"):
-        RunVerdict.from_dict(data)
+    with pytest.raises(ValueError, match=r"status is \"won\": |the whole (is|has no) ") as refused:
+        from_json(RunVerdict, data)
+    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_file_that_is_older_than_verdicts_has_none() -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib.util
 import socket
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 needs_prices = pytest.mark.skipif(
     importlib.util.find_spec("genai_prices") is None, reason="needs the package genai-prices"

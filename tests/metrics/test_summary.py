@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 
 def timed(**times: Any) -> Record:

@@ -183,7 +183,7 @@ def test_a_disk_that_fills_up_is_said_and_the_run_goes_on(bench: Bench, monkeypa
 
     all_answered = threading.Barrier(3)
 
-    def full(self: Journal, record: object, digests: object) -> None:
+    def full(self: Journal, record: object) -> None:
         all_answered.wait(60)  # after the first failure no more calls begin
         message = "cannot write records.jsonl: No space left on device"
         raise JournalError(message)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.records.explanation import next_step
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 from tests import examples
+from tests.examples import replace
 
 PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
 

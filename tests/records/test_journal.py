@@ -7,7 +7,6 @@ import json
 import os
 import threading
 import warnings
-from dataclasses import replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal, read
 from pytest_jsbench.records.records import AskedBy, End, OwnOutcome
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 
 def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
@@ -209,13 +208,15 @@ def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
 
+    another = examples.record("b")
+
     def broken(*_: object, **__: object) -> str:
         raise MemoryError
 
     with monkeypatch.context() as patched:
         patched.setattr(json, "dumps", broken)
         with pytest.raises(JournalError, match="there is no more memory; the record of"):
-            book.append(examples.record("b"))
+            book.append(another)
     book.append(examples.record("c"))
     book.close()
 

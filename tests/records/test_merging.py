@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from pytest_jsbench.cli.merge import merge_runs
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError, MergeError
+from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.metrics.gates import Gate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
@@ -22,6 +22,7 @@ from pytest_jsbench.records.records import AskedBy, Attempt, Record, RunMetadata
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.reports import evaluations
 from tests import examples
+from tests.examples import replace
 
 NAMES = "abcdefg"
 
@@ -181,7 +182,7 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     assert (found["status"], found["exit_status"]) == ("failed", 1)
     assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
     assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
-    assert evaluations.read_run(tmp_path / "out").verdict == RunVerdict.from_dict(found)
+    assert evaluations.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
 
 
 def write_variants(folder: Path, metadata: RunMetadata, shard: str, *attempts: Attempt) -> Path:

@@ -5,14 +5,15 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKind
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
@@ -21,6 +22,7 @@ from pytest_jsbench.reports.evaluations import run_of
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
 from tests import examples
+from tests.examples import replace
 
 ENDS = [
     (examples.PASSED, None),
@@ -53,6 +55,10 @@ def some_records(seed: int, *, count: int = 60) -> list[Record]:
             replace(one, repeat=number % 2, retries=chance.randrange(3), queue_s=chance.random(), codes=codes)
         )
     return records
+
+
+def sent_by_worker(outcome: AttemptOutcome) -> AttemptOutcome:
+    return from_json(AttemptOutcome, parse_json(json_line(to_json(outcome))))
 
 
 def written(path: Path, records: Sequence[Record]) -> Run:
@@ -102,7 +108,7 @@ def test_figures_of_outcomes_are_those_of_the_whole_records(seed: int, tmp_path:
 def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed: int, tmp_path: Path) -> None:
     records = some_records(seed)
     on_disk = written(tmp_path / "records.jsonl", records)
-    sent = [AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in on_disk.outcomes]
+    sent = [sent_by_worker(one) for one in on_disk.outcomes]
 
     summaries: list[Summary] = [
         summarize(run)
@@ -119,7 +125,7 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
 
 def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(tmp_path: Path) -> None:
     run = written(tmp_path / "records.jsonl", [examples.record("a"), examples.record("b")])
-    first, second = (AttemptOutcome.from_dict(json.loads(json.dumps(one.to_dict()))) for one in run.outcomes)
+    first, second = (sent_by_worker(one) for one in run.outcomes)
 
     assert isinstance(first.source, Place)
     assert isinstance(second.source, Place)
@@ -196,15 +202,13 @@ def test_an_outcome_holds_no_schema_no_prompt_and_no_answer(tmp_path: Path) -> N
     said = examples.completion('"a secret answer"')
     run = written(tmp_path / "records.jsonl", [examples.record("a", generation=said, schema={"title": "a secret"})])
 
-    assert "secret" not in json.dumps(run.outcomes[0].to_dict()).replace(str(tmp_path), "")
+    assert "secret" not in json.dumps(to_json(run.outcomes[0])).replace(str(tmp_path), "")
 
 
-def test_a_record_that_no_disk_has_cannot_be_sent_as_a_place() -> None:
+def test_a_record_that_no_disk_has_is_sent_with_its_outcome() -> None:
     outcome = AttemptOutcome.of(examples.record("a"))
 
-    assert outcome.read() == examples.record("a")
-    with pytest.raises(RecordError, match="not on disk"):
-        outcome.to_dict()
+    assert outcome.read() == sent_by_worker(outcome).read() == examples.record("a")
 
 
 def test_each_kind_of_generation_is_told_apart() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
 from tests import examples
 from tests.conversation import PROMPT as CONVERSATION
+from tests.examples import replace
 
 SCHEMA: dict[str, Any] = {"properties": {"secret": {"minimum": 3, "x-secret": 1}}, "examples": ["secret"]}
 PROMPT = Prompt(messages=(Message(role="system", content="secret"), Message(role="user", content="yes")))

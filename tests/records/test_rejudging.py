@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"minimum": 5}}}
 WIDENED = Change(kind="widened", keyword="minimum", path="/properties/n", note="left out")

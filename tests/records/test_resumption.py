@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import AskedBy, Attempt, Record, RunMetadata
 from pytest_jsbench.records.resumption import Recorded, Resumption, resume
 from tests import examples
+from tests.examples import replace
 
 SCHEMA = {"type": "object"}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Missing, MissingReason, Record, RunMetadata
 from pytest_jsbench.records.variants import each, match, strangers
 from tests import examples
-from tests.examples import record, variants
+from tests.examples import record, replace, variants
 
 TWO = examples.variants(a={}, b={"model": "n", "shots": 3, "streaming": False})
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_c
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import table_lines
 from tests import examples
+from tests.examples import replace
 
 
 def evaluation(**tasks: str) -> Evaluation:

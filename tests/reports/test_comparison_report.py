@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from pytest_jsbench.reports.comparison_report import (
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from tests import examples
+from tests.examples import replace
 
 
 def ended(end: str, schema: str = "aa") -> CaseOutcome:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from pytest_jsbench.reports.evaluations import (
     write_run,
 )
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.verdicts.data import DATA
 
 OTHERS = DATA / "openadapt_evals"

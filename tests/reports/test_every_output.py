@@ -8,7 +8,6 @@ import dataclasses
 import gzip
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +31,7 @@ from pytest_jsbench.reports.run_report import facts, summary_markdown
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from pytest_jsbench.verdicts import Note
 from tests import examples
+from tests.examples import replace
 
 #: a heading of the publication, after "Schemas"
 PARTS = {"Passed"}

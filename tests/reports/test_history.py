@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from pytest_jsbench.reports.history import (
 )
 from pytest_jsbench.reports.terminal import report_lines
 from tests import examples
+from tests.examples import replace
 from tests.mutations import mutated_lines, survive
 
 ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}

@@ -7,7 +7,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -31,7 +30,7 @@ from pytest_jsbench.reports.run_report import report, summary_markdown
 from pytest_jsbench.reports.terminal import report_lines
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 #: what a model, a schema or a file may say
 KINDS = {

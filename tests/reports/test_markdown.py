@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
@@ -9,7 +7,7 @@ from pytest_jsbench.records.records import AskedBy
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
 

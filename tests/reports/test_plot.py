@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.history import History, HistoryEntry
 from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.verdicts.data import DATA
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="needs the extra plot")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -23,7 +22,7 @@ from pytest_jsbench.reports.terminal import fact_lines, report_lines, table_line
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
 

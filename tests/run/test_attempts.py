@@ -4,7 +4,7 @@ import copy
 import gc
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,7 @@ from pytest_jsbench.run.limits import Admission, Estimate, LimitsFile, Refused
 from pytest_jsbench.settings.plan import RateLimits
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
+from tests.examples import replace
 
 KEY = CaseKey(task="t", id="c")
 CASE = Case(key=KEY, schema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})

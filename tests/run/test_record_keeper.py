@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion
@@ -17,6 +16,7 @@ from pytest_jsbench.run.record_keeper import RecordKeeper
 from pytest_jsbench.settings.plan import Cases, Plan
 from pytest_jsbench.verdicts import Judge
 from tests import examples
+from tests.examples import replace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from pytest_jsbench.core.errors import ClassifierError
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.classifiers import Classifier, classify, find
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.packages import install
 
 OWN = """

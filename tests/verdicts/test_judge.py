@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
@@ -32,6 +32,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.guarded_calls import ChildReply, GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
+from tests.examples import replace
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Timing, Tools
 from pytest_jsbench.core.json_values import too_deep
@@ -110,7 +111,7 @@ def settle(
     if isinstance(outcome, CallError):
         # from None: the provider's own words may quote the key
         raise outcome from None
-    return replace(outcome, timing=Timing(tgt=deadline.elapsed)) if isinstance(outcome, Completion) else outcome
+    return structs.replace(outcome, timing=Timing(tgt=deadline.elapsed)) if isinstance(outcome, Completion) else outcome
 
 
 #: levels of a server's JSON; those of an answer that comes as text inside it do not count

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import structs
+
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
@@ -271,7 +273,7 @@ class ProviderEngine:
         if (exchange := request.origin.exchange) is None:
             return self.ask(request, sent=self._settings.sent())
         outcome = self.ask(request, sent=exchange.sent)
-        return replace(outcome, server=exchange.answer)
+        return structs.replace(outcome, server=exchange.answer)
 
     def ask(
         self,

@@ -15,6 +15,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.errors import EngineError, JSBenchError, RecordError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -122,7 +124,9 @@ class ReplayEngine:
         if record.params is None and not settings:
             return generation
         sent = generation.sent or Sent(response_format=self.info.response_format)
-        return replace(generation, sent=replace(sent, params=record.params, asked_otherwise=settings or None))
+        return structs.replace(
+            generation, sent=structs.replace(sent, params=record.params, asked_otherwise=settings or None)
+        )
 
     def _find(self, request: Request) -> AttemptOutcome | None:
         """The attempt of the same question of the same test, or else test function; or else of the same place."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, try_writing, write_atomically
@@ -19,18 +21,16 @@ from pytest_jsbench.core.generations import (
     Completion,
     Declined,
     EngineInfo,
+    Generation,
     Request,
     ResponseFormat,
     Sent,
     ServerAnswer,
-    generation_from_dict,
-    generation_to_dict,
 )
-from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.json_values import expect, from_json, to_json
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.formats import GENERATION
 from pytest_jsbench.records.settings import RECORDED
 
 _SHOWN = 40
@@ -186,7 +186,7 @@ class Recording:
 
     def to_dict(self) -> dict[str, Any]:
         """The recording as JSON values, every text a list of its lines."""
-        answer = generation_to_dict(self.answer)
+        answer = to_json(structs.replace(self.answer, server=None))
         sent = answer.pop("sent")
         answer = {name: value for name, value in answer.items() if value is not None}
         answer |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
@@ -220,12 +220,11 @@ class Recording:
             if (tools := answer.pop("tools", None)) is not None:
                 sent = {"response_format": data["response_format"], "schema": None, "tools": tools}
             answer = {"timing": None, "sent": sent, **answer, "usage": dict(answer.get("usage", {}))}
-            GENERATION.check(answer)
-            generation = generation_from_dict(answer)
+            generation = from_json(Generation, answer)
             if not isinstance(generation, Completion | Declined):
                 raise TypeError("a broken call is no answer")
             if (server := expect(data.get("server"), "server", Mapping, NoneType)) is not None:
-                generation = replace(generation, server=_server(server))
+                generation = structs.replace(generation, server=_server(server))
             engine = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
             engine["response_format"] = ResponseFormat(engine["response_format"]).value
             params = expect(data.get("params", {}), "params", Mapping)
@@ -265,7 +264,7 @@ class Recording:
             asked_otherwise=self.asked_otherwise(request) or None,
             tools=None if self.answer.sent is None else self.answer.sent.tools,
         )
-        return replace(self.answer, sent=sent)
+        return structs.replace(self.answer, sent=sent)
 
     def is_of_call(self, request: Request) -> bool:
         """True where an application asked it in the same way."""

@@ -16,7 +16,6 @@ from pytest_jsbench.core.errors import RecordError, ResumeError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import expect
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import HEADER
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.records import RunMetadata
 from pytest_jsbench.records.variants import difference
@@ -132,7 +131,6 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
     try:
         content = expect(data, "it", Mapping)
         parts = tuple(map(_part, expect(content["batches"], "batches", list)))
-        HEADER.check({"run": content["run"]})
         return RunMetadata.from_dict(expect(content["run"], "run", Mapping)), parts
     except (ValueError, KeyError, TypeError, RecordError) as error:
         message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"

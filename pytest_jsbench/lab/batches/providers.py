@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from msgspec import structs
 from urllib3 import encode_multipart_formdata
 
 from pytest_jsbench.core.generations import (
@@ -191,7 +192,7 @@ class ProviderBatches:
             )
         except CallError as error:
             return Failed(kind=error.kind, message=error.message, status=error.status)
-        return replace(generation, timing=None)
+        return structs.replace(generation, timing=None)
 
     def _explain(self, error: Exception, sent: Sent) -> Completion | Declined | CallError:
         settings = self._settings

@@ -25,12 +25,11 @@ from pytest_jsbench.core.generations import (
     Declined,
     Failed,
     FaultKind,
+    Generation,
     Request,
     Usage,
-    generation_from_dict,
-    generation_to_dict,
 )
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.engines.secrets import build_batches
@@ -108,7 +107,7 @@ class BatchAnswers:
     def write(self, result: Result) -> None:
         """Write the outcome of a request."""
         name, generation = result
-        self._line({"name": name, "generation": generation_to_dict(generation)})
+        self._line({"name": name, "generation": to_json(generation)})
 
     def refuse(self, name: str, reason: MissingReason, message: str) -> None:
         """Write why a request has no answer in this run."""
@@ -143,7 +142,7 @@ class BatchedEngine:
             raise CallError(FaultKind.ENGINE, f"no batch of this run holds {request.key}")
         if (refused := line.get("refused")) is not None:
             raise Refused(MissingReason(refused["reason"]), refused["message"])
-        generation = generation_from_dict(line["generation"])
+        generation = from_json(Generation, line["generation"])
         if isinstance(generation, Failed):
             raise CallError(generation.kind, generation.message, status=generation.status)
         assert isinstance(generation, Completion | Declined)

@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -157,9 +159,9 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
     """The answer as it is without its first token; declined where that is missing."""
     if not answer.text.startswith(CANARY):
         declined = local.unsupported("the server's own llguidance, of another version, took no such grammar")
-        return replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
+        return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
     tokens = answer.usage.output_tokens
-    return replace(
+    return structs.replace(
         answer,
         text=answer.text.removeprefix(CANARY),
         timing=answer.timing and grammar.timed(answer.timing),
@@ -186,7 +188,7 @@ class MaskedEngine(_GrammarEngine):
                 return declined
             grammar = self._grammars.compile(process, request.schema, deadline)
             if isinstance(grammar, Declined):
-                return replace(grammar, timing=watch.stop())
+                return structs.replace(grammar, timing=watch.stop())
             prompt = self._read_prompt(request.prompt, deadline)
             tokens, state = self._walk(grammar, prompt, request.params, slot, deadline)
             timing = grammar.timed(watch.stop())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import LifoQueue
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
@@ -109,7 +111,7 @@ class Grammar:
 
     def timed(self, timing: Timing) -> Timing:
         """Add the grammar's times to those of a call."""
-        return replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
+        return structs.replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
         """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, tpot_ms
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, RATES, TIMES, Better
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Proportion
@@ -187,7 +188,7 @@ def _verdict(run: Run) -> dict[str, str]:
     """The run's verdict as texts, which is how this format holds fields of others."""
     if run.verdict is None:
         return {}
-    verdict = run.verdict.to_dict()
+    verdict = to_json(run.verdict)
     return {"verdict": verdict["status"]} | {
         f"verdict_{name}": json.dumps(verdict[name]) for name in ("exit_status", "because")
     }

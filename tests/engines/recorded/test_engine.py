@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, js
 from tests import examples
 from tests.conversation import PROMPT, TURNS
 from tests.engines.asking import request
+from tests.examples import replace
 
 NASTY = 'Line one\nline "two"\r\n\x1b[31m\u202e\ud800 ä \U0001f600\n'
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests import examples
 from tests.engines.asking import request
-from tests.examples import record
+from tests.examples import record, replace
 
 SCHEMA = {"type": "integer"}
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +31,7 @@ from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
 from tests.engines.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.engines.provider import Provider, Reply, json_reply, kept
+from tests.examples import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

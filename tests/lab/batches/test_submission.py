@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from pytest_jsbench.run.batching import BatchPart
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.testing import request
 from tests import examples
+from tests.examples import replace
 
 EXPIRED = Failed(kind=FaultKind.TIMEOUT, message="the batch expired before this request was made")
 ENGINE = EngineInfo(engine="fake", model="m", response_format=ResponseFormat.TEXT, streaming=False)

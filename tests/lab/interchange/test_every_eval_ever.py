@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.verdicts.data import DATA
 
 SCHEMAS = DATA / "every_eval_ever"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Reco
 from pytest_jsbench.reports.run_files import find
 from pytest_jsbench.values import Match
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
 

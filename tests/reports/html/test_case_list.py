@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,7 @@ from pytest_jsbench.records.records import Cause, End, OwnOutcome
 from pytest_jsbench.reports.html import case_list
 from pytest_jsbench.values import match
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.reports.html.pages import needs_jinja2, page, unpacked
 
 

@@ -4,7 +4,6 @@ import importlib.util
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +22,7 @@ from pytest_jsbench.reports.html.report import render
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
-from tests.examples import record
+from tests.examples import record, replace
 from tests.reports.html.pages import needs_jinja2, page, unpacked
 
 HOSTILE = (
