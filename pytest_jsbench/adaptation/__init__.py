@@ -1,8 +1,8 @@
 """
 Adapts a schema to the subset of JSON Schema that one provider takes, and lists each change.
 
-`adapter` runs `narrowing` in a child process, by one of the `subsets`; import each from its module, since most runs
-send schemas as they are. `bounding` narrows a schema for a small model.
+`adapter` has a child process run `narrowing`, by one of the `subsets`, and `bounding`, which narrows a schema for a
+small model; most runs send schemas as they are, and import neither.
 """
 
 from __future__ import annotations

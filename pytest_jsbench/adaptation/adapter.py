@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.errors import EngineError
@@ -109,21 +109,37 @@ class Ledger:
         return tuple(self._changes)
 
 
-#: what the child runs
-_IN_CHILD = "pytest_jsbench.adaptation.narrowing:adapted_json"
 #: the largest real schemas take half a second
 SECONDS = 10.0
+
+
+class CannotBound(EngineError):
+    """A schema that is too much to be narrowed for a small model; the message says for what."""
+
+
+def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
+    """Narrow the schema for a small model, in the child process; CannotBound where that takes more than it may."""
+    try:
+        narrowed: Schema = _called("bounding:bounded", schema, seconds=seconds)
+    except BoundExceeded as exceeded:
+        raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
+    return narrowed
 
 
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
     """Adapt the schema to the subset of that name, in the child process; EngineError for a fault of the adaptation."""
     try:
-        values = guarded_calls().call(_IN_CHILD, schema, subset, mode, seconds=seconds)
+        values = _called("narrowing:adapted_json", schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
+    return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)
+
+
+def _called(function: str, *arguments: object, seconds: float) -> Any:
+    try:
+        return guarded_calls().call(f"pytest_jsbench.adaptation.{function}", *arguments, seconds=seconds)
     except (CallBroke, ChildNotStarted) as error:
         raise EngineError(f"a fault of the adaptation, {error}") from None
-    return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)
 
 
 def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
-from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, guarded_calls
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES
 from pytest_jsbench.schemas.references import tokens_of
 
@@ -37,13 +35,6 @@ _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
 _ABSURD = 10**9
 #: from here on `prefixItems` is a keyword
 _TUPLES_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-#: for one schema
-SECONDS = 10.0
-
-
-class CannotBound(EngineError):
-    """A schema that is too much to be narrowed; the message says for what."""
 
 
 class _Care(IntEnum):
@@ -76,19 +67,6 @@ _SEVERAL = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
     **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
 }
-
-
-def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
-    """The narrowed schema, made in a child process; CannotBound where that takes more than it may."""
-    if not isinstance(schema, Mapping):
-        return schema
-    try:
-        narrowed: Schema = guarded_calls().call(f"{__name__}:bounded", schema, seconds=seconds)
-    except BoundExceeded as exceeded:
-        raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
-    except (CallBroke, ChildNotStarted) as error:
-        raise EngineError(f"the schema could not be bounded: {error}") from None
-    return narrowed
 
 
 def bounded(schema: Schema) -> Schema:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_jsbench.adaptation import Inexpressible
 from pytest_jsbench.adaptation import adapter as guarded
-from pytest_jsbench.adaptation.adapter import adapt_within, adapter
-from pytest_jsbench.adaptation.bounding import CannotBound, bounded, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, adapt_within, adapter, bounded_within
+from pytest_jsbench.adaptation.bounding import bounded
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.cli.main import main

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pytest_jsbench.adaptation.bounding import CannotBound, bounded_within
+from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.generations import CallError, Declined, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, GuardedCalls
 from pytest_jsbench.core.secrets import one_line
