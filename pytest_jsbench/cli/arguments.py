@@ -35,7 +35,7 @@ def add_option(parser: TakesArguments, name: str, flag: str = "", **changes: Any
     }
     parser.add_argument(
         flag or flag_of(name),
-        **{"dest": name, "type": reading(option.read), **described, **changes},
+        **{"dest": name, "type": reading(option.of_text), **described, **changes},
     )
 
 

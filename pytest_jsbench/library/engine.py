@@ -42,7 +42,7 @@ EngineLike = str | EngineFactory | AnswerFunction
 
 @arguments(
     readers("model", "base_url", "api_key_env", "response_format", "temperature", "max_tokens", "seed", "timeout"),
-    adapt=BY_NAME["adapt"].of,
+    adapt=BY_NAME["adapt"].of_value,
 )
 def open_engine(
     engine: EngineLike,

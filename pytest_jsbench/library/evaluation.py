@@ -43,8 +43,8 @@ from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE
-from pytest_jsbench.settings.plan import Cases, Plan, gates_of
-from pytest_jsbench.settings.variants import Variant, VariantsTable, make_variants, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.plan import Cases, Plan
+from pytest_jsbench.settings.variants import Variant, VariantsTable, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
@@ -73,22 +73,20 @@ class CaseEvaluation:
         self._resume = values["resume"]
         #: by the variant's name, engines that the program has opened
         self._engines: dict[str, Engine] = {}
+        values["resume"] = None
         ways, held = self._ways(engine, values, given)
-        if isinstance(dataset, Dataset):
-            if settled := next((name for name in given if name in _OF_LOADING), None):
-                message = f"evaluate: {settled}: the dataset is loaded already; say it to Dataset.load(…)"
-                raise DatasetError(message, found=settled, option=settled)
-        else:
+        plan = Plan.of(values, ways, held=held)
+        if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
+        elif settled := next((name for name in given if name in _OF_LOADING), None):
+            message = f"evaluate: {settled}: the dataset is loaded already; say it to Dataset.load(…)"
+            raise DatasetError(message, found=settled, option=settled)
         if not dataset.keys():
             raise DatasetError(f"{dataset!r} holds no cases, so that there is nothing to evaluate", found=0)
         source: Any = dataset.source
         labelled = None if values["instances"] is None else source
         strict = values["invalid_schemas"] == "strict"
-        cases = Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict)
-        values["resume"] = None
-        variants = make_variants(ways, held=held)
-        self._plan = Plan.of(values, variants, cases, suite=True, gates=gates_of(values))
+        self._plan = plan.over(Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
         #: found before anything is paid for
         self._exporters = [(find_exporter(name), path) for name, path in self._plan.exports]

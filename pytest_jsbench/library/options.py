@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: the arguments that are not called as their options
 _ARGUMENTS = {"comparer": "comparers", "engine_option": "argument", "gate": "gates", "where": "filter"}
-#: what a program says as another argument, or has no use for: its one engine, pytest's ini file, pytest-benchmark
-_LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows"})
+#: what a program says as another argument, or what is of pytest's terminal alone
+_LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
 _PATHS = ("output", "resume", "baseline", "record", "replay")
 #: where runs are kept, unless the program says
 RUNS = "jsbench-runs"
@@ -155,7 +155,7 @@ def read_prompt(value: object) -> object:
 
 
 READERS: dict[str, Reader] = {
-    **{option.name: option.of for option in OPTIONS if option.name not in _LEFT_OUT},
+    **{option.name: option.of_value for option in OPTIONS if option.name not in _LEFT_OUT},
     "prompt": read_prompt,
     "resume": _run_or_flag,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
@@ -187,7 +187,7 @@ def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
     preset: dict[str, Any] = {}
     if read.get("preset") is not None:
         published = of_lab("published").published_coverage().options
-        preset = {name: BY_NAME[name].read(value) for name, value in published.items()}
+        preset = {name: BY_NAME[name].of_text(value) for name, value in published.items()}
     values = {**DEFAULTS, "output": RUNS, **preset}
     values |= {name: value for name, value in read.items() if value is not None or name == "output"}
     if (limits := read.get("limits")) is not None:

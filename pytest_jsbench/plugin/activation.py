@@ -25,7 +25,6 @@ from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variants import make_variants
 
 _CACHED_RUNS = 5
 #: what the name of a run, and of its folder, begins with
@@ -46,11 +45,12 @@ def activate(config: pytest.Config) -> None:
 
 def _make_context(config: pytest.Config) -> RunContext:
     settings, given = Settings.from_config(config), WorkerInput.of(config)
-    variants = make_variants(settings.ways, workers=1 if given is None else given.workers)
-    selected, marks = select(settings, {} if given is None else given.selected)
     classify, suite = config.hook.pytest_jsbench_classify, settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
-    plan = Plan.of(settings.values, variants, selected, suite=suite, gates=settings.gates, hook=hook)
+    workers = 1 if given is None else given.workers
+    plan = Plan.of(settings.values, settings.ways, suite=suite, hook=hook, workers=workers)
+    cases, marks = select(settings, {} if given is None else given.selected)
+    plan = plan.over(cases)
     if given is None:
         return RunContext(settings=settings, session=_start(config, settings, plan), marks=marks)
     worker = config.workerinput["workerid"]  # type: ignore[attr-defined]

@@ -45,7 +45,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
         if given in ("", []):
             return _of_preset(config, option)
     try:
-        value = [option.read(text) for text in given] if option.repeated else option.read(str(given))
+        value = [option.of_text(text) for text in given] if option.repeated else option.of_text(str(given))
         if given == "":
             raise ValueError(f"expected {option.placeholder}, found ''")
         return value
@@ -60,7 +60,7 @@ def _of_preset(config: pytest.Config, option: Option) -> Any:
     from pytest_jsbench.core.extensions import of_lab
 
     text = of_lab("published").published_coverage().options.get(option.name)
-    return None if text is None else option.read(text)
+    return None if text is None else option.of_text(text)
 
 
 def typed_for_a_run(config: pytest.Config) -> str:

@@ -14,12 +14,11 @@ import pytest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import ROOT, value_of
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE
-from pytest_jsbench.settings.plan import GATES, gates_of, refuse_together, selection_of
+from pytest_jsbench.settings.plan import GATES, refuse_together, selection_of
 from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
-    from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.settings.variants import Values
 
 #: what may be a file, and is named from where pytest was started
@@ -148,8 +147,7 @@ class Settings:
     ways: Mapping[str, Values]
     #: why those of the configuration are not among them; empty where they are, or there are none
     variants_left_out: str
-    gates: tuple[Gate, ...]
-    #: whether one of them was asked of this very run, on its command line
+    #: whether a gate was asked of this very run, on its command line
     gates_typed: bool
     selection: Selection
     benchmark_rows: Literal["task", "case"]
@@ -174,7 +172,6 @@ class Settings:
             values=values,
             ways=ways,
             variants_left_out=left_out,
-            gates=gates_of(values),
             gates_typed=bool(_typed_values(config, GATES)),
             selection=selection_of(values),
             benchmark_rows=values["benchmark_rows"],

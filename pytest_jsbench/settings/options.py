@@ -147,7 +147,7 @@ class Option:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"
 
-    def of(self, value: object) -> Any:
+    def of_value(self, value: object) -> Any:
         """Read the value that a program gives; its ValueError says what is expected."""
         if self.check is not None:
             return self.check(value)
@@ -162,7 +162,7 @@ class Option:
             return self._choice(self.bare if value is True else value)
         return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
-    def read(self, given: str) -> Any:
+    def of_text(self, given: str) -> Any:
         """Read the value of a text; ValueError says what was expected and found."""
         if self.check is None and not self.choices:
             return self.parse(given)
@@ -187,7 +187,7 @@ def respelled(message: str, spell: Callable[[str], str]) -> str:
 
 def readers(*names: str) -> dict[str, Reader]:
     """Take the readers of these options, for a function whose arguments they are."""
-    return {name: BY_NAME[name].of for name in names}
+    return {name: BY_NAME[name].of_value for name in names}
 
 
 def _number(given: str) -> int | float | str:

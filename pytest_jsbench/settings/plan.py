@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.arguments import arguments
@@ -15,12 +16,12 @@ from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, readers
-from pytest_jsbench.settings.variants import Variant, errors_of
+from pytest_jsbench.settings.variants import Variant, errors_of, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.selection import Shard
-    from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.base import EngineConfig, EngineFactory
     from pytest_jsbench.metrics.gates import Gate
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.classifiers import Classifier
@@ -36,8 +37,8 @@ _HOOK = "pytest_jsbench_classify"
 
 @arguments(
     readers("max_cost", "patience"),
-    requests_per_minute=BY_NAME["rpm"].of,
-    tokens_per_minute=BY_NAME["tpm"].of,
+    requests_per_minute=BY_NAME["rpm"].of_value,
+    tokens_per_minute=BY_NAME["tpm"].of_value,
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
@@ -79,15 +80,18 @@ class Cases:
         return case
 
 
+_NO_CASES = Cases(source=Listing(entries={}), said={})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All that a run is, whoever starts it; the same in each of its processes, but for the variants' concurrency."""
 
     #: in their order, by their names
     variants: Mapping[str, Variant]
-    cases: Cases
+    cases: Cases = _NO_CASES
     #: the cases of this shard, in the dataset's order
-    keys: Sequence[CaseKey]
+    keys: Sequence[CaseKey] = ()
     #: whether these are asked; else what is asked is whatever the project's tests ask
     suite: bool = True
     shard: Shard | None = None
@@ -123,30 +127,36 @@ class Plan:
     def of(
         cls,
         values: Values,
-        variants: Mapping[str, Variant],
-        cases: Cases,
+        ways: Mapping[str, Values],
         *,
-        suite: bool,
-        gates: tuple[Gate, ...] = (),
+        suite: bool = True,
+        held: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
         hook: Callable[[Record], object] | None = None,
+        workers: int = 1,
     ) -> Plan:
-        """Read what the options say of a run; JSBenchError where something is not there."""
-        shard, keys = values["shard"], cases.source.keys()
+        """
+        Read what the options say of a run, and of each way to ask; JSBenchError where something is not there.
+
+        A program may hold the engines of some ways. The cases, which may take long to read, are not yet among it.
+        """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
-            variants=variants,
-            cases=cases,
-            keys=keys if shard is None else shard.take(keys),
+            variants=make_variants(ways, held=held, workers=workers),
             suite=suite,
             policy=policy_of(values),
             limits=_limits_of(values),
             classifiers=_find_classifiers(values["classify"], hook),
             comparers=dict(values["comparer"]),
-            gates=gates,
+            gates=_gates_of(values),
             exports=tuple(values["export"]),
             redact=values["redact"] == "on",
             **{name: values[name] for name in of_one_name},
         )
+
+    def over(self, cases: Cases) -> Plan:
+        """Plan to ask these cases, or those of the shard."""
+        keys = cases.source.keys()
+        return replace(self, cases=cases, keys=keys if self.shard is None else self.shard.take(keys))
 
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
@@ -238,7 +248,7 @@ def _limits_of(values: Values) -> RateLimits:
     )
 
 
-def gates_of(values: Values) -> tuple[Gate, ...]:
+def _gates_of(values: Values) -> tuple[Gate, ...]:
     """Read the conditions on the run; JSBenchError where one cannot be read, or has nothing to compare with."""
     if not any(values[name] for name in GATES):
         return ()

@@ -298,7 +298,7 @@ def _read_value(option: Option, given: object) -> Any:
         return list(given.items())
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise ValueError(f"expected a text or a number, found {_kind_of(given)}")
-    return option.read(str(given))
+    return option.of_text(str(given))
 
 
 def _is_json(value: object) -> bool:
@@ -398,7 +398,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
         by_key: dict[str, dict[str, tuple[str, Values]]] = {}
         for text in typed[name]:
             try:
-                value = option.read(text)
+                value = option.of_text(text)
             except ValueError as error:
                 raise JSBenchError(f"{option.flag}: {error}", option=name) from None
             key = value[0] if option.repeated else ""

@@ -185,4 +185,4 @@ def _check_ini(text: str) -> None:
     parser.read_string(text)
     known = {option.dest: option for option in OPTIONS}
     for name, value in parser["pytest"].items():
-        known[name].read(value)
+        known[name].of_text(value)

@@ -56,7 +56,7 @@ def test_every_part_stands_on_a_page() -> None:
 def test_every_option_has_a_value_that_it_takes() -> None:
     assert sorted(EXAMPLES) == sorted(BY_NAME)
     for name, example in EXAMPLES.items():
-        BY_NAME[name].read(example)
+        BY_NAME[name].of_text(example)
 
 
 def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(bench: Bench) -> None:

@@ -86,7 +86,9 @@ def test_published_compliance_is_the_quotient_of_the_published_coverages() -> No
 def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() -> None:
     table, known = published_coverage(), {option.name: option for option in OPTIONS}
 
-    assert [known[name].read(text) is not None for name, text in table.options.items()] == [True] * len(table.options)
+    assert [known[name].of_text(text) is not None for name, text in table.options.items()] == [True] * len(
+        table.options
+    )
     assert table.options["tasks"].split(",") == list(table.tasks)
 
 

@@ -31,7 +31,7 @@ from pytest_jsbench import (
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.recorded import recordings
-from pytest_jsbench.library.options import EvaluationOptions
+from pytest_jsbench.library.options import READERS, EvaluationOptions
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Entry, MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
@@ -86,6 +86,7 @@ def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> 
 
     assert list(parameters)[:3] == ["engine", "dataset", "prompt"]
     assert parameters.keys() - {"engine", "dataset"} == EvaluationOptions.__annotations__.keys()
+    assert EvaluationOptions.__annotations__.keys() == READERS.keys()
     assert parameters["retries"].default == 2
 
 

@@ -38,7 +38,7 @@ def test_every_dialect_can_be_the_default() -> None:
 )
 def test_a_text_that_is_no_value_says_what_is_expected(name: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match="expected") as refused:
-        BY_NAME[name].read(text)
+        BY_NAME[name].of_text(text)
 
     assert str(refused.value).startswith(message)
 
@@ -55,10 +55,10 @@ def test_a_text_that_is_no_value_says_what_is_expected(name: str, text: str, mes
     ],
 )
 def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, given: object, value: object) -> None:
-    assert BY_NAME[name].of(given) == value
+    assert BY_NAME[name].of_value(given) == value
     for wrong in (None, object(), [given]):
         with pytest.raises(ValueError, match=r"^(a |one of )"):
-            BY_NAME[name].of(wrong)
+            BY_NAME[name].of_value(wrong)
 
 
 @pytest.mark.parametrize(

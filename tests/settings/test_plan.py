@@ -7,15 +7,13 @@ import pytest
 from pytest_jsbench.plugin.context import select
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.settings.plan import Plan
-from pytest_jsbench.settings.variants import make_variants
 
 
 def plan(
     pytester: pytest.Pytester, *args: str, workers: int = 1, hook: Callable[[object], object] | None = None
 ) -> Plan:
     settings = Settings.from_config(pytester.parseconfig("--jsbench-limit=1", *args))
-    variants = make_variants(settings.ways, workers=workers)
-    return Plan.of(settings.values, variants, select(settings, {})[0], suite=True, hook=hook)
+    return Plan.of(settings.values, settings.ways, hook=hook, workers=workers).over(select(settings, {})[0])
 
 
 @pytest.mark.parametrize(

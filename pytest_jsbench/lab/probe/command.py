@@ -245,7 +245,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _levels(text: str) -> tuple[int, ...]:
-    return tuple(sorted({BY_NAME["concurrency"].read(part.strip()) for part in text.split(",")}))
+    return tuple(sorted({BY_NAME["concurrency"].of_text(part.strip()) for part in text.split(",")}))
 
 
 def _known_names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
