@@ -181,11 +181,12 @@ class ProviderWatch:
 
     def _work(self) -> None:
         with closing(self._context.session.limits_file()) as limits:
-            ended = self._ended.wait(_INTERVAL)
-            if not ended and not self._any_ended and is_watched(self._config):
-                self._write("jsbench: waiting for the first answer")
+            ended, alive = False, not is_watched(self._config)
             while not ended:
                 ended = self._ended.wait(_INTERVAL)
+                if not (alive or ended or self._any_ended):
+                    self._write("jsbench: waiting for the first answer")
+                alive = True
                 with suppress(sqlite3.Error):  # the calls themselves say what is wrong with the file
                     self._look(limits.providers())
 
