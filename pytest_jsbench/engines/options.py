@@ -21,6 +21,7 @@ from pytest_jsbench.engines.base import Address, without_credentials
 from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from enum import StrEnum
 
     from pytest_jsbench.engines.base import EngineConfig
@@ -33,6 +34,14 @@ Count = TypeVar("Count", bound="int | None")
 #: the options of every engine that asks for reasoning
 REASONING_OPTIONS = frozenset({"reasoning_effort", "reasoning_budget"})
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def _is_share(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1)
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 class Options:
@@ -50,15 +59,12 @@ class Options:
 
     def flag(self, name: str, *, default: bool) -> bool:
         """True or false."""
-        value = self._values.get(name, default)
-        return value if isinstance(value, bool) else self._refuse(name, "true or false")
+        return bool(self._sound(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def text(self, name: str, *, default: Text) -> str | Text:
         """A string that is not empty; the default where it is not given."""
-        if name not in self._values:
-            return default
-        value = self._values[name]
-        return value if isinstance(value, str) and value else str(self._refuse(name, "a word"))
+        text: str | Text = self._sound(name, default, _is_word, "a word")
+        return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
         """A word of an enumeration."""
@@ -78,32 +84,24 @@ class Options:
 
     def field(self, name: str, *, default: str | bool) -> str | None:
         """The name of a parameter; None for false: it is not sent."""
-        value = self._values.get(name, default)
-        if value is False:
-            return None
-        return value if isinstance(value, str) and value else self._refuse(name, "the name of a parameter, or false")
+        expected = "the name of a parameter, or false"
+        return self._sound(name, default, lambda value: value is False or _is_word(value), expected) or None
 
     def count(self, name: str, *, default: Count, least: int = 1) -> int | Count:
         """A whole number of that size at least; the default where it is not given."""
-        if name not in self._values:
-            return default
-        value = self._values[name]
-        sound = isinstance(value, int) and not isinstance(value, bool) and value >= least
-        return int(value if sound else self._refuse(name, "a whole number above 0" if least else "a whole number"))
+        expected = "a whole number above 0" if least else "a whole number"
+        number: int | Count = self._sound(name, default, lambda value: type(value) is int and value >= least, expected)
+        return number
 
     def share(self, name: str) -> float | None:
         """A number above 0 and up to 1; None when it is not given."""
-        value = self._values.get(name)
-        if value is None:
-            return None
-        sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
-        return float(value) if sound else self._refuse(name, "a number above 0 and up to 1")
+        expected = "a number above 0 and up to 1"
+        number = self._sound(name, None, _is_share, expected)
+        return None if number is None else float(number)
 
     def mapping(self, name: str) -> Mapping[str, Any]:
         """A JSON object, with what it reads from the environment; empty when it is not given."""
-        value = self._values.get(name, {})
-        if not isinstance(value, dict):
-            self._refuse(name, "a JSON object")
+        value = self._sound(name, {}, lambda value: isinstance(value, dict), "a JSON object")
         resolved: Mapping[str, Any] = self._resolved(value, name)
         return resolved
 
@@ -118,6 +116,13 @@ class Options:
         """A name as providers take it for a schema or a tool."""
         value = self.text(name, default=default)
         return value if _IDENTIFIER.fullmatch(value) else str(self._refuse(name, "1 to 64 of A-Z a-z 0-9 _ -"))
+
+    def _sound(self, name: str, default: Any, is_sound: Callable[[Any], bool], expected: str) -> Any:
+        """The value, if it is sound; the default where none is given."""
+        if name not in self._values:
+            return default
+        value = self._values[name]
+        return value if is_sound(value) else self._refuse(name, expected)
 
     def _resolved(self, value: Any, name: str) -> Any:
         """The option's value, with each `env:VAR` as the variable holds it; EngineError where one is not set."""

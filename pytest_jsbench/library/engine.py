@@ -28,8 +28,7 @@ from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
 from pytest_jsbench.engines.base import EngineFactory
-from pytest_jsbench.engines.functions import AnswerFunction, FunctionFactory
-from pytest_jsbench.engines.registry import as_factory, find
+from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
 from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.run.attempts import inexpressible

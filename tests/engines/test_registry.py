@@ -26,11 +26,10 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
-from pytest_jsbench.engines.functions import AsyncEngine
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.messages import messages_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import PlainFactory, find, names, sampled
+from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, sampled
 from tests.engines.asking import complete, fault, request
 
 OWN = """

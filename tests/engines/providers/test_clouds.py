@@ -89,20 +89,26 @@ class TestBedrockKeepsTheContract(EngineContract):
         return bedrock(provider, api_key=None, options={"stream": False})
 
 
-def test_bedrock_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider) -> None:
+BODY = {
+    "anthropic_version": ANY,  # the SDK's
+    "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+    "max_tokens": 7,
+    "output_config": {"format": {"type": "json_schema", "schema": CITY}},
+}
+
+
+def test_a_cloud_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider) -> None:
     provider.replies.append(bedrock_stream(*ANSWER))
-    answer = asked_once(bedrock(provider))
-    assert not isinstance(answer, Declined)
-    assert (answer.text, answer.usage.output_tokens) == ('{"city": "Oslo"}', 9)
-    (asked,) = provider.asked
-    assert asked.path == f"/model/{MODEL}/invoke-with-response-stream"
-    assert asked.headers["authorization"] == f"Bearer {SECRET}"
-    assert asked.body == {
-        "anthropic_version": ANY,  # the SDK's
-        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
-        "max_tokens": 7,
-        "output_config": {"format": {"type": "json_schema", "schema": CITY}},
-    }
+    provider.stream(*ANSWER)
+    for config in (bedrock(provider), vertex(provider)):
+        answer = asked_once(config)
+        assert not isinstance(answer, Declined)
+        assert (answer.text, answer.usage.output_tokens) == ('{"city": "Oslo"}', 9)
+    of_bedrock, of_vertex = provider.asked
+    assert of_bedrock.path == f"/model/{MODEL}/invoke-with-response-stream"
+    assert of_vertex.path == "/v1/projects/p-1/locations/global/publishers/anthropic/models/m:streamRawPredict"
+    assert [asked.headers["authorization"] for asked in provider.asked] == [f"Bearer {SECRET}"] * 2
+    assert (of_bedrock.body, of_vertex.body) == (BODY, {**BODY, "stream": True})
 
 
 @pytest.mark.usefixtures("signing")
@@ -130,22 +136,6 @@ def test_a_profile_of_the_users_files_signs_and_says_the_region(
     (asked,) = provider.asked
     assert "Credential=AKIAOFTHEFILE0123456/" in asked.headers["authorization"]
     assert "/ap-south-1/bedrock/" in asked.headers["authorization"]
-
-
-def test_vertex_is_asked_for_a_model_of_a_project_with_a_token(provider: Provider) -> None:
-    provider.stream(*ANSWER)
-    asked_once(vertex(provider))
-    (asked,) = provider.asked
-    place = "/v1/projects/p-1/locations/global/publishers/anthropic/models/m"
-    assert asked.path == f"{place}:streamRawPredict"
-    assert asked.headers["authorization"] == f"Bearer {SECRET}"
-    assert asked.body == {
-        "anthropic_version": ANY,  # the SDK's
-        "messages": [{"role": "user", "content": "Name a city, as JSON."}],
-        "max_tokens": 7,
-        "output_config": {"format": {"type": "json_schema", "schema": CITY}},
-        "stream": True,
-    }
 
 
 @pytest.mark.usefixtures("fetching")
