@@ -44,7 +44,7 @@ from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE
 from pytest_jsbench.settings.plan import Cases, Plan
-from pytest_jsbench.settings.variants import Variant, VariantsTable, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.variants import Variant, VariantsTable, errors_of, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
@@ -104,25 +104,28 @@ class CaseEvaluation:
             return ways_to_ask({**values, "engine": None}, table, {})[0], {}
         ways: dict[str, Values] = {}
         held: dict[str, Variant | EngineFactory] = {}
-        entries = engine if isinstance(engine, Mapping) else {"": engine}
-        for name, entry in entries.items():
-            row: dict[str, Any] = {"engine": entry}
-            if isinstance(entry, Mapping):
-                rest = {option: value for option, value in entry.items() if option != "engine"}
-                settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
-                row = {"engine": entry.get("engine"), **read_all(rest, settable, of=f"variant '{name}'")}
-            asked = row["engine"]
-            if isinstance(asked, OpenEngine):
-                asked.require_open()
-                if settled := next((option for option in (*row, *given) if option in _OF_OPENING), None):
-                    message = f"evaluate: {settled}: the engine is open already; say it to open_engine(…)"
-                    raise EngineError(message, found=settled, option=settled)
-                held[name], self._engines[name] = asked.variant, asked.engine
-                row["engine"] = asked.variant.engine.name
-            else:
-                held[name], row["engine"] = factory_of(asked)
-            ways[name] = {**values, **row}
+        for name, entry in (engine if isinstance(engine, Mapping) else {"": engine}).items():
+            with errors_of(name):
+                row, held[name] = self._row(name, entry, given)
+                ways[name] = {**values, **row}
         return ways, held
+
+    def _row(self, name: str, entry: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Variant | EngineFactory]:
+        """Return the options that a variant's entry sets, and its engine as the program holds it."""
+        row: dict[str, Any] = {}
+        if isinstance(entry, Mapping):
+            settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
+            row = read_all({key: value for key, value in entry.items() if key != "engine"}, settable, of="evaluate")
+            entry = entry.get("engine")
+        if not isinstance(entry, OpenEngine):
+            factory, row["engine"] = factory_of(entry)
+            return row, factory
+        entry.require_open()
+        if settled := next((option for option in (*row, *given) if option in _OF_OPENING), None):
+            message = f"evaluate: {settled}: the engine is open already; say it to open_engine(…)"
+            raise EngineError(message, found=settled, option=settled)
+        self._engines[name] = entry.engine
+        return {**row, "engine": entry.variant.engine.name}, entry.variant
 
     def stop(self) -> None:
         """Begin no more attempts, and end the run."""

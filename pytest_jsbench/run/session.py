@@ -1,7 +1,8 @@
 """
 A run, in the order in which it goes. The plugin drives it from its hooks, `evaluate` with a window, the probe by hand.
 
-1. `describe_run` says who will be asked what, and how. Nothing is on disk.
+1. `Plan.of` reads what is asked of whom, and how, and `over` the cases; `describe_run` says so for the run's files.
+   Nothing is on disk.
 2. `RunSession.start`, once, in the process that will sum the run up. What cannot be paid for or recorded is refused,
    and what an earlier run has answered is read. Then the run's folder is made, with an empty `records.jsonl`;
    `batch.json` in it names the batches that the earlier run has handed in, `records.resumed.jsonl` holds its answers.
@@ -9,16 +10,16 @@ A run, in the order in which it goes. The plugin drives it from its hooks, `eval
 3. `begin` and `open`, in each process that makes attempts. It has a records file of its own, `records.jsonl` or such as
    `records.gw0.jsonl`. The judge, the engines and their limits are built; `limits.db`, in the folder that goes with the
    run, is there once there is a limit, or a provider has refused or broken a call.
-   Where the suite is handed in as batches, `batching` does so and waits for them, in the process that started: each
-   batch is in `batch.json` before it is paid for, and the answers are in a file that all processes share.
-4. `attempt`, in the threads of the calls in flight. A record that an earlier run or a dead worker has left is taken
+4. `batching`, in the process that started, only where the suite is handed in as batches of a provider: it hands in and
+   waits. Each batch is in `batch.json` before it is paid for; the answers are in a file that all processes share.
+5. `attempt`, in the threads of the calls in flight. A record that an earlier run or a dead worker has left is taken
    over. Any other attempt is admitted, and what it may cost is in `limits.db` before the engine is asked; the answer is
    judged, classified and redacted, and its record is in the records file before anybody hears of the result.
-5. `refuse` lets no more calls begin. `leave` does, too, at the end: what calls that are still under way bring goes to
+6. `refuse` lets no more calls begin. `leave` does, too, at the end: what calls that are still under way bring goes to
    `records.late.jsonl`, is not of this run, and is found by whoever resumes it.
-6. `finish`, in the process that started: all records files become one `records.jsonl`, and those of single processes
+7. `finish`, in the process that started: all records files become one `records.jsonl`, and those of single processes
    go.
-7. `close`, in each process, ends what was built.
+8. `close`, in each process, ends what was built.
 
 Whoever kills a process at any moment loses the calls in flight and nothing else. What these may have cost counts as
 spent, and an attempt that has a record is never made again.

@@ -451,6 +451,7 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     with open_engine("recorded", folder=kept, strict=True) as engine:
         again = evaluate(engine, CASES.filter("id:good"), output=None)
     assert ends(again) == ends(first) == {"good": None}
+    assert ends(evaluate(None, CASES.filter("id:good"), output=None, replay=kept)) == {"good": None}
     (record,) = again.records
     assert isinstance(record.generation, Completion)
     assert record.generation.sent is not None
@@ -467,3 +468,32 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
     with pytest.raises(JSBenchError, match="redact writes no answer, and a recording is one: leave out record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
+
+
+def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_exported(tmp_path: Path) -> None:
+    with open_engine(lambda _: '{"n": 1}', model="m", temperature=0.5) as opened:
+        ways: dict[str, Any] = {"plain": answer, "open": {"engine": opened, "prompt": "fields", "concurrency": 1}}
+        run = evaluate(ways, CASES, output=tmp_path / "first", repeats=2, gates=["open.pass_rate>=1"])
+        with pytest.raises(JSBenchError, match=r"temperature: the engine is open already; say it to open_engine\(…\)"):
+            evaluate({"open": {"engine": opened, "temperature": 0.1}}, CASES)
+
+    assert run.folder is not None
+    assert run.verdict is not None
+    assert run.verdict.passed
+    assert {name: part.total.passed for name, part in run.summary.variants.items()} == {"plain": 2, "open": 6}
+    exported = tmp_path / "rows.csv"
+    again = evaluate(
+        *(None, CASES),
+        output=tmp_path / "again",
+        replay=run.folder,
+        baseline=run.folder,
+        max_regression=0.0,
+        export={"csv": exported},
+        repeats=2,
+    )
+    assert list(again.variants) == ["plain", "open"]
+    assert again.verdict is not None
+    assert again.verdict.passed
+    assert exported.read_text().count("orders") == 12
+    with pytest.raises(JSBenchError, match="variant 'other': unknown engine 'nobody'"):
+        evaluate({"plain": answer, "other": "nobody"}, CASES)
