@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.generations import tpot_ms
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
+from pytest_jsbench.metrics.statistics import (
+    PairedDifference,
+    PairedRatio,
+    Share,
+    adjusted,
+    paired_difference,
+    paired_ratio,
+)
 from pytest_jsbench.records.settings import differences
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
@@ -31,6 +40,18 @@ _DIGEST = 12
 _TESTS = (True, False, None)
 
 
+#: measurements of an attempt that are compared, as ratios, by their figures
+MEASURES = {
+    **{name: f"{name}_p50" for name in ("ttft", "tpot", "tgt", "gct")},
+    **{name: name for name in ("input_tokens", "output_tokens", "cost")},
+}
+#: beside them: the share of what was cached says whether times can be compared
+_CACHED = "cached_tokens"
+_MEASURED = (*MEASURES, _CACHED)
+#: by which two runs of the same may differ as a whole, whatever their cases say; and shares of cached tokens
+_DRIFT = 0.05
+#: of a case's attempts, in order, by name; None where one has none
+Measures = Mapping[str, tuple["float | None", ...]]
 #: of a case's attempts, in order
 Matches = tuple["Match | None", ...]
 #: whether the project's own test passed that asked for each attempt; None where it did not end, or the call broke
@@ -48,6 +69,12 @@ class CaseOutcome:
     matches: Matches = ()
     #: whether the test of each attempt passed; empty where none asked
     tests: Ends = ()
+    #: times, tokens and cost of each attempt; none where nothing was measured
+    measures: Measures = field(default_factory=dict)
+
+    def measured(self, name: str) -> list[float]:
+        """The measurements of that name, of the attempts that have one."""
+        return [value for value in self.measures.get(name, ()) if value is not None]
 
     @property
     def passes(self) -> int:
@@ -77,7 +104,8 @@ class CaseOutcome:
     def first(self, count: int) -> CaseOutcome:
         """The outcome of the first `count` attempts alone."""
         attempts, matches, tests = self.attempts[:count], self.matches[:count], self.tests[:count]
-        return replace(self, attempts=attempts, matches=matches, tests=tests)
+        measures = {name: values[:count] for name, values in self.measures.items()}
+        return replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON values."""
@@ -89,6 +117,7 @@ class CaseOutcome:
             "attempts": list(self.attempts),
             **({"values": values} if values else {}),
             **({"tests": list(self.tests)} if self.tests else {}),
+            **({"measures": {name: list(values) for name, values in self.measures.items()}} if self.measures else {}),
         }
 
     @classmethod
@@ -107,7 +136,19 @@ class CaseOutcome:
         if not isinstance(tests, list) or len(tests) not in {0, count} or any(end not in _TESTS for end in tests):
             raise RecordError("tests of a case: expected true, false or null for each of its attempts")
         matches = _matches(data.get("values", []), count)
-        return cls(schema=schema, attempts=tuple(attempts), matches=matches, tests=tuple(tests))
+        measures = _measures(data.get("measures", {}), count)
+        return cls(schema=schema, attempts=tuple(attempts), matches=matches, tests=tuple(tests), measures=measures)
+
+
+def _measures(measures: Any, attempts: int) -> Measures:
+    known = {name: values for name, values in measures.items() if name in _MEASURED} if measures else {}
+    for values in known.values():
+        numbers = isinstance(values, list) and all(
+            value is None or (type(value) in (int, float) and math.isfinite(value) and value >= 0) for value in values
+        )
+        if not numbers or len(values) != attempts:
+            raise RecordError("measures of a case: expected a number or null for each of its attempts")
+    return {name: tuple(values) for name, values in known.items()}
 
 
 def _matches(values: Any, attempts: int) -> Matches:
@@ -121,11 +162,14 @@ def _matches(values: Any, attempts: int) -> Matches:
     return matches
 
 
-def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> dict[CaseKey, CaseOutcome]:
+def outcomes(
+    planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome], costs: Mapping[Attempt, float] | None = None
+) -> dict[CaseKey, CaseOutcome]:
     """
     The outcome of each case, in the order of the plan, without the cases with a broken schema.
 
-    The last of an application's calls for the same stands for the first.
+    Measurements are told where `costs` are given, which are known of some attempts or of none. The last of an
+    application's calls for the same stands for the first.
     """
     plan, made = Counter(planned), list(attempts)
     first: dict[Attempt, CaseKey] = {}
@@ -139,13 +183,13 @@ def outcomes(planned: Iterable[CaseKey], attempts: Iterable[AttemptOutcome]) -> 
         if not attempt.called_again:
             by_case.setdefault(first.get(attempt.attempt, attempt.key), []).append(attempt)
     return {
-        key: _outcome(ends, planned=plan[key])
+        key: _outcome(ends, planned=plan[key], costs=costs)
         for key, ends in by_case.items()
         if not any(attempt.excluded for attempt in ends)
     }
 
 
-def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
+def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Attempt, float] | None) -> CaseOutcome:
     ordered = sorted(attempts, key=lambda attempt: (attempt.variant, attempt.repeat))
     ends = [PASSED if attempt.failure_type is None else attempt.failure_type.value for attempt in ordered]
     schema = schema_digits(ordered[0].schema_digest) if ordered else ""
@@ -154,7 +198,32 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int) -> CaseOutcome:
     values = (*matches, *[None] * missing) if any(each is not None for each in matches) else ()
     tests = [None if each.test_outcome is None or each.failed else each.test_outcome.passed for each in ordered]
     ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
-    return CaseOutcome(schema=schema, attempts=(*ends, *[MISSING] * missing), matches=values, tests=ended)
+    measures = [{} if costs is None else _measured(attempt, costs) for attempt in ordered]
+    return CaseOutcome(
+        schema=schema,
+        attempts=(*ends, *[MISSING] * missing),
+        matches=values,
+        tests=ended,
+        measures={
+            name: (*(measure.get(name) for measure in measures), *[None] * missing)
+            for name in _MEASURED
+            if any(measure.get(name) is not None for measure in measures)
+        },
+    )
+
+
+def _measured(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
+    """The measurements of an answer; a recorded one has none."""
+    timing, usage = attempt.timing, attempt.usage
+    if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:
+        return {}
+    known = {
+        **{name: getattr(timing, name) for name in ("ttft", "tgt", "gct")},
+        **{name: getattr(usage, name) for name in ("input_tokens", "output_tokens", _CACHED)},
+        "tpot": tpot_ms(timing, usage),
+        "cost": costs.get(attempt.attempt),
+    }
+    return {name: None if value is None else float(f"{value:.4g}") for name, value in known.items()}
 
 
 def schema_digits(digest: str | None) -> str:
@@ -253,6 +322,24 @@ class Comparison:
     values: ValueComparison | None = None
     #: None where no test of a project's own ended in both
     tests: ComparisonOfTests | None = None
+    #: of what was measured in both, by name
+    ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
+    #: the share of input tokens that came from a cache, in the first run and in the second; None where one does not say
+    cached: tuple[float, float] | None = None
+
+    @property
+    def ratios_told(self) -> list[tuple[str, str]]:
+        """
+        The ratios in sentences for people, under a word for them; nothing of what too few cases tell.
+
+        A time is called longer only where its interval says so, and by more than two runs of the same may differ.
+        """
+        known = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
+        facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in known.items()))] if known else []
+        if known and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
+            shares = " → ".join(f"{share:.0%}" for share in self.cached)
+            facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not those of one work"))
+        return facts
 
     @property
     def real(self) -> bool:
@@ -286,11 +373,27 @@ class Comparison:
             "sentence": self.sentence,
             **({} if self.values is None else {"values": self.values.to_dict()}),
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
+            **({"ratios": {name: ratio.to_dict() for name, ratio in self.ratios.items()}} if self.ratios else {}),
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:
         """The same of one of several comparisons."""
         return {**self.to_dict(source=source), **self.difference.to_dict_of_several(), "real": self.real}
+
+
+def _ratio_told(name: str, ratio: PairedRatio) -> str:
+    assert ratio.ci_low is not None
+    assert ratio.ci_high is not None
+    is_time = MEASURES[name] != name
+    word = ""
+    if ratio.ci_low > 1 + _DRIFT:
+        word = ": longer" if is_time else ": more"
+    elif ratio.ci_high < 1 - _DRIFT:
+        word = ": shorter" if is_time else ": less"
+    title = name.upper() if is_time else name.replace("_", " ")
+    return (
+        f"{title} {ratio.value:.2f} ({ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}){word}"
+    )
 
 
 def told(found: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
@@ -351,7 +454,26 @@ def compare(
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
         tests=_compare_tests({key: (was.tests, now.tests) for key, (was, now) in pairs.items()}),
+        ratios=_ratios(pairs.values()),
+        cached=_cached_shares(pairs.values()),
     )
+
+
+def _ratios(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> dict[str, PairedRatio]:
+    """The ratio of each measurement, of those that both runs have."""
+    ratios = {name: paired_ratio((was.measured(name), now.measured(name)) for was, now in pairs) for name in MEASURES}
+    return {name: ratio for name, ratio in ratios.items() if ratio.n}
+
+
+def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[float, float] | None:
+    """The share of input tokens that came from a cache in each run, over the attempts that say both."""
+    shares = []
+    for run in (0, 1):
+        tokens = [(sum(pair[run].measured(name)) for name in (_CACHED, "input_tokens")) for pair in pairs]
+        cached, whole = map(sum, zip(*tokens, strict=True)) if tokens else (0, 0)
+        shares.append(cached / whole if whole and any(_CACHED in pair[run].measures for pair in pairs) else None)
+    first, second = shares
+    return None if first is None or second is None else (first, second)
 
 
 def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueComparison | None:

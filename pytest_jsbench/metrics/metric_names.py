@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.metrics.figures import FIGURES, Kind
+from pytest_jsbench.metrics.comparison import MEASURES
+from pytest_jsbench.metrics.figures import FIGURES, SPREAD, Kind
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -26,6 +27,7 @@ _OF_BASELINE = frozenset(
         *("difference", "p_value", "newly_failing", "newly_passing", "n"),
         *("values.difference", "values.p_value", "values.worse", "values.better", "values.n"),
         *("tests.difference", "tests.p_value", "tests.worse", "tests.n"),
+        *(f"{figure}.ratio" for figure in MEASURES.values()),
     }
 )
 _OF_FIELD = frozenset({"accuracy", "right", "expected"})
@@ -35,6 +37,9 @@ _VARIANTS, _TASKS = "variants.", "tasks."
 #: what begins with a name of its own; only a variant's stands before it
 _GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
+_RATIO = ".ratio"
+#: of a quantile, the values of which one at least is expected beyond it
+_FEWEST = {"p90": 10, "p95": 20, "p99": 100}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,7 @@ class MetricName:
             name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix(_TASKS) or None)
         else:
             raise _unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric")
-        if bound and not name.is_rate:
+        if bound and not (name.is_rate or name.metric.endswith(_RATIO)):
             message = f"{text!r}: only a rate has an interval, and {name.metric} is none"
             raise GateError(message, found=name.metric, where=text)
         return name
@@ -252,6 +257,8 @@ def _time(spread: Distribution, part: str, errors: int) -> Reading:
     value: float | None = getattr(spread, part)
     if value is None:
         return _nothing("nothing measured")
+    if spread.count < _FEWEST.get(part, 0):
+        return _nothing(f"{spread.count} values do not carry a {SPREAD[part]}")
     low, high = (getattr(spread.with_others(errors, end), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g}")
 
@@ -294,6 +301,8 @@ def _of_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
     """A figure of the comparison of verdicts, of values or of tests, with what undecided attempts may change."""
     if comparison is None:
         return _nothing("nothing to compare")
+    if name.metric.endswith(_RATIO):
+        return _of_ratio(name, comparison)
     group, _, metric = name.metric.rpartition(".")
     part: Comparison | ValueComparison | ComparisonOfTests | None = comparison
     if group:
@@ -310,3 +319,14 @@ def _of_baseline(name: MetricName, comparison: Comparison | None) -> Reading:
     if part.undecided_now:
         low, high = (0.0 if metric == "p_value" else -1.0 if group else getattr(comparison.worst, bound)), 1.0
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g}" if metric == "p_value" else f"{value:+.4g}")
+
+
+def _of_ratio(name: MetricName, comparison: Comparison) -> Reading:
+    """The ratio of a time, of tokens or of cost; an answer that never came might have taken any."""
+    measure = next(measure for measure, figure in MEASURES.items() if name.metric == f"{figure}{_RATIO}")
+    ratio = comparison.ratios.get(measure)
+    value: float | None = None if ratio is None else getattr(ratio, name.bound or "value")
+    if ratio is None or value is None:
+        return _nothing("nothing to compare" if ratio is None else f"{ratio.n} cases are too few for an interval")
+    low, high = (0.0, _NEVER) if comparison.undecided_now else (value, value)
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {ratio.n} cases")

@@ -136,6 +136,23 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
+def quantile_interval(ordered: Sequence[float], q: float) -> tuple[float, float] | None:
+    """
+    The 95 % interval of the q-quantile, between two of the values, whatever their distribution; None of too few.
+
+    Source: Conover, Practical Nonparametric Statistics (1999), section 3.2.
+    """
+    n = len(ordered)
+    scale = math.lgamma(n + 1)
+    chances = [
+        math.exp(scale - math.lgamma(at + 1) - math.lgamma(n - at + 1) + at * math.log(q) + (n - at) * math.log1p(-q))
+        for at in range(n + 1)
+    ]
+    below = sum(total <= _TAIL for total in itertools.accumulate(chances))
+    above = sum(total <= _TAIL for total in itertools.accumulate(reversed(chances)))
+    return (ordered[below - 1], ordered[n - above]) if below and above else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """The spread of a set of measurements; every figure but the count is None when there are none."""
@@ -212,6 +229,45 @@ class PairedDifference:
 
 #: subjects that differ, from which on Student's interval is not narrow by chance
 _MANY = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRatio:
+    """The median over n subjects of the ratio of a second's mean measurement to a first's."""
+
+    n: int
+    #: None when n is 0; its bounds also where n is less than 6
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    #: of the sign test, two-sided
+    p_value: float
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The ratio as JSON values."""
+        return {
+            "n": self.n,
+            "ratio": self.value,
+            "ratio_ci_low": self.ci_low,
+            "ratio_ci_high": self.ci_high,
+            "p_value": self.p_value,
+        }
+
+
+def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> PairedRatio:
+    """The ratio of measurements of each subject, without those of which one has none, or only zeros."""
+    means = [(fmean(before), fmean(after)) for before, after in pairs if before and after]
+    ratios = sorted(after / before for before, after in means if before > 0 and after > 0)
+    low, high = quantile_interval(ratios, 0.5) or (None, None)
+    return PairedRatio(
+        n=len(ratios),
+        value=quantile(ratios, 0.5),
+        ci_low=low,
+        ci_high=high,
+        p_value=sign_flips([(ratio > 1) - (ratio < 1) for ratio in ratios]),
+    )
+
+
 #: the attempts of a subject that succeeded, and all of them
 Share = tuple[int, int]
 

@@ -18,7 +18,7 @@ from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Cause, MissingReason
-from pytest_jsbench.records.settings import settings_of
+from pytest_jsbench.records.settings import RECORDED, settings_of
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
@@ -164,7 +164,7 @@ def _summarize(run: Run) -> Summary:
             broken=broken,
         ),
         keywords=by_keyword(run.outcomes),
-        outcomes=outcomes(run.planned, run.outcomes),
+        outcomes=outcomes(run.planned, run.outcomes, None if run.metadata.engine in RECORDED else costs.attempts),
         disputed=tuple(attempt.key for attempt in run.outcomes if attempt.disputed),
         cost_problem=costs.problem,
     )

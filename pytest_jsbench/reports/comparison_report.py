@@ -229,6 +229,7 @@ def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator
             yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
     if comparison.values is not None:
         yield from _of_values(comparison.values, most)
+    yield from comparison.ratios_told
 
 
 def _of_values(found: ValueComparison, most: int) -> Iterator[Fact]:

@@ -256,3 +256,47 @@ def test_equal_variants_are_rarely_called_different(variants: int, attempts: int
     times = 200 if variants < 20 else 60
     # chance alone makes 18 of 200 of 5 %, or 8 of 60, once in a hundred times
     assert family_wise_error(variants, 40, attempts, times, random.Random(4)) <= (0.085 if variants < 20 else 0.12)
+
+
+def measured(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcome]:
+    """Ten cases of other lengths, whose times and tokens are as many times as long."""
+    return {
+        key(f"c{at}"): replace(
+            ended("passed"),
+            measures={name: (value * (at + 1) * factor ** (name == "tpot"),) for name, value in measures.items()},
+        )
+        for at in range(10)
+    }
+
+
+TIMES = {"ttft": 0.1, "tpot": 20.0, "input_tokens": 100.0, "cached_tokens": 10.0}
+
+
+def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that() -> None:
+    found, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
+
+    assert found.ratios_told == [
+        (
+            "ratios",
+            f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}",
+        )
+    ]
+    assert found.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
+    assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratios_told[0][1].count(": shorter") == 1
+
+
+def test_times_are_not_set_side_by_side_without_a_word_where_more_came_from_a_cache() -> None:
+    words = [word for word, _ in compare(measured(**TIMES), measured(**{**TIMES, "cached_tokens": 60.0})).ratios_told]
+
+    assert words == ["ratios", "warning"]
+    assert len(compare(measured(**TIMES), measured(**TIMES)).ratios_told) == 1
+    assert compare({key("a"): ended("passed")}, {key("a"): ended("passed")}).ratios_told == []
+
+
+def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
+    outcome = measured(**TIMES)[key("c1")]
+
+    assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
+    for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
+        with pytest.raises(RecordError, match="measures of a case"):
+            CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})

@@ -110,7 +110,7 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
         ("keywords.minimum.pass_rate>=0.5", True),
         ("keywords.minimum.failures<1", False),
         ("keywords.minimum.attempts==2", True),
-        ("ttft_p95<=0.2", True),
+        ("ttft_max<=0.2", True),
         ("tgt_max<1", False),
         ("tpot_mean<=80", True),
         ("output_tokens<=44", True),
@@ -573,3 +573,31 @@ def test_each_failing_test_that_a_verdict_names_is_named_whole_and_the_others_ar
     assert suite_properties(run, summarize(run), ())["jsbench.because.1"] == many.because[0]
     assert _of_page("".join(report.render(run, summarize(run), ())))[1] == [*many.because]
     assert _of_markdown(summary_markdown(run, summarize(run), ()))[1] == [*many.because]
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("baseline.tpot_p50.ratio<=1.1", False),
+        ("baseline.tpot_p50.ratio.ci_high<=3", True),
+        ("baseline.ttft_p50.ratio<=1.1", True),
+        ("baseline.cost.ratio<=1.1", False),
+    ],
+)
+def test_a_gate_is_on_the_ratio_of_a_time_to_the_baselines(text: str, met: bool) -> None:
+    six = summary(*map(record, "abcdef"))
+    before, now = (
+        {name: replace(one, measures={"ttft": (0.1,), "tpot": (tpot,)}) for name, one in six.outcomes.items()}
+        for tpot in (20.0, 50.0)
+    )
+
+    result = check(Gate.parse(text), six, {"": compare(before, now)})
+
+    assert result.met is met, result.message
+
+
+def test_a_quantile_that_the_count_does_not_carry_meets_no_gate() -> None:
+    found = summary(*(record(f"c{at}") for at in range(19)))
+
+    assert check(Gate.parse("tgt_p95<=100"), found).message.endswith("19 values do not carry a 95th percentile")
+    assert check(Gate.parse("tgt_p90<=100"), found).met

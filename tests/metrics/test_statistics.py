@@ -26,10 +26,12 @@ from pytest_jsbench.metrics.statistics import (
     holm,
     mean_rate,
     paired_difference,
+    paired_ratio,
     pass_at_k,
     pass_hat_k,
     proportion,
     quantile,
+    quantile_interval,
     sign_flips,
     student,
 )
@@ -349,3 +351,26 @@ def test_a_mean_over_one_document_has_no_interval() -> None:
 
     assert (found.value, found.ci_low, found.ci_high) == (0.5, None, None)
     assert mean_rate([[0.5], [0.5]]).ci_low == pytest.approx(proportion(1, 2).ci_low)
+
+
+@pytest.mark.parametrize(("n", "q"), [(6, 0.5), (25, 0.5), (400, 0.5), (73, 0.95), (200, 0.95)])
+def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distribution_gives_it(n: int, q: float) -> None:
+    binom = pytest.importorskip("scipy.stats", reason="needs scipy").binom
+    found = quantile_interval(list(range(1, n + 1)), q)
+
+    assert found is not None
+    low, high = int(found[0]), int(found[1])
+    assert binom.cdf(high - 1, n, q) - binom.cdf(low - 1, n, q) >= 0.95
+    assert binom.cdf(low, n, q) > 0.025
+    assert quantile_interval([1.0] * (5 if q == 0.5 else 71), q) is None
+
+
+def test_a_ratio_is_the_median_of_the_ratios_of_the_cases_and_needs_six_for_an_interval() -> None:
+    pairs = [([2.0], [4.0]), ([1.0, 3.0], [2.0]), ([5.0], [15.0]), ([], [1.0]), ([0.0], [1.0])]
+
+    found = paired_ratio(pairs)
+
+    assert (found.n, found.value, found.ci_low, found.p_value) == (3, 2.0, None, 0.5)
+    more = paired_ratio([*pairs, *[([1.0], [2.5])] * 4])
+    assert (more.n, more.value, more.ci_low, more.ci_high) == (7, 2.5, 1.0, 3.0)
+    assert paired_ratio([]).value is None
