@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_jsbench.core.json_values import structure, too_deep
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.verdicts.verdicts import Note
 
 if TYPE_CHECKING:
@@ -86,8 +88,8 @@ class Decoder:
     """The standard library's decoder with hooks that refuse what RFC 8259 or the limits do not allow."""
 
     def __init__(self, *, exact: bool = True) -> None:
-        #: whether an object had a key twice
-        self.duplicate_keys = False
+        #: the first key that an object had twice
+        self.duplicate_key: str | None = None
         self._parse_float = exact_number if exact else _double
 
     def _reader(self, text: str) -> json.JSONDecoder:
@@ -124,8 +126,9 @@ class Decoder:
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         value = dict(pairs)
-        if len(value) != len(pairs):
-            self.duplicate_keys = True
+        if len(value) != len(pairs) and self.duplicate_key is None:
+            counts = Counter(key for key, _ in pairs)
+            self.duplicate_key = next(key for key in value if counts[key] > 1)
         return value
 
 
@@ -367,6 +370,7 @@ class AnswerDocument:
 
     instance: object
     notes: tuple[Note, ...] = ()
+    duplicate_key: str | None = field(default=None, compare=False)
 
 
 def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
@@ -385,8 +389,10 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     answer = _open(text, policy)
     if isinstance(answer, NotJson) and policy.reasoning == "strip":
         answer = _after_reasoning(text, policy) or answer
-    if policy.duplicate_keys == "fail" and isinstance(answer, AnswerDocument) and Note.DUPLICATE_KEYS in answer.notes:
-        message = "an object with the same key twice; expected each key once"
+    key = answer.duplicate_key if isinstance(answer, AnswerDocument) else None
+    if policy.duplicate_keys == "fail" and key is not None:
+        shown = printable(json.dumps(key, ensure_ascii=False), 60)
+        message = f"an object with the same key twice: {shown}; expected each key once"
         return NotJson(reason=SyntaxReason.DUPLICATE_KEYS, message=message, notes=answer.notes)
     return answer
 
@@ -452,6 +458,6 @@ def _read(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJ
         instance = decoder.decode(text)
     except (RefusedError, json.JSONDecodeError) as error:
         return replace(why_not(text, error), notes=notes)
-    if decoder.duplicate_keys:
+    if decoder.duplicate_key is not None:
         notes = (*notes, Note.DUPLICATE_KEYS)
-    return AnswerDocument(instance=instance, notes=notes)
+    return AnswerDocument(instance=instance, notes=notes, duplicate_key=decoder.duplicate_key)

@@ -167,7 +167,7 @@ def test_duplicate_keys_are_an_error_where_the_policy_says_so(text: str) -> None
     assert isinstance(refused, NotJson)
     assert (refused.reason, refused.message) == (
         SyntaxReason.DUPLICATE_KEYS,
-        "an object with the same key twice; expected each key once",
+        'an object with the same key twice: "a"; expected each key once',
     )
     assert isinstance(read_answer('[{"a": 1}, {"a": 1}]', JudgePolicy(duplicate_keys="fail")), AnswerDocument)
 
