@@ -91,20 +91,16 @@ def _is_date_time(text: str) -> bool:
 # RFC 4291, section 2.2; RFC 2673, section 3.2; no zone (RFC 4007), and no leading zeros
 
 
-def _is_ipv4(text: str) -> bool:
+def _is_address(read: Callable[[str], object], text: str) -> bool:
     try:
-        ipaddress.IPv4Address(text)
+        read(text)
     except ValueError:
         return False
     return True
 
 
 def _is_ipv6(text: str) -> bool:
-    try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
-        return False
-    return "%" not in text
+    return "%" not in text and _is_address(ipaddress.IPv6Address, text)
 
 
 # RFC 3986, appendices A and B; RFC 3987, section 2.2
@@ -214,12 +210,10 @@ def _is_idn_email(text: str) -> bool | None:
         return False
     if domain.startswith("["):
         return domain.endswith("]") and _is_address_literal(domain[1:-1])
-    return len(domain.encode()) <= _LONGEST_NAME and _all_labels(normalize("NFC", domain).split("."))
-
-
-def _all_labels(labels: list[str]) -> bool | None:
-    opinions = [_is_sub_domain(label) for label in labels]
-    return False if False in opinions else None if None in opinions else True
+    opinions = [_is_sub_domain(label) for label in normalize("NFC", domain).split(".")]
+    if len(domain.encode()) > _LONGEST_NAME or False in opinions:
+        return False
+    return None if None in opinions else True
 
 
 def _is_sub_domain(label: str) -> bool | None:
@@ -290,7 +284,7 @@ _GRAMMARS: Mapping[str, Opinion] = {
     "idn-email": _is_idn_email,
     "hostname": _is_hostname,
     "idn-hostname": _is_idn_hostname,
-    "ipv4": _is_ipv4,
+    "ipv4": lambda text: _is_address(ipaddress.IPv4Address, text),
     "ipv6": _is_ipv6,
     "uri": _URIS.is_absolute,
     "uri-reference": _URIS.is_reference,

@@ -205,16 +205,12 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
         ExtraFieldReason.UNNAMED: "fields that the schema does not name",
         ExtraFieldReason.MISPLACED: "fields that the schema names, but not here",
     }
-    sentences = (
-        f"{fault}: {_listed(extra, reason, names)}" for reason, fault in faults.items() if reason in extra.count
-    )
+    sentences: list[str] = []
+    for reason, fault in faults.items():
+        if shown := [_shown(path, names.meant(path)) for path in extra.first(reason)[:_MOST_SHOWN]]:
+            more = extra.count[reason] - len(shown)
+            sentences.append(f"{fault}: {', '.join(shown)}" + (f" and {more} more" if more else ""))
     return "; ".join(sentences)
-
-
-def _listed(extra: ExtraFields, reason: ExtraFieldReason, names: FieldNames) -> str:
-    more = extra.count[reason] - _MOST_SHOWN
-    shown = ", ".join(_shown(path, names.meant(path)) for path in extra.first(reason)[:_MOST_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _shown(path: Path, meant: str | None) -> str:
