@@ -89,7 +89,7 @@ class CaseEvaluation:
         self._plan = plan.over(Cases(source=source, said=dataset.to_dict(), labelled=labelled, strict=strict))
         self._expectations = Expectations.of(self._plan)
         #: found before anything is paid for
-        self._exporters = [(find_exporter(name), path) for name, path in self._plan.exports]
+        self._exporters = [(find_exporter(name), Path(path)) for name, path in self._plan.exports]
         self._window = Window()
 
     def _ways(

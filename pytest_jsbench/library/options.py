@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, text
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, OPTIONS, respelled
@@ -143,40 +143,22 @@ def _comparer(field: str, way: str | Callable[[Any, Any], object]) -> Comparer:
         raise JSBenchError(f"comparers: {field}: {error}", found=way, where="comparers") from None
 
 
-def _exports(value: object) -> list[tuple[str, Path]]:
-    if not isinstance(value, Mapping):
-        raise ValueError("a mapping of formats to paths, such as {'parquet': 'run.parquet'}")
-    return [(text(name), Path(path(file))) for name, file in value.items()]
-
-
-def read_prompt(value: object) -> object:
-    """Read the name of a prompt, or its path; whatever else a program holds is for `template_of`."""
-    return fspath(value) if isinstance(value, PathLike) else value
-
-
 READERS: dict[str, Reader] = {
     **{option.name: option.of_value for option in OPTIONS if option.name not in _LEFT_OUT},
-    "prompt": read_prompt,
+    "prompt": one_of("a prompt", object),  # `template_of` says what it can be
     "resume": _run_or_flag,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
     "policy": one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
     "classify": _classifiers,
     "comparers": _comparers,
     "gates": names,
-    "export": _exports,
     "progress": flag,
 }
 #: the value of each argument that nobody gives
 EVALUATION_DEFAULTS: Values = {
     **{name: DEFAULTS.get(name) for name in EvaluationOptions.__annotations__},
+    **dict.fromkeys(("resume", "redact", "replay_strict", "progress"), False),
     "output": RUNS,
-    "resume": False,
-    "record_mode": "all",
-    "redact": False,
-    "replay_strict": False,
-    "gates": (),
-    "comparers": {},
-    "progress": False,
 }
 
 
