@@ -119,14 +119,14 @@ class Terminal:
             for name, comparison in decision.comparisons.items():
                 source = ", variant ".join(map(printable, filter(None, (decision.baseline.source, name))))
                 lines += fact_lines(facts_of_comparison(comparison, source), width)
-        lines += fact_lines(self._facts(summary))
+        lines += fact_lines(self._facts(summary), width)
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
-            lines += fact_lines(self._next_steps(run, summary))
+            lines += fact_lines(self._next_steps(run, summary), width)
         for line in lines:
             reporter.write_line(line)
 
         def show(label: str, text: str, **markup: bool) -> None:
-            for line in detail(label, text):
+            for line in detail(label, text, width):
                 reporter.write_line(line, **markup)
 
         for record in Records([outcome for outcome in run.failed() if outcome.passed][:_MOST_TESTS]):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -115,58 +116,105 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
     assert max(map(len, shown)) <= 80
 
 
+def asked(*records: Record, **metadata: object) -> Run:
+    return replace(examples.run(*records), metadata=examples.metadata(**metadata))
+
+
+SAID = {"totl": "casefold", "items": "unordered", "items.*.n": "tolerance:1", "id": "ignore", "$": "sob"}
+UNCOMPARED = Match(fields={}, invented=0, problem="the comparer same raised ValueError")
+SILENT = record("c", generation=examples.completion(tokens=None))
+EXCLUDED = record(verdict=examples.EXCLUDED)
+
+
 @pytest.mark.parametrize(
-    ("records", "expected"),
+    ("run", "changes", "label", "text"),
     [
-        ((), "pass rate  n/a (nothing was judged)"),
-        ((record(),), "failures   none"),
-        ((record(),), "tokens     30 in, 11 out"),
-        ((record(generation=examples.completion(tokens=None)),), "tokens     n/a in, n/a out"),
-        ((record(verdict=examples.EXCLUDED),), "excluded   1 case whose own schema is broken (skipped)"),
+        (asked(), {}, "pass rate", "n/a (nothing was judged)"),
+        (asked(record()), {}, "failures", "none"),
+        (asked(record()), {}, "tokens", "30 in, 11 out"),
+        (asked(SILENT), {}, "tokens", "n/a in, n/a out"),
+        (asked(record(), SILENT), {}, "tokens", "30 in, 11 out, of 1 of 2 answers"),
+        (asked(EXCLUDED), {}, "excluded", "1 case whose own schema is broken (skipped)"),
+        (asked(EXCLUDED, replace(EXCLUDED, repeat=1)), {}, "excluded", "1 case whose own schema is broken (skipped)"),
         (
-            (record(verdict=examples.EXCLUDED), replace(record(verdict=examples.EXCLUDED), repeat=1)),
-            "excluded   1 case whose own schema is broken (skipped)",
+            asked(record(verdict=examples.BROKEN, generation=examples.failed())),
+            {},
+            "errors",
+            "1 of 1 attempt (timeout 1): the figures are incomplete",
         ),
         (
-            (record(verdict=examples.BROKEN, generation=examples.failed()),),
-            "errors     1 of 1 attempt (timeout 1): the figures are incomplete",
+            asked(record(verdict=examples.UNJUDGED)),
+            {},
+            "unjudged",
+            "1 answer that could not be judged: the figures are incomplete",
         ),
         (
-            (record(verdict=examples.UNJUDGED),),
-            "unjudged   1 answer that could not be judged: the figures are incomplete",
+            asked(
+                replace(record(), match=Match(fields={"total": (1, 1), "items.*.n": (1, 1)}, invented=0)),
+                comparers=SAID,
+            ),
+            {},
+            "comparers",
+            "no value is expected of totl",
         ),
+        (
+            asked(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
+            {},
+            "values",
+            (
+                "n/a right, n/a of answers that conform; n/a answers right in all; "
+                "1 answer that could not be compared: match.problem in records.jsonl says why"
+            ),
+        ),
+        (
+            asked(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7))),
+            {},
+            "disputed",
+            (
+                "7 verdicts on which the two validators disagree: "
+                "simple::c0, simple::c1, simple::c2, simple::c3, simple::c4, and 2 more"
+            ),
+        ),
+        (asked(record()), {"cost": 1234.5}, "cost", "$1,234.5000"),
+        (asked(record()), {"cost": 0.5, "priced": 2, "unpriced": 1}, "cost", "$0.5000, of 2 of 3 answers"),
+        (asked(record()), {"cost_problem": "no price"}, "cost", "n/a (no price)"),
+        (asked(record()), {}, "cost", None),
+        (
+            asked(record(), engine="recorded"),
+            {},
+            "recorded",
+            "answers and times are those of the recording: nothing was asked or measured",
+        ),
+        (asked(record()), {}, "recorded", None),
+        (
+            asked(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
+            {},
+            "reasoning",
+            "effort low, budget 512",
+        ),
+        (asked(record()), {}, "reasoning", None),
+        (
+            examples.compared(a="pp", b="pv"),
+            {},
+            "pass rate",
+            "3/4 = 0.750 (95 % interval 0.061 to 1.000) over all variants",
+        ),
+        (examples.compared(a="pp", b="pv"), {}, "repeats", None),
     ],
 )
-def test_what_the_table_does_not_say_is_said_below(records: tuple[Record, ...], expected: str) -> None:
-    assert expected in lines(*records)
+def test_what_the_table_does_not_say_is_said_below(
+    run: Run, changes: dict[str, Any], label: str, text: str | None
+) -> None:
+    summary = summarize(run)
+    problem = changes.pop("cost_problem", summary.cost_problem)
+    changed = replace(summary, cost_problem=problem, total=replace(summary.total, **changes))
+
+    assert dict(facts(run, changed)).get(label) == text
 
 
-def test_a_comparer_of_a_field_that_nobody_expects_is_named() -> None:
-    said = {"totl": "casefold", "items": "unordered", "items.*.n": "tolerance:1", "id": "ignore", "$": "sob"}
-    matched = replace(record(), match=Match(fields={"total": (1, 1), "items.*.n": (1, 1)}, invented=0))
-    run = replace(examples.run(matched), metadata=examples.metadata(comparers=said))
-
-    assert ("comparers", "no value is expected of totl") in facts(run, summarize(run))
-
-
-def test_values_of_which_none_could_be_compared_are_said_with_where_the_reason_stands() -> None:
-    problem = Match(fields={}, invented=0, problem="the comparer same raised ValueError")
-    run = examples.run(replace(record("a"), expected=Expected(value=1), match=problem))
-
-    said = " ".join(line.strip() for line in fact_lines(facts(run, summarize(run))))
-
-    assert "1 answer that could not be compared: match.problem in records.jsonl says why" in said
-    assert "None" not in said
-
-
-def test_disputed_verdicts_are_named_and_the_rest_counted() -> None:
-    shown = lines(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7)))
-
-    at = shown.index(next(line for line in shown if line.startswith("disputed")))
-    text = " ".join(line.strip() for line in shown[at : at + 3])
-    assert "7 verdicts on which the two validators disagree: simple::c0, simple::c1," in text
-    assert "simple::c4, and 2 more" in text
-    assert "simple::c5" not in text
+def test_a_report_is_headed_by_who_was_asked() -> None:
+    assert heading(examples.compared(a="pp", b="pv").metadata) == "2 variants"
+    assert heading(examples.metadata()) == "scripted m"
 
 
 def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
@@ -183,44 +231,6 @@ def test_the_breakdown_has_a_row_per_keyword_most_failures_first() -> None:
         ["properties", "0", "1"],
     ]
     assert max(map(len, shown)) <= 80
-
-
-def test_the_cost_is_said_where_it_is_known_and_why_not_where_it_should_be() -> None:
-    run = examples.run(record())
-    summary = summarize(run)
-    paid = replace(summary, total=replace(summary.total, cost=1234.5))
-
-    assert "cost       $1,234.5000" in fact_lines(facts(run, paid))
-    assert "cost       n/a (no price)" in fact_lines(facts(run, replace(summary, cost_problem="no price")))
-    assert not any(line.startswith("cost") for line in fact_lines(facts(run, summary)))
-
-
-def test_of_how_many_answers_the_tokens_and_the_cost_are_is_said_where_not_of_all() -> None:
-    silent = record("c", generation=examples.completion(tokens=None))
-    run = examples.run(record("a"), record("b"), silent, record("d", generation=examples.declined()))
-    summary = summarize(run)
-    whole = examples.run(record("a"), record("b"))
-
-    assert "tokens     60 in, 22 out, of 2 of 3 answers" in fact_lines(facts(run, summary))
-    assert "tokens     60 in, 22 out" in fact_lines(facts(whole, summarize(whole)))
-    paid = replace(summary, total=replace(summary.total, cost=0.5, priced=2, unpriced=1))
-    assert "cost       $0.5000, of 2 of 3 answers" in fact_lines(facts(run, paid))
-
-
-def test_times_of_a_recording_are_said_to_be_those_of_then() -> None:
-    run = examples.run(record("a"))
-    again = replace(run, metadata=replace(run.metadata, engine="recorded"))
-
-    said = "answers and times are those of the recording: nothing was asked or measured"
-    assert dict(facts(again, summarize(again)))["recorded"] == said
-    assert "recorded" not in dict(facts(run, summarize(run)))
-
-
-def test_how_a_model_was_asked_to_reason_is_said_and_nothing_where_it_was_not() -> None:
-    run = examples.run(record())
-    asked = replace(run, metadata=examples.metadata(details={"reasoning_effort": "low", "reasoning_budget": 512}))
-    assert "reasoning  effort low, budget 512" in fact_lines(facts(asked, summarize(asked)))
-    assert not any(line.startswith("reasoning") for line in fact_lines(facts(run, summarize(run))))
 
 
 def test_decisions_have_a_table_of_their_own() -> None:
@@ -292,13 +302,10 @@ def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_n
 
     assert "b against a: the same verdict on each of 16 cases" in text
     assert text.count("a real difference") == 2
+    assert "differ " not in shown_of(examples.compared(a="pp", b="pb")), "a broken call is no difference"
+    chance = " ".join(shown_of(examples.compared(a="ppp", b="ppv")).split())
+    assert "not distinguishable from no change (exact test: p = 1)" in chance
     assert "p-values   adjusted for 3 comparisons (Holm)" in text
-
-
-def test_a_difference_that_chance_explains_is_not_called_real() -> None:
-    words = " ".join(shown_of(examples.compared(a="ppp", b="ppv")).split())
-
-    assert "not distinguishable from no change (exact test: p = 1)" in words
 
 
 def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> None:
@@ -310,29 +317,12 @@ def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> 
     assert "… and 3 more" in text
 
 
-def test_a_broken_call_is_not_a_difference_between_variants() -> None:
-    assert "differ " not in shown_of(examples.compared(a="pp", b="pb"))
-
-
 def test_names_that_are_long_are_cut_within_80_columns_and_stay_different() -> None:
     run = examples.compared(**{f"{'n' * 60}-{end}": "pvb" for end in ("one", "two")})
     text = shown_of(run)
 
     assert all(len(line) <= 80 for line in [*text.splitlines(), *fact_lines(facts(run, summarize(run)))])
     assert len({line.split()[0] for line in text.splitlines()[3:5]}) == 2
-
-
-def test_few_variants_have_room_for_their_names_above_the_tasks() -> None:
-    metadata = examples.variants(**{"bounded-false": {}, "bounded-true": {}})
-    records = [
-        replace(examples.record("a", task=task), variant=name)
-        for task in ("one", "two")
-        for name in ("bounded-false", "bounded-true")
-    ]
-
-    lines = shown_of(examples.run_of_variants(metadata, *records)).splitlines()
-
-    assert ["Pass", "rate", "bounded-false", "bounded-true"] in [line.split() for line in lines]
 
 
 def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
@@ -342,16 +332,6 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
 
     assert lines[0].split() == ["Variant", "Pass", "rate", "Declared", "Valid,", "rejected", "Invalid,", "Compile"]
     assert "1/2 = 0.500" in lines[3]
-
-
-def test_the_facts_are_of_all_variants_and_no_variant_is_a_repeat() -> None:
-    run = examples.compared(a="pp", b="pv")
-    text = "\n".join(fact_lines(facts(run, summarize(run))))
-
-    assert "3/4 = 0.750 (95 % interval 0.061 to 1.000) over all variants" in text
-    assert "repeats" not in text
-    assert heading(run.metadata) == "2 variants"
-    assert heading(examples.metadata()) == "scripted m"
 
 
 def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> None:
@@ -441,17 +421,6 @@ def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ
     assert "61 cases that some variants pass and others fail, the first 50</summary>" in text
     assert "| `simple::case01` | `passed` | `schema_violation` |" in text
     assert "| `simple::case01[a]` | `schema_violation` |" in text
-
-
-def test_the_rates_of_variants_are_told_by_task_where_there_are_several() -> None:
-    found = examples.variants(a={}, b={"model": "n"})
-    records = [replace(record("x", task=task), variant=name) for task in ("one", "two") for name in "ab"][:3]
-    run = examples.run_of_variants(found, *records)
-
-    text = summary_markdown(run, summarize(run))
-
-    assert "| Pass rate | `a` | `b` |" in text
-    assert "| `two` | 1.000 (0.025 to 1.000) | n/a |" in text
 
 
 def test_no_two_cases_and_attempts_look_alike_however_long_their_names_are() -> None:
