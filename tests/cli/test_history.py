@@ -17,7 +17,7 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     assert "has 20261121T100000Z-scripted-m already: nothing added" in shown("history", "add", "--file", path, one)
 
     terminal, markdown = shown("history", "--file", path), shown("history", "--file", path, "--markdown")
-    assert "0.90 (.70-.97)" in terminal
+    assert "0.90 (.68-.99)" in terminal
     assert "### `scripted, flash, json_schema`" in markdown
     assert "\n\n\n" not in terminal + markdown
     assert "since:" not in terminal + markdown
