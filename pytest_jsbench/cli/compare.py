@@ -11,6 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import comparison_report, evaluations
+from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_markdown
 from pytest_jsbench.reports.plot import picture, save
@@ -36,6 +37,9 @@ def add_compare(commands: Any) -> None:
     )
     compare.add_argument(
         "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, and of MaskBench"
+    )
+    compare.add_argument(
+        "--margin", type=float, metavar="D", help="also whether each run is shown to be no worse by D than the first"
     )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
@@ -73,7 +77,12 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
     beside = of_lab("published").beside_published(found, names) if options.published else []
-    more = [block for one in beside for block in one.blocks()]
+    more: list[Block] = [block for one in beside for block in one.blocks()]
+    pairs = [] if options.margin is None else comparison_report.pairs(found, names)
+    more += [
+        [("no worse", f"{pair.second} than {pair.first}: {pair.comparison.no_worse_told(options.margin)}")]
+        for pair in pairs
+    ]
     if options.json:
         told = comparison_report.to_dict(found, names, by=by)
         out.json({**told, **{one.name: one.to_dict() for one in beside}})

@@ -18,6 +18,7 @@ from pytest_jsbench.cli.init import add_init
 from pytest_jsbench.cli.judge import add_judge
 from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
+from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.extensions import installed, load, of_lab, origin
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         add_recordings,
         add_baseline,
         add_compare,
+        add_plan,
         add_plot,
         add_history,
         *_of_lab("interchange.evaluation_files", "validate", "aggregate", "migrate"),

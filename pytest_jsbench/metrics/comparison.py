@@ -327,6 +327,14 @@ class Comparison:
     #: the share of input tokens that came from a cache, in the first run and in the second; None where one does not say
     cached: tuple[float, float] | None = None
 
+    def no_worse_told(self, margin: float) -> str:
+        """Say whether the second run is shown to be no worse by the margin: by the lower bound of the difference."""
+        low = self.difference.ci_low
+        if low is None:
+            return "no case was decided in both: nothing can be compared"
+        worst = f"at worst {low:+.3f}, the lower bound of the 95 % interval"
+        return f"{'shown' if low > -margin else 'not shown'} for a margin of {margin:g} ({worst})"
+
     @property
     def ratios_told(self) -> list[tuple[str, str]]:
         """

@@ -72,6 +72,8 @@ def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
     one, other = run(tmp_path / "one.json", "a", 2, of=3), tmp_path / "other.json"
     data = json.loads(one.read_text())
     data["run"]["model"] = "b"
+    for case in data["cases"].values():
+        del case["measures"]
     data["cases"]["simple::c0"]["attempts"] = ["passed", "refusal"]
     data["cases"]["simple::c1"]["attempts"] = ["api_error"]
     data["cases"]["simple::new"] = data["cases"].pop("simple::c2")
@@ -166,3 +168,12 @@ def test_a_run_is_set_beside_published_figures_in_every_form(tmp_path: Path) -> 
     assert "| `<b>` | 1.000 (0.292 to 1.000)" in shown(*arguments, "--markdown")
     told = json.loads(shown(*arguments, "--json"))["published"]
     assert told["tasks"]["Glaiveai2K"]["Gemini"]["compliance"]["value"] == 1.0
+
+
+def test_a_margin_asks_whether_a_run_is_shown_to_be_no_worse(tmp_path: Path) -> None:
+    files = [run(tmp_path / f"{name}.json", name, 20) for name in ("one", "two")]
+
+    text = " ".join(shown("compare", *files, "--margin", "0.2").split())
+
+    assert "no worse two than one: shown for a margin of 0.2 (at worst -0.1" in text
+    assert "no worse" not in shown("compare", *files)

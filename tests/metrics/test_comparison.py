@@ -300,3 +300,12 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
     for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
         with pytest.raises(RecordError, match="measures of a case"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
+
+
+def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:
+    many = {key(f"c{number}"): ended("passed") for number in range(200)}
+    few = dict(list(many.items())[:10])
+
+    assert compare(many, many).no_worse_told(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
+    assert compare(few, few).no_worse_told(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
+    assert "nothing can be compared" in compare({}, {}).no_worse_told(0.02)

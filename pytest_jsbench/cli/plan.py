@@ -1,0 +1,85 @@
+"""`jsbench plan`: how many cases and repeats tell a difference from chance, and what they cost."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pytest_jsbench.cli.output import Output
+from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.text import counted, dollars
+from pytest_jsbench.metrics.planning import Design
+from pytest_jsbench.reports import evaluations
+
+
+def add_plan(commands: Any) -> None:
+    """Declare `jsbench plan`."""
+    parser = commands.add_parser(
+        "plan",
+        help="how many cases and repeats tell a difference from chance",
+        description="Before two runs over the same cases: how wide the interval of a pass rate will be, with which "
+        "power a difference is told from chance, how many cases that takes, and what a run costs.",
+    )
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="a run whose pass rate and cost are expected")
+    parser.add_argument("--cases", type=int, metavar="N", help="cases of each run (default: those of RUN, or 100)")
+    parser.add_argument("--repeats", type=int, default=1, metavar="K", help="attempts at each (default: 1)")
+    parser.add_argument("--rate", type=float, metavar="R", help="pass rate (default: that of RUN, or 0.8)")
+    parser.add_argument("--difference", type=float, default=0.05, metavar="D", help="of the rates (default: 0.05)")
+    parser.add_argument("--power", type=float, default=0.8, metavar="P", help="chance to tell it (default: 0.8)")
+    parser.add_argument(
+        "--correlation",
+        type=float,
+        default=0.5,
+        metavar="C",
+        help="how alike attempts at a case end, from 0 to 1 (default: 0.5)",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    parser.set_defaults(command=_plan)
+
+
+def _plan(options: argparse.Namespace, out: Output) -> bool:
+    run = None if options.run is None else evaluations.read(options.run)
+    known = {} if run is None else run.figures
+    expected = known.get("pass_rate")
+    design = Design(
+        cases=options.cases or int(known.get("cases") or 100),
+        repeats=options.repeats,
+        rate=(0.8 if expected is None else expected) if options.rate is None else options.rate,
+        correlation=options.correlation,
+    )
+    for name, value, low, high in (
+        ("cases", design.cases, 1, 10_000_000),
+        ("repeats", design.repeats, 1, 10_000),
+        ("rate", design.rate, 0, 1),
+        ("correlation", design.correlation, 0, 1),
+        ("difference", options.difference, 1e-6, 1),
+        ("power", options.power, 0.01, 0.9999),
+    ):
+        if not low <= value <= high:
+            message = f"--{name}: expected a number from {low} to {high:,}, found {value}"
+            raise ExportError(message, found=value, option=name)
+    calls, difference = design.cases * design.repeats, options.difference
+    cost, priced = known.get("cost"), known.get("priced")
+    price = cost / priced * calls if cost is not None and priced else None
+    (low, high), power = design.interval, design.power(difference)
+    needed, once = design.cases_for(difference, options.power), f"{options.power:.0%}"
+    if options.json:
+        figures = {"cases": design.cases, "repeats": design.repeats, "calls": calls, "rate": design.rate}
+        told = {"difference": difference, "power": power, "cases_needed": needed, "cost": price}
+        out.json({**figures, "ci_low": low, "ci_high": high, **told})
+        return True
+    rate, attempts = f"{design.rate:.3f}", counted(design.repeats, "attempt")
+    out.report(
+        [
+            [
+                ("calls", f"{counted(calls, 'call')}: {design.cases:,} cases, {attempts} each"),
+                ("interval", f"a pass rate of {rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
+                ("power", f"a difference of {difference:g} is told from chance in {power:.0%} of such pairs of runs"),
+                ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),
+                ("no worse", f"as many show, in {once}, that an equal run is no worse by {difference:g}"),
+                ("cost", "none is known" if price is None else f"{dollars(price)}, as an answer of the run costs"),
+            ]
+        ]
+    )
+    return True

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import failed, run, shown
+
+
+def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> None:
+    text = shown("plan", run(tmp_path / "a.json", "m", 18, cost=0.4), "--repeats", "3")
+
+    assert "60 calls: 20 cases, 3 attempts each" in text
+    assert "a pass rate of 0.900 will be known from 0.683 to 0.988" in text
+    assert "$1.2000, as an answer of the run costs" in text
+    data = json.loads(shown("plan", "--cases", "1000", "--json"))
+    assert (data["calls"], data["cost"]) == (1000, None)
+    assert 0.9 < data["power"] < 1
+
+
+@pytest.mark.parametrize("arguments", [("--rate", "2"), ("--cases", "-1"), ("--difference", "0"), ("--power", "nan")])
+def test_what_no_run_can_have_is_refused_in_one_line(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"{arguments[0]}: expected a number from" in failed(capsys, "plan", *arguments)
