@@ -4,8 +4,6 @@ import math
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import Completion
-from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.sources.objects import open_in_memory
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason, Record
@@ -13,7 +11,7 @@ from pytest_jsbench.records.resumption import Recorded
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import RecordKeeper
-from pytest_jsbench.settings.plan import Cases, Plan
+from pytest_jsbench.settings.plan import Plan
 from pytest_jsbench.verdicts import Judge
 from tests import examples
 from tests.examples import replace
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
 def keeping(journal: Journal, refused: list[Refused]) -> RecordKeeper:
     """A keeper that must keep all, and what it gave up for."""
     folder = journal.path.parent
-    cases = Cases(source=open_in_memory(Selection(source="none"), ()), said={})
     return RecordKeeper(
         journal,
-        Plan(variants={}, cases=cases, keys=(), output=folder),
+        Plan(variants={}, output=folder),
         Handover(metadata=examples.metadata(), folder=folder, shared=folder),
         recorded=Recorded(),
         judge=Judge,

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_jsbench import Dataset, EngineConfig, open_engine
+from pytest_jsbench import EngineConfig, open_engine
 from pytest_jsbench.records.records import AnsweredBy
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate
 from pytest_jsbench.run.session import RunSession, provider_name
-from pytest_jsbench.settings.plan import Cases, Plan
+from pytest_jsbench.settings.plan import Plan
 from tests import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")
@@ -33,7 +33,7 @@ def test_servers_and_keys_of_one_model_fail_apart(engines: list[EngineConfig], n
 def test_a_model_that_a_test_asks_at_another_address_has_the_limits_of_that_server(tmp_path: Path) -> None:
     with open_engine(lambda _: "{}") as engine:
         variant = engine.variant
-    plan = Plan(variants={"": variant}, cases=Cases(source=Dataset.load([{}]).source, said={}), keys=())
+    plan = Plan(variants={"": variant})
     session = RunSession(plan, Handover(metadata=examples.metadata(), folder=None, shared=tmp_path))
     who = AnsweredBy(engine="openai", model="m")
 
@@ -51,7 +51,7 @@ def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> N
 
     with open_engine(lambda _: "{}") as engine:
         variant = engine.variant
-    plan = Plan(variants={"": variant}, cases=Cases(source=Dataset.load([{}]).source, said={}), keys=())
+    plan = Plan(variants={"": variant})
     session = RunSession(plan, Handover(metadata=examples.metadata(), folder=None, shared=tmp_path))
     session.begin([])
     session.open(cases=())

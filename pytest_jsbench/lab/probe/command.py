@@ -197,20 +197,16 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
 @contextmanager
 def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Iterator[RunSession]:
     """Start a run that keeps nothing, of which each way of asking is a variant."""
-    from pytest_jsbench.datasets.base import Selection
-    from pytest_jsbench.datasets.sources.objects import open_in_memory
     from pytest_jsbench.lab.probe.probe import POLICY
     from pytest_jsbench.metrics.prices import price_of
     from pytest_jsbench.records.records import Entry
     from pytest_jsbench.run.description import describe_run
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.run.session import RunSession
-    from pytest_jsbench.settings.plan import Cases, Plan, RateLimits
+    from pytest_jsbench.settings.plan import Plan, RateLimits
 
     run = Plan(
         variants={"": base},
-        cases=Cases(source=open_in_memory(Selection(source="probe"), ()), said={}),
-        keys=(),
         suite=False,
         policy=POLICY,
         limits=RateLimits(
