@@ -10,6 +10,7 @@ from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.records.journal import find_runs
 
 
 def add_recordings(commands: Any) -> None:
@@ -27,8 +28,8 @@ def add_recordings(commands: Any) -> None:
         required=True,
         action="append",
         metavar="RUN",
-        help="the folder of a whole run that replayed or recorded DIR, as its summary names it; of several, what none "
-        "asked for",
+        help="the folder of a whole run that replayed or recorded DIR, or a folder of runs (the newest); of several, "
+        "what none asked for",
     )
     parser.add_argument("--prune", action="store_true", help="delete them")
     parser.set_defaults(command=_recordings)
@@ -38,7 +39,8 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
     if not options.folder.is_dir():
         message = f"{options.folder} is no folder; name what --jsbench-record filled"
         raise RecordError(message, found=str(options.folder), expected="a folder")
-    paths = unasked.read(options.folder, options.run)
+    newest = [next(reversed(find_runs(run)), run) if run.is_dir() else run for run in options.run]
+    paths = unasked.read(options.folder, newest)
     for path in paths:
         try:
             if options.prune:

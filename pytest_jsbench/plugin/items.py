@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import shlex
 import sys
@@ -229,6 +230,7 @@ class Suite:
             for top in chosen:
                 if not any(_below(nodeid, top) for nodeid in nodeids):
                     names = {nodeid.rpartition("::")[0] for nodeid in nodeids} | {ROOT}
+                    names.update(difflib.get_close_matches(top, nodeids, n=1))
                     message = f"not found: {top}: {nearest(top, names)}; --collect-only lists the cases"
                     raise pytest.UsageError(message)
             dropped = [case for case in cases if not any(_below(case.nodeid, top) for top in chosen)]

@@ -196,7 +196,7 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
     for path in paths:
         place = path.parent if path.name == "run.json" else path
         if place.is_dir() and not any(place.glob("records*.jsonl")):
-            place = next(iter(journal.find_runs(place)), place)
+            place = next(reversed(journal.find_runs(place)), place)
         if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
             for outcome in journal.read_run(place).outcomes:
                 for schema in (schema_digits(outcome.schema_digest), ""):  # nothing is known of a case never asked

@@ -40,6 +40,16 @@ def test_of_several_runs_only_what_none_asked_for_is_deleted(kept: Path) -> None
     assert deleted(kept, "one") == 0
 
 
+def test_of_a_folder_of_runs_it_is_the_newest(kept: Path) -> None:
+    for name, unused in (("1", []), ("2", Recordings(kept).paths())):
+        run = kept.parent / "runs" / name
+        run.mkdir(parents=True)
+        (run / "records.jsonl").touch()
+        unasked.write(run, kept, unused)
+
+    assert deleted(kept, "runs") == 1
+
+
 def test_a_recording_that_has_changed_since_is_not_deleted(kept: Path) -> None:
     (path,) = Recordings(kept).paths()
     path.write_text(path.read_text() + "\n")

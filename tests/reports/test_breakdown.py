@@ -105,9 +105,12 @@ def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path
     ]
     run = examples.run(*records)
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
+    for name, made in (("runs/1", [examples.record("a", schema={"enum": [1]})]), ("runs/2", run.records)):
+        (tmp_path / name).mkdir(parents=True)
+        journal.write(tmp_path / name / "records.jsonl", run.metadata, made)
     one = parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
 
-    for place in (tmp_path, tmp_path / "records.jsonl", tmp_path / "run.json"):
+    for place in (tmp_path, tmp_path / "records.jsonl", tmp_path / "run.json", tmp_path / "runs"):
         found = break_down([one, one], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
         assert [(group.name, group.cases, group.rates[1].value) for group in found.groups] == [
             ("type", 2, 0.5),
