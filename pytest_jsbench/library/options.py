@@ -46,7 +46,7 @@ class EvaluationOptions(TypedDict, total=False):
     retries: int
     shard: str
     #: whether a provider's batch is waited for (True is `wait`), or looked at once
-    batch: Literal["wait", "leave"] | bool
+    batch: Literal["wait", "leave", True]
     #: the folder of all runs, in which this one gets a folder of its own; None: the run is only in memory
     output: Text | None
     #: the run to go on with; True: the newest in `output` that asks the same engine in the same way, if any
