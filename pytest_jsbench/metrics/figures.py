@@ -54,6 +54,8 @@ class Shown(Flag):
 RATE, VALUES, COUNT, TIME, SUM = Kind
 TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
+#: attempts at a case of which the rates of any k are told
+MOST_K = 32
 #: the failure types that count as failures; a case with a broken schema is excluded instead
 COUNTED_FAILURES = tuple(kind for kind in FailureType if kind is not FailureType.INVALID_SCHEMA)
 _BETTER = {RATE: Better.HIGHER, VALUES: Better.HIGHER, TIME: Better.LOWER}
@@ -156,6 +158,8 @@ _RATES = (
     Figure("value_accuracy", VALUES, chief=True, heading="Values right", tables=TASKS | VARIANTS | RUNS),
     Figure("value_accuracy_conforming", VALUES, chief=True),
     Figure("value_accuracy_mean", VALUES),
+    Figure("value_precision", VALUES),
+    Figure("value_f1", VALUES, "Value F1"),
     Figure("exact_match", VALUES, chief=True),
     Figure("tests_passed", RATE, left_out=("errors",)),
 )
@@ -223,6 +227,9 @@ def _every() -> Iterator[Figure]:
                 )
     yield Figure("tgt_mean", TIME, "Total time, mean", "s", of="tgt_count", heading="Mean TGT (s)", tables=RUNS)
     yield from (*_SUMS, *_COUNTS)
+    for k in range(1, MOST_K + 1):
+        yield Figure(f"pass_at.{k}", RATE, f"Pass@{k}", counted_open=_OPEN)
+        yield Figure(f"pass_hat.{k}", RATE, f"Pass^{k}", counted_open=_OPEN)
     for kind in COUNTED_FAILURES:
         still_open = () if kind in NOT_THE_MODELS else _OPEN
         yield Figure(f"failure_rates.{kind}", RATE, better_when=_LOWER, of="planned", counted_open=still_open)

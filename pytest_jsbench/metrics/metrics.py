@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind, Usage
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
-from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, proportion
+from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, mean_rate, proportion
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
 
@@ -47,6 +47,9 @@ class Metrics:
     #: cases of which at least one attempt passed, and of which all did
     pass_at_k: Proportion
     pass_hat_k: Proportion
+    #: by k, up to the fewest attempts at a case: the chance that at least one, and that all, of k attempts pass
+    pass_at: Mapping[int, MeanRate]
+    pass_hat: Mapping[int, MeanRate]
     #: conforming answers whose properties come in the schema's order / those with two of them in an object
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
@@ -69,6 +72,9 @@ class Metrics:
     value_accuracy_conforming: Proportion
     #: the mean of what part of each answer's values is right
     value_accuracy_mean: MeanRate
+    #: right values / values that answers have; and the harmonic mean of that and `value_accuracy`
+    value_precision: Proportion
+    value_f1: Proportion
     #: answers with every value right and none invented / those of which a value is expected
     exact_match: Proportion
     #: right values / expected ones, by the name of the field
@@ -114,6 +120,9 @@ class Metrics:
             return self.failure_counts[FailureType(kind)]
         if group == "test_failures":
             return self.test_failures[Cause(kind)]
+        if group in {"pass_at", "pass_hat"}:
+            rates: Mapping[int, MeanRate] = getattr(self, group)
+            return rates.get(int(kind), mean_rate([]))
         if time in TIMES:
             value = getattr(getattr(self, time), part)
         else:
@@ -162,6 +171,13 @@ class Metrics:
         for name in RATES:
             rate: Rate = getattr(self, name)
             figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
+        for name in ("pass_at", "pass_hat"):
+            of_k: Mapping[int, MeanRate] = getattr(self, name)
+            figures[name] = {
+                f"{k}{end}": value
+                for k, one in of_k.items()
+                for end, value in (("", one.value), ("_ci_low", one.ci_low), ("_ci_high", one.ci_high))
+            }
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
         figures["failure_rates"] = {kind.value: self.failure_rate(kind).value for kind in COUNTED_FAILURES}
         figures["fields"] = {

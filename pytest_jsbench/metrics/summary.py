@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +12,19 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Usage, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, MOST_K
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs
-from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, clustered, mean_rate, proportion
+from pytest_jsbench.metrics.statistics import (
+    Distribution,
+    MeanRate,
+    Proportion,
+    clustered,
+    mean_rate,
+    pass_at_k,
+    pass_hat_k,
+    proportion,
+)
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.records.settings import RECORDED, settings_of
@@ -238,6 +247,8 @@ def metrics(
         trivial_counts=dict(taken.most_common()),
         pass_at_k=proportion(sum(passed[key] > 0 for key in decided), len(decided)),
         pass_hat_k=proportion(sum(passed[key] == n for key, n in decided.items()), len(decided)),
+        pass_at=_of_each_k(pass_at_k, passed, decided),
+        pass_hat=_of_each_k(pass_hat_k, passed, decided),
         order_kept=clustered((kept[key], n) for key, n in ordered.items()),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
@@ -250,6 +261,8 @@ def metrics(
         value_accuracy=_accuracy(compared),
         value_accuracy_conforming=_accuracy((attempt, match) for attempt, match in compared if attempt.valid),
         value_accuracy_mean=_mean(compared),
+        value_precision=_sum((attempt.key, match.right, match.given) for attempt, match in compared),
+        value_f1=_sum((attempt.key, 2 * match.right, match.expected + match.given) for attempt, match in compared),
         exact_match=_sum((attempt.key, int(match.exact), 1) for attempt, match in compared),
         fields=_fields(compared),
         invented=sum(match.invented for _, match in compared),
@@ -279,6 +292,18 @@ def metrics(
         priced=len(priced),
         unpriced=sum(attempt.attempt in costs.unknown for attempt in attempts),
     )
+
+
+def _of_each_k(
+    chance: Callable[[int, int, int], float], passed: Mapping[CaseKey, int], attempts: Mapping[CaseKey, int]
+) -> dict[int, MeanRate]:
+    """The mean over cases of the chance with k of a case's attempts, for each k; nothing where none is repeated."""
+    most = min(attempts.values(), default=1)
+    return {
+        k: mean_rate([[chance(n, passed.get(key, 0), k)] for key, n in attempts.items()])
+        for k in range(1, min(most, MOST_K) + 1)
+        if most > 1
+    }
 
 
 def _accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Proportion:

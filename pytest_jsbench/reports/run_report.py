@@ -250,6 +250,9 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
         every, some = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
         yield "repeats", f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+        if total.pass_at:
+            yield "", ", ".join(f"pass@{k} {rate.value:.3f}" for k, rate in total.pass_at.items())
+            yield "", ", ".join(f"pass^{k} {rate.value:.3f}" for k, rate in total.pass_hat.items())
         if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
             yield "flaky", _flaky(flaky)
     if total.exact_match.n or total.uncompared:
@@ -369,6 +372,9 @@ def _values(total: Metrics) -> str:
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
     parts.append(f"{_share(total.exact_match)} answers right in all")
+    precision, f1 = total.value_precision.value, total.value_f1.value
+    if precision is not None and f1 is not None:
+        parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:
         parts.append(f"{counted(total.invented, 'value')} that nobody expects")
     wrong = [(name, rate) for name, rate in total.fields.items() if rate.successes < rate.n]

@@ -68,6 +68,8 @@ class Match:
     #: by the field's name (`items.*.amount`), how many are right and how many are expected
     fields: Mapping[str, tuple[FieldCount, FieldCount]]
     invented: FieldCount
+    #: expected fields in whose place the answer has nothing
+    missing: FieldCount = 0
     #: why nothing could be compared; empty otherwise
     problem: str = ""
     #: the first digits of the digest of what is expected, and of how it is compared; empty where that is not known
@@ -89,6 +91,11 @@ class Match:
     def expected(self) -> int:
         """Fields that are expected."""
         return sum(expected for _, expected in self.fields.values())
+
+    @property
+    def given(self) -> int:
+        """Fields that the answer has."""
+        return self.expected - self.missing + self.invented
 
     @property
     def exact(self) -> bool:
@@ -140,6 +147,7 @@ def match(
     return Match(
         fields=fields,
         invented=sum(leaf.fault is Fault.INVENTED for leaf in wrong),
+        missing=sum(leaf.fault is Fault.MISSING for leaf in wrong),
         compared_with=compared_with.removeprefix("sha256:")[:_DIGITS],
         differences=() if instance is _ABSENT else tuple(leaf.difference for leaf in wrong[:_MOST_NAMED]),
     )

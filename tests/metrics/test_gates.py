@@ -118,6 +118,7 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
         ("n>=4", True),
         ("n>=5", False),
         ("pass_at_k<=0.5", True),
+        ("pass_at.2>=0.1", False),
     ],
 )
 def test_any_metric_of_the_run_a_task_or_a_keyword_can_be_held_against_a_value(text: str, met: bool) -> None:

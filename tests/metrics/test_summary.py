@@ -13,6 +13,7 @@ from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.schemas.keywords import used_keywords
+from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record, replace
@@ -352,3 +353,27 @@ def test_many_variants_are_each_compared_with_the_first_and_not_with_the_best() 
 
 def test_a_variant_that_measured_nothing_is_the_last() -> None:
     assert list(summarize(examples.compared(a="mm", b="vv")).variants) == ["b", "a"]
+
+
+def test_each_k_has_its_rates_without_bias_and_a_name() -> None:
+    ends = {"a": [True, True, False], "b": [False, False, False]}
+    records = [
+        replace(record(name, verdict=examples.PASSED if passed else examples.VIOLATED), repeat=repeat)
+        for name, attempts in ends.items()
+        for repeat, passed in enumerate(attempts)
+    ]
+    total = summarize(examples.run(*records)).total
+
+    assert [total.pass_at[k].value for k in (1, 2, 3)] == pytest.approx([1 / 3, 0.5, 0.5])
+    assert [total.pass_hat[k].value for k in (1, 2, 3)] == pytest.approx([1 / 3, 1 / 6, 0])
+    assert total.to_dict()["pass_at"].keys() >= {"1", "2_ci_low", "3_ci_high"}
+    assert summarize(examples.run(record("a"))).total.pass_at == {}
+
+
+def test_an_answer_that_lists_everything_loses_precision() -> None:
+    # of four expected values three are right, one is missing, and two were invented
+    found = Match(fields={"a": (3, 4)}, invented=2, missing=1)
+    total = summarize(examples.run(replace(record("a"), match=found))).total
+
+    assert (total.value_accuracy.value, total.value_precision.value) == (0.75, 0.6)
+    assert total.value_f1.value == pytest.approx(2 * 0.75 * 0.6 / 1.35)
