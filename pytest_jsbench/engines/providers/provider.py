@@ -19,7 +19,16 @@ from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answers import AnswerBuilder, EventStream, is_one_piece, read_object
-from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, is_error, read_tools, reading, settle, to_json
+from pytest_jsbench.engines.http.calls import (
+    Deadline,
+    EnclosedError,
+    is_error,
+    read_tools,
+    reading,
+    refusal,
+    settle,
+    to_json,
+)
 from pytest_jsbench.engines.http.faults import explain_error
 from pytest_jsbench.engines.options import (
     REASONING_OPTIONS,
@@ -80,7 +89,13 @@ class WireFormat:
     take_whole: Callable[[AnswerBuilder, Mapping[str, Any]], None]
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
-        """Read a body to its end; a server that was asked for a stream may still answer in one piece."""
+        """
+        Read a body to its end; EnclosedError for a refusal.
+
+        A server that was asked for a stream may still answer in one piece.
+        """
+        if response.status >= 400:
+            raise refusal(response.status, response.headers, response.read())
         if streaming and not is_one_piece(response):
             return self.read_stream(EventStream(response), watch)
         return self.read_whole(read_object(response), watch)
@@ -307,19 +322,20 @@ class ProviderEngine:
     def _call(
         self, settings: ProviderSettings, request: Request, model: str, sent: Sent, deadline: Deadline
     ) -> Completion | Declined:
-        if (exchange := request.origin.exchange) is None:
-            path, body = settings.place(settings.path, settings.wire.to_body(settings, request), settings.model)
-            watch = Stopwatch()
-            response = self._client.post(path, body, headers=settings.extra_headers, deadline=deadline)
-            with closing(response), reading():
-                return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
+        exchange = request.origin.exchange
+        path = settings.path if exchange is None else exchange.path
 
         def post(body: Mapping[str, Any], *, headers_of_call: Mapping[str, str], deadline: Deadline) -> Response:
-            path, placed = settings.place(exchange.path, body, model)
+            placed_at, placed = settings.place(path, body, model)
             headers = {**headers_of_call, **settings.extra_headers}
-            return self._client.request("POST", path, to_json(placed), headers=headers, deadline=deadline)
+            return self._client.request("POST", placed_at, to_json(placed), headers=headers, deadline=deadline)
 
-        return exchange.pass_on(post, deadline)
+        if exchange is not None:
+            return exchange.pass_on(post, deadline)
+        body, watch = settings.wire.to_body(settings, request), Stopwatch()
+        response = post(body, headers_of_call={}, deadline=deadline)
+        with closing(response), reading():
+            return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
