@@ -15,9 +15,9 @@ import pytest_jsbench.lab.batches.submission
 from pytest_jsbench import evaluate, load_run
 from pytest_jsbench.lab.batches.submission import Polling
 from pytest_jsbench.records.redaction import Redaction
-from tests.engines.batch_server import OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider
+from tests.lab.batches.batch_server import OpenAIServer
 from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_records import without_times
 

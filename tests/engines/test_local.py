@@ -410,4 +410,5 @@ def test_its_chat_holds_answers_to_schemas_and_its_responses_takes_schemas_and_d
     (mode,) = data["modes"]
     assert mode["enforcement"] == found
     assert (mode["conforming"], mode["decided"]) == (3 if status == 0 else 0, 3)
-    assert (data["control"]["conforms"], data["calls"]) == (0, 6)  # the schema alone, without enforcement
+    controls = {control["shown_in"]: control["conforms"] for control in data["controls"]}
+    assert (controls, data["calls"]) == ({"prompt": 0, "system message": 0}, 9)  # shown, without enforcement

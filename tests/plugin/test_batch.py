@@ -12,9 +12,9 @@ import pytest
 import pytest_jsbench.lab.batches.submission
 import pytest_jsbench.plugin.batch
 from pytest_jsbench.lab.batches.submission import Polling
-from tests.engines.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
+from tests.lab.batches.batch_server import AnthropicServer, BatchServer, OpenAIServer
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways, unless_said
 from tests.plugin.test_records import without_times
 

@@ -29,9 +29,9 @@ from pytest_jsbench.lab.batches.providers import (
 )
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
-from tests.engines.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 from tests.engines.provider import Provider, Reply, json_reply, kept
 from tests.examples import replace
+from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
