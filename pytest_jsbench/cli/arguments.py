@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.options import BY_NAME, respelled
 
 T = TypeVar("T")
+
+
+@contextmanager
+def said_to_commands() -> Iterator[None]:
+    """Inside, an error that names an option such as `--jsbench-gate` names the command's own, `--gate`."""
+    try:
+        yield
+    except JSBenchError as error:
+        error.args = (respelled(str(error), flag_of),)
+        raise
 
 
 def flag_of(name: str) -> str:

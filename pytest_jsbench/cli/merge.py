@@ -5,22 +5,26 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option
+from pytest_jsbench.cli.arguments import add_option, said_to_commands
 from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
+from pytest_jsbench.metrics.gates import Ending, Gate, decide
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.stores import at_hand, originally
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import load
+from pytest_jsbench.reports.expectations import Expectations
+from pytest_jsbench.reports.run_files import write_files
 from pytest_jsbench.reports.run_report import report
-from pytest_jsbench.reports.terminal import detail
+from pytest_jsbench.reports.terminal import detail, fact_lines
+from pytest_jsbench.settings.plan import GATES, gates_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.merging import Merged
@@ -32,7 +36,7 @@ def add_merge(commands: Any) -> None:
         "merge",
         help="put the shards of a run together",
         description="Put runs that were given parts of the same cases (--jsbench-shard) together into one: "
-        "records.jsonl and run.json in a folder, and the summary. 0 when all passed, or the gate is met.",
+        "a folder with the files of a run, and the summary. 0 when all passed, or the gates are met.",
     )
     merge.add_argument(
         "runs",
@@ -43,18 +47,30 @@ def add_merge(commands: Any) -> None:
     merge.add_argument(
         "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
     )
-    add_option(merge, "min_pass_rate")
+    for name in GATES:
+        add_option(merge, name)
+    add_option(merge, "baseline", type=Path)
+    merge.add_argument("--json", action="store_true", help="run.json and the notes on the parts, and nothing else")
     merge.set_defaults(command=_merge)
 
 
 def _merge(options: argparse.Namespace, out: Output) -> bool:
-    gate = None if options.min_pass_rate is None else Gate.least_pass_rate(options.min_pass_rate)
-    with at_hand(options.runs) as (paths, originals):
-        return merge_runs(paths, options.output, out, gate=gate, originals=originals)
+    with said_to_commands():
+        gates = gates_of(vars(options))
+        with at_hand(options.runs) as (paths, originals):
+            form: dict[str, Any] = {"as_json": options.json, "originals": originals}
+            return merge_runs(paths, options.output, out, gates=gates, baseline=options.baseline, **form)
 
 
 def merge_runs(
-    paths: Sequence[Path], output: Path, out: Output, *, gate: Gate | None, originals: Mapping[str, str] | None = None
+    paths: Sequence[Path],
+    output: Path,
+    out: Output,
+    *,
+    gates: Sequence[Gate] = (),
+    baseline: Path | None = None,
+    as_json: bool = False,
+    originals: Mapping[str, str] | None = None,
 ) -> bool:
     """
     Write the merged run to a folder and print its summary; True where its verdict is that it passed.
@@ -62,16 +78,37 @@ def merge_runs(
     `originals` are the URLs that paths are copies of.
     """
     merged = merge(paths)
-    summary = summarize(merged.run)
-    gates = [] if gate is None else [check(gate, summary)]
-    verdict = decide(_ending(merged, summary), summary.total, gates)
-    run = replace(merged.run, verdict=verdict)
+    run, summary = merged.run, summarize(merged.run)
+    expectations = Expectations.read(gates, baseline, keys=run.planned, variants=run.variants)
+    decision = expectations.decide(run.metadata, summary)
+    verdict = decide(_ending(merged, summary), summary.total, decision.gates)
+    run = replace(run, verdict=verdict)
     make_folder(output, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
-    write_run(output / "run.json", run_to_dict(run, summary, config_path="unknown", gates=gates))
-    out.lines([*(printable(originally(note, originals or {})) for note in merged.notes), ""])
+    problems = write_files(
+        output,
+        run,
+        summary,
+        config_path="unknown",
+        gates=decision.gates,
+        comparisons=decision.comparisons,
+        baselines=decision.comparisons_to_dict(),
+        # nobody asked for the page by name
+        page=find_spec("jinja2") is not None,
+    )
+    if problems:
+        raise MergeError("; ".join(problems), where=output)
+    warnings = [f"warning: {warning}" for warning in expectations.warnings]
+    notes = [printable(originally(note, originals or {})) for note in (*merged.notes, *warnings)]
+    if as_json:
+        disagreeing = [attempt.name(several=attempt.repeat > 0) for attempt in merged.disagreeing]
+        parts = {"notes": notes, "absent": merged.absent, "twice": merged.twice, "disagreeing": disagreeing}
+        out.json({**load(output / "run.json"), "merged": parts})
+        return verdict.passed
+    out.lines([*notes, ""])
     out.report(report(run, summary))
-    out.lines([f"records    {output}", *(f"gate       {result.message}" for result in gates)])
+    out.lines(fact_lines(decision.facts(), out.width))
+    out.lines([f"records    {output}", *(f"gate       {result.message}" for result in decision.gates)])
     out.lines(detail("verdict", verdict.text))
     return verdict.passed
 

@@ -113,12 +113,7 @@ class Terminal:
         width = width_of(is_terminal=bool(reporter.isatty))
         reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
         lines = report_lines(report(run, summary, keywords=reporter.verbosity > 0), width)
-        if decision.baseline is not None:
-            from pytest_jsbench.reports.comparison_report import facts_of_comparison
-
-            for name, comparison in decision.comparisons.items():
-                source = ", variant ".join(map(printable, filter(None, (decision.baseline.source, name))))
-                lines += fact_lines(facts_of_comparison(comparison, source), width)
+        lines += fact_lines(decision.facts(), width)
         lines += fact_lines(self._facts(summary), width)
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
             lines += fact_lines(self._next_steps(run, summary), width)

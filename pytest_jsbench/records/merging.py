@@ -12,6 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Attempt, RunMetadata
@@ -21,6 +22,8 @@ from pytest_jsbench.records.variants import difference, each, together
 MOST_ATTEMPTS = 1_000_000
 #: shards that are absent one after the other, and named each
 _MOST_LISTED = 20
+#: attempts of which the verdicts disagree, and that are named
+_MOST_NAMED = 5
 
 #: what else the parts of one run have in common, besides what they ask of whom
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
@@ -43,6 +46,10 @@ class Merged:
     notes: tuple[str, ...]
     #: shards that are not there: 2/5
     absent: tuple[str, ...]
+    #: attempts that more than one of the runs made
+    twice: int
+    #: those of them that passed in one run and not in another
+    disagreeing: tuple[Attempt, ...]
 
     @property
     def whole(self) -> bool:
@@ -72,10 +79,16 @@ def merge(paths: Sequence[Path]) -> Merged:
         message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
-    twice = 0
+    twice, replaced = 0, 0
+    disagreeing: dict[Attempt, None] = {}
     for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
-        twice += outcome.attempt in made
-        made[outcome.attempt] = _choose(made.get(outcome.attempt), outcome)
+        before = made.get(outcome.attempt)
+        kept = made[outcome.attempt] = _choose(before, outcome)
+        if before is not None:
+            twice += 1
+            replaced += kept is outcome
+            if not (before.failed or outcome.failed) and before.passed != outcome.passed:
+                disagreeing[outcome.attempt] = None
     metadatas = [of_one[0].metadata for of_one in of_variants.values()]
     metadata = together(metadatas) if parts[0].metadata.variants else metadatas[0]
     absent = [
@@ -85,6 +98,8 @@ def merge(paths: Sequence[Path]) -> Merged:
     ]
     notes = [warning for part in parts for warning in part.warnings]
     notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
+    if twice:
+        notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     # the same for the same parts, in whatever order they are given, and another one than each of theirs
     names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
@@ -96,7 +111,18 @@ def merge(paths: Sequence[Path]) -> Merged:
         planned=tuple(attempt.key for attempt in planned),
         outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
     )
-    return Merged(run=run, notes=tuple(notes), absent=tuple(absent))
+    return Merged(run=run, notes=tuple(notes), absent=tuple(absent), twice=twice, disagreeing=tuple(disagreeing))
+
+
+def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
+    """Say which of the records of one attempt are kept, and how many others have another verdict."""
+    first = counted(twice - replaced, "time")
+    note = f"kept of these: the first record, in the order in which the runs are named, {first}"
+    note += f"; a later one, since the call of the first broke, {counted(replaced, 'time')}" if replaced else ""
+    note += f"; {len(disagreeing)} passed in one run and not in another"
+    names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
+    more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
+    return f"{note}: {names}{more}" if names else note
 
 
 def _read(path: Path) -> _Part:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.records import RunMetadata
+    from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.settings.plan import Plan
 
@@ -34,6 +39,15 @@ class GateDecision:
         source = self.baseline.source
         return {name: comparison.to_dict(source=source) for name, comparison in self.comparisons.items()}
 
+    def facts(self) -> Iterator[Fact]:
+        """Say what came out of the comparisons."""
+        if self.baseline is not None:
+            from pytest_jsbench.reports.comparison_report import facts_of_comparison
+
+            for name, comparison in self.comparisons.items():
+                source = ", variant ".join(map(printable, filter(None, (self.baseline.source, name))))
+                yield from facts_of_comparison(comparison, source)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
@@ -52,24 +66,37 @@ class Expectations:
         With `more_tasks` others than the dataset's will be asked, and a gate may name any task.
         """
         variants = [name for name in plan.variants if name]
-        tasks = None if more_tasks else {key.task for key in plan.keys}
+        return cls.read(plan.gates, plan.baseline, keys=plan.keys, variants=variants, more_tasks=more_tasks)
+
+    @classmethod
+    def read(
+        cls,
+        gates: Sequence[Gate],
+        path: Path | None,
+        *,
+        keys: Sequence[CaseKey],
+        variants: Sequence[str],
+        more_tasks: bool = False,
+    ) -> Expectations:
+        """Read the baseline at a path in the same way, for a run of these cases and variants."""
+        tasks = None if more_tasks else {key.task for key in keys}
         try:
-            gates = tuple(gate.resolve(tasks, variants) for gate in plan.gates)
+            gates = tuple(gate.resolve(tasks, variants) for gate in gates)
         except JSBenchError as error:
             error.args = (f"--jsbench-gate: {error}",)
             raise
-        if plan.baseline is None:
+        if path is None:
             return cls(gates=gates)
         from pytest_jsbench.reports.evaluations import counterparts, with_cases
 
         try:
-            baseline, outcomes = with_cases(plan.baseline)
+            baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
         except JSBenchError as error:
             error.args = (f"--jsbench-baseline: {error}",)
             raise
-        if not more_tasks and outcomes.keys().isdisjoint(plan.keys):
-            message = f"--jsbench-baseline: none of this run's cases in {plan.baseline}; give a run of this dataset"
+        if not more_tasks and outcomes.keys().isdisjoint(keys):
+            message = f"--jsbench-baseline: none of this run's cases in {path}; give a run of this dataset"
             raise JSBenchError(message, option="baseline")
         alone = (
             f"variant {name} is compared with nothing: {baseline.source} has no variant of this name"

@@ -147,7 +147,7 @@ class Plan:
             limits=_limits_of(values),
             classifiers=_find_classifiers(values["classify"], hook),
             comparers=dict(values["comparer"]),
-            gates=_gates_of(values),
+            gates=gates_of(values),
             exports=tuple(values["export"]),
             redact=values["redact"] == "on",
             **{name: values[name] for name in of_one_name},
@@ -248,7 +248,7 @@ def _limits_of(values: Values) -> RateLimits:
     )
 
 
-def _gates_of(values: Values) -> tuple[Gate, ...]:
+def gates_of(values: Values) -> tuple[Gate, ...]:
     """Read the conditions on the run; JSBenchError where one cannot be read, or has nothing to compare with."""
     if not any(values[name] for name in GATES):
         return ()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.cli.main import main
 from pytest_jsbench.cli.merge import merge_runs
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import CaseKey
@@ -82,12 +83,16 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
     assert merged.run.records[1].verdict == examples.VIOLATED
     assert merged.run.records[4] == again[0]
     assert "2 were in more than one" in merged.notes[0]
+    assert merged.notes[1] == (
+        "kept of these: the first record, in the order in which the runs are named, 1 time; a later one, since the "
+        "call of the first broke, 1 time; 1 passed in one run and not in another: simple::b"
+    )
 
 
 def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    assert not merge_runs(shards[:1], tmp_path / "out", Output(out), gate=Gate.least_pass_rate("0.5"))
+    assert not merge_runs(shards[:1], tmp_path / "out", Output(out), gates=[Gate.least_pass_rate("0.5")])
 
     assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
     assert "shard 3/3 is not among them" in out.getvalue()
@@ -127,7 +132,7 @@ def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_pa
 def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    passed = merge_runs(shards, tmp_path / "out", Output(out), gate=Gate.least_pass_rate("0.7"))
+    passed = merge_runs(shards, tmp_path / "out", Output(out), gates=[Gate.least_pass_rate("0.7")])
 
     assert passed
     content = journal.read_run(tmp_path / "out")
@@ -142,14 +147,14 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
 def test_without_a_gate_a_merged_run_passes_when_all_did(tmp_path: Path) -> None:
     whole = write(tmp_path / "1", "1/1", [examples.record(name) for name in NAMES], NAMES)
 
-    assert merge_runs([whole], tmp_path / "out", Output(io.StringIO()), gate=None)
+    assert merge_runs([whole], tmp_path / "out", Output(io.StringIO()))
 
 
 def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
-        merge_runs(shards, tmp_path / "taken", Output(io.StringIO()), gate=None)
+        merge_runs(shards, tmp_path / "taken", Output(io.StringIO()))
 
 
 def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
@@ -175,7 +180,7 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     output = io.StringIO()
     part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
 
-    passed = merge_runs([part], tmp_path / "out", Output(output), gate=None)
+    passed = merge_runs([part], tmp_path / "out", Output(output))
 
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
@@ -254,7 +259,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
     journal.write(tmp_path / "run" / "records.jsonl", run.metadata, run.records)
     out = io.StringIO()
 
-    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", Output(out), gate=None)
+    assert not merge_runs([tmp_path / "run"], tmp_path / "merged", Output(out))
 
     assert "1 test failed: simple::case01[a]" in out.getvalue()
     assert "b against a: 1 more of 2 cases pass" in out.getvalue()
@@ -296,3 +301,81 @@ def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(MergeError, match=r"plan 1,000,002 attempts; expected at most 1,000,000$"):
         merge(paths)
+
+
+def test_two_whole_runs_say_which_is_kept_and_how_many_verdicts_disagree(tmp_path: Path) -> None:
+    def whole(name: str, passed: int) -> Path:
+        verdicts = [examples.PASSED if at < passed else examples.VIOLATED for at in range(len(NAMES))]
+        made = zip(NAMES, verdicts, strict=True)
+        return write(tmp_path / name, None, [examples.record(one, verdict=verdict) for one, verdict in made], NAMES)
+
+    out = io.StringIO()
+    merge_runs([whole("first", 1), whole("second", 7)], tmp_path / "out", Output(out))
+
+    said = out.getvalue()
+    assert "merged 2 runs: 7 attempts, of which 7 were in more than one" in said
+    assert "the first record, in the order in which the runs are named, 7 times; 6 passed in one run and not in" in said
+    assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in said
+    assert "pass rate  1/7" in said
+
+
+def test_a_merge_decides_by_the_gates_and_the_baseline_of_a_run(tmp_path: Path) -> None:
+    before = write(tmp_path / "before", None, [examples.record(name) for name in NAMES], NAMES)
+    now = [examples.record(name, verdict=examples.PASSED if name != "a" else examples.VIOLATED) for name in NAMES]
+    parts = [write(tmp_path / str(at + 1), f"{at + 1}/2", now[at::2], NAMES[at::2]) for at in (0, 1)]
+    shared = ["merge", *map(str, parts), "-o", str(tmp_path / "out"), "--baseline", str(before)]
+    out = io.StringIO()
+
+    strict = main([*shared, "--max-regression", "0.1", "--gate", "pass_rate>=0.8", "--min-pass-rate=0.5"], out=out)
+
+    assert strict == 1
+    assert "baseline   " in out.getvalue()
+    assert "broke      1: simple::a" in out.getvalue()
+    assert out.getvalue().count(": met") == 2
+    assert "verdict    FAILED: 1 of 3 gates are not met: baseline.difference>=-0.1\n" in out.getvalue()
+    assert main([*shared, "--max-regression", "0.2"], out=out) == 0
+    data = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert data["baseline"]["newly_failing"] == ["simple::a"]
+    assert [gate["gate"] for gate in data["gates"]] == ["baseline.difference>=-0.2"]
+
+
+def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: list[Path], tmp_path: Path) -> None:
+    out = io.StringIO()
+
+    code = main(["merge", *map(str, shards[:2]), "-o", str(tmp_path / "out"), "--json"], out=out)
+
+    data, written = json.loads(out.getvalue()), json.loads((tmp_path / "out" / "run.json").read_text())
+    merged = data.pop("merged")
+    assert code == 1
+    assert data == written
+    assert merged["absent"] == ["3/3"]
+    assert (merged["twice"], merged["disagreeing"]) == (0, [])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        *("records.jsonl", "run.json", "summary.md", "report.html")
+    }
+    assert "shard 3/3 is not among them" in (tmp_path / "out" / "summary.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--gate", "pass_rat>=0.9"], "jsbench: --gate: 'pass_rat': no metric"),
+        (
+            ["--gate", "baseline.difference>=0"],
+            "--gate baseline.difference>=0: there is nothing to compare with; add --",
+        ),
+        (["--max-regression", "0.1"], "--max-regression 0.1: there is nothing to compare with; add --baseline=RUN"),
+        (["--min-pass-rate", "9"], "--min-pass-rate: a pass rate is a number from 0 to 1"),
+        (["--baseline", "none.json"], "jsbench: --baseline: "),
+    ],
+)
+def test_a_gate_that_a_merge_cannot_read_is_one_line_that_names_its_option(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["merge", *map(str, shards), "-o", str(tmp_path / "out"), *options], out=io.StringIO()) == 2
+
+    said = capsys.readouterr().err
+    assert message in said
+    assert "--jsbench" not in said
+    assert len(said.splitlines()) == 1
+    assert not (tmp_path / "out").exists()

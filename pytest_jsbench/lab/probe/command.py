@@ -13,13 +13,13 @@ from random import SystemRandom
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.cli.arguments import add_option, flag_of, reading
+from pytest_jsbench.cli.arguments import add_option, reading, said_to_commands
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.errors import EngineError, JSBenchError
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
@@ -112,11 +112,8 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.settings.variants import Variant
 
     values = {option.name: option.default for option in OPTIONS}
-    try:
+    with said_to_commands():
         return _run(options, Variant.of("", {**values, **{name: getattr(options, name) for name in _WHOM}}), out)
-    except JSBenchError as error:  # the options have shorter names here
-        error.args = (respelled(str(error), flag_of),)
-        raise
 
 
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
