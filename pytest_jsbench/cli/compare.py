@@ -30,10 +30,15 @@ def add_compare(commands: Any) -> None:
     compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
     compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
     compare.add_argument(
-        "--by", choices=[one.value for one in Grouping], help="also a table of tasks, or of keywords, by runs"
+        "--by",
+        choices=[one.value for one in Grouping],
+        help="also a table of tasks, keywords, or lengths of prompts, by runs",
     )
     compare.add_argument(
-        "--metric", default=DEFAULT_METRIC, metavar="RATE", help="of that table, such as empirical_coverage by task"
+        "--metric",
+        default=DEFAULT_METRIC,
+        metavar="M",
+        help="of that table: a time such as tpot, or a rate (any, by task)",
     )
     compare.add_argument(
         "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, and of MaskBench"

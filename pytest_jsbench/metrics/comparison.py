@@ -389,15 +389,19 @@ class Comparison:
         return {**self.to_dict(source=source), **self.difference.to_dict_of_several(), "real": self.real}
 
 
+def beyond_drift(ratio: PairedRatio) -> int:
+    """Give 1 or -1 where the whole interval is above or below what two runs of the same may differ by; else 0."""
+    if ratio.ci_low is None or ratio.ci_high is None:
+        return 0
+    return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
+
+
 def _ratio_told(name: str, ratio: PairedRatio) -> str:
     assert ratio.ci_low is not None
     assert ratio.ci_high is not None
-    is_time = MEASURES[name] != name
-    word = ""
-    if ratio.ci_low > 1 + _DRIFT:
-        word = ": longer" if is_time else ": more"
-    elif ratio.ci_high < 1 - _DRIFT:
-        word = ": shorter" if is_time else ": less"
+    is_time, apart = MEASURES[name] != name, beyond_drift(ratio)
+    words = ("", ": longer", ": shorter") if is_time else ("", ": more", ": less")
+    word = words[apart]
     title = name.upper() if is_time else name.replace("_", " ")
     return (
         f"{title} {ratio.value:.2f} ({ratio.ci_low:.2f} to {ratio.ci_high:.2f} over {counted(ratio.n, 'case')}){word}"

@@ -7,13 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, schema_digits, several
+from pytest_jsbench.metrics.comparison import (
+    MEASURES,
+    CaseOutcome,
+    Comparison,
+    beyond_drift,
+    compare,
+    schema_digits,
+    several,
+)
 from pytest_jsbench.metrics.figures import FIGURES, RATES
-from pytest_jsbench.metrics.statistics import Rate, clustered
+from pytest_jsbench.metrics.statistics import Rate, clustered, quantile, quantile_interval
 from pytest_jsbench.records import journal
 from pytest_jsbench.reports.blocks import Column, Marked, Row, TableBlock
 from pytest_jsbench.reports.evaluations import firsts
@@ -33,6 +42,8 @@ class Grouping(StrEnum):
 
     TASK = "task"
     KEYWORD = "keyword"
+    #: of the prompt, in tokens: quarters of the cases of the first run that says it
+    LENGTH = "length"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +77,13 @@ class Breakdown:
 
     def note(self, names: Sequence[str]) -> str:
         """What the intervals and the marks mean, for people."""
+        first = names[0] if not any(self.firsts) else "the same variant in the first run"
+        if self.metric in MEASURES:
+            medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
+            return f"{medians}; * differs from {first} by more than 5 % and chance, case by case"
         rates = "rates with 95 % intervals"
         if self.metric != DEFAULT_METRIC or not self.tests:
             return rates
-        first = names[0] if not any(self.firsts) else "the same variant in the first run"
         tests = counted(self.tests, "test")
         marked = f"* differs from {first} by more than chance"
         return f"{rates}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
@@ -78,10 +92,10 @@ class Breakdown:
         """A row per group and a column per run; the last row is over all groups."""
         rows: list[Row] = []
         for group in self.groups:
-            real = [against is not None and against.real for against in group.against_first]
+            real = [against is not None and self._differs(against) for against in group.against_first]
             marked = (Marked(rate, " *") if mark else rate for rate, mark in zip(group.rates, real, strict=True))
             rows.append((group.name, (group.cases, *marked)))
-        figure = FIGURES[self.metric]
+        figure = FIGURES[MEASURES.get(self.metric, self.metric)]
         return TableBlock(
             head=self.by.value.capitalize(),
             columns=(
@@ -91,6 +105,12 @@ class Breakdown:
             rows=(*rows, ("total", ("", *self.total))),
             total=True,
         )
+
+    def _differs(self, against: Comparison) -> bool:
+        if self.metric not in MEASURES:
+            return against.real
+        ratio = against.ratios.get(self.metric)
+        return ratio is not None and beyond_drift(ratio) != 0
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
         """The same as JSON values."""
@@ -127,21 +147,26 @@ def break_down(
     metric: str = DEFAULT_METRIC,
 ) -> Breakdown:
     """The runs by group; RecordError where they do not say how each case ended."""
-    if metric not in RATES:
-        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(RATES)}"
-        raise RecordError(message, found=metric, expected=RATES, option="metric")
-    if metric != DEFAULT_METRIC and by is not Grouping.TASK:
+    known = (*RATES, *MEASURES)
+    if metric not in known:
+        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(known)}"
+        raise RecordError(message, found=metric, expected=known, option="metric")
+    by_case = metric == DEFAULT_METRIC or metric in MEASURES
+    if not by_case and by is not Grouping.TASK:
         message = (
             f"by {by} runs are told by their pass rate alone, found {metric}: leave out --metric, or give --by=task"
         )
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
-    parts = [_by_group(evaluation, by, keywords or {}) for evaluation in evaluations]
+    lengths = _lengths(evaluations) if by is Grouping.LENGTH else {}
+    parts = [_by_group(evaluation, by, keywords or {}, lengths) for evaluation in evaluations]
     names = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
     cases = {name: len({key for part in parts for key in part.get(name, ())}) for name in names}
     if by is Grouping.KEYWORD:
         names.sort(key=lambda name: (-cases[name], name))
+    elif by is Grouping.LENGTH:
+        names = [name for name in dict.fromkeys(lengths.values()) if name in cases]
     places = tuple(firsts(evaluations))
-    against = _against_first(parts, names, places) if metric == DEFAULT_METRIC else {}
+    against = _against_first(parts, names, places) if by_case else {}
     groups = (
         CaseGroup(
             name=name,
@@ -154,23 +179,59 @@ def break_down(
         )
         for name in names
     )
-    total = tuple(evaluation.rate(metric) for evaluation in evaluations)
+    total = tuple(
+        _median(evaluation.outcomes or {}, metric) if metric in MEASURES else evaluation.rate(metric)
+        for evaluation in evaluations
+    )
     return Breakdown(by=by, metric=metric, groups=tuple(groups), total=total, firsts=places)
 
 
-def _by_group(evaluation: Evaluation, by: Grouping, keywords: KeywordsOfCases) -> dict[str, _Outcomes]:
+def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
+    """By case the quarter that its prompt is in, the shortest first; RecordError where no run tells tokens."""
+    for evaluation in evaluations:
+        outcomes = (evaluation.outcomes or {}).items()
+        tokens = {key: fmean(values) for key, one in outcomes if (values := one.measured("input_tokens"))}
+        ordered = sorted(tokens.values())
+        ends = [quantile(ordered, quarter) for quarter in (0.25, 0.5, 0.75, 1)]
+        shortest = sorted(tokens, key=lambda key: tokens[key])
+        upper = {key: next(end for end in ends if end is not None and tokens[key] <= end) for key in shortest}
+        if upper:
+            return {key: f"to {end:,.0f} tokens" for key, end in upper.items()}
+    raise RecordError("no run says how many tokens its prompts have, so that none can be told by length", option="by")
+
+
+def _median(outcomes: _Outcomes, measure: str) -> Rate:
+    """The median over cases of their means."""
+    means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
+    low, high = quantile_interval(means, 0.5) or (None, None)
+    return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high)
+
+
+def _by_group(
+    evaluation: Evaluation, by: Grouping, keywords: KeywordsOfCases, lengths: Mapping[CaseKey, str]
+) -> dict[str, _Outcomes]:
     if evaluation.outcomes is None:
         message = f"{evaluation.source} does not say how each case ended, so that it cannot be told by {by}"
         raise RecordError(message, where=evaluation.source)
     groups: dict[str, dict[CaseKey, CaseOutcome]] = {}
     for key, outcome in evaluation.outcomes.items():
-        names = (key.task,) if by is Grouping.TASK else keywords.get((key, outcome.schema), ())
+        match by:
+            case Grouping.TASK:
+                names: Sequence[str] = (key.task,)
+            case Grouping.KEYWORD:
+                names = keywords.get((key, outcome.schema), ())
+            case Grouping.LENGTH:
+                names = (lengths[key],) if key in lengths else ()
+            case _:
+                assert_never(by)
         for name in names:
             groups.setdefault(name, {})[key] = outcome
     return {**groups}
 
 
 def _rate(evaluation: Evaluation, group: _Outcomes, name: str, metric: str) -> Rate:
+    if metric in MEASURES:
+        return _median(group, metric)
     if metric != DEFAULT_METRIC:
         return replace(evaluation, metrics=evaluation.tasks.get(name, {})).rate(metric)
     return clustered((outcome.passes, len(outcome.attempts)) for outcome in group.values())
@@ -186,7 +247,9 @@ def _against_first(
         for at, first in enumerate(places)
         if at != first
     }
-    decided = {place: comparison for place, comparison in compared.items() if comparison.difference.n}
+    decided = {
+        place: comparison for place, comparison in compared.items() if comparison.difference.n or comparison.ratios
+    }
     return dict(zip(decided, several(list(decided.values())), strict=True))
 
 

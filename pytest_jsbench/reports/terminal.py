@@ -172,7 +172,7 @@ def _rate(column: Column, rate: Rate, plain: int) -> str:
 
 def _bound(value: float) -> str:
     text = f"{value:.2f}"
-    return {"0.00": "0", "1.00": "1"}.get(text, text[1:])
+    return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
 def _head(column: Column, texts: Sequence[Sequence[str]], *, is_short: bool) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.metrics.comparison import compare
+from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.metrics.comparison import CaseOutcome, compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
@@ -123,3 +123,28 @@ def test_without_records_or_cases_there_is_one_line(tmp_path: Path) -> None:
         keywords_of_cases([tmp_path / "run.json"])
     with pytest.raises(JSBenchError, match=r"x\.json does not say how each case ended, so that it cannot be told by"):
         break_down([parse({"metrics": {"n": 1}}, source="x.json")], Grouping.TASK)
+
+
+def test_times_are_told_by_task_and_by_length_of_the_prompt_and_what_is_longer_is_marked() -> None:
+    def measured(factor: float) -> Evaluation:
+        times = [20.0 + at / 10 for at in range(40)]
+        times[20:] = [time * factor for time in times[20:]]
+        outcomes = {
+            CaseKey(task="simple", id=f"c{at}"): CaseOutcome(
+                schema="", attempts=("passed",), measures={"tpot": (time,), "input_tokens": (at + 1,)}
+            )
+            for at, time in enumerate(times)
+        }
+        return replace(parse({"metrics": {"pass_rate": 1}}, source="x"), outcomes=outcomes)
+
+    runs = [measured(1.0), measured(2.0)]
+    by_length = cells(break_down(runs, Grouping.LENGTH, metric="tpot"), ["x", "y"])
+    by_task = break_down(runs, Grouping.TASK, metric="tpot")
+
+    assert list(by_length)[:4] == ["to 11 tokens", "to 20 tokens", "to 30 tokens", "to 40 tokens"]
+    assert [texts[2].endswith("*") for texts in list(by_length.values())[:4]] == [False, False, True, True]
+    assert by_length["to 40 tokens"] == ["10", "23.45 (23.10-23.80)", "46.90 (46.20-47.60) *"]
+    assert by_task.groups[0].rates[0].value == pytest.approx(21.95)
+    assert "by more than 5 % and chance" in by_task.note(["x", "y"])
+    with pytest.raises(RecordError, match="how many tokens its prompts have"):
+        break_down([replace(runs[0], outcomes={})], Grouping.LENGTH)
