@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,6 +50,7 @@ def test_values_of_the_right_type_are_given_out() -> None:
     assert given.count("slots", default=4) == 2
     assert given.text("name", default="x") == "n"
     assert given.mapping("body") == {"a": 1}
+    assert options(name="text").choice("name", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TEXT
 
 
 def test_what_is_not_given_has_its_default() -> None:
@@ -56,24 +58,32 @@ def test_what_is_not_given_has_its_default() -> None:
     assert given.flag("stream", default=True) is True
     assert given.count("slots", default=4) == 4
     assert given.mapping("body") == {}
+    assert given.choice("name", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
 
 
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_a_flag_is_true_or_false(value: object) -> None:
-    with pytest.raises(EngineError, match="option 'stream' of engine 'e' is true or false"):
-        options(stream=value).flag("stream", default=True)
-
-
-@pytest.mark.parametrize("value", [0, -1, True, 1.5, "2"])
-def test_a_count_is_a_whole_number_above_zero(value: object) -> None:
-    with pytest.raises(EngineError, match="a whole number above 0"):
-        options(slots=value).count("slots", default=4)
-
-
-@pytest.mark.parametrize("value", ["a b", "", "x" * 65, "ü", 3])
-def test_an_identifier_is_what_providers_take(value: object) -> None:
-    with pytest.raises(EngineError, match="option 'name' of engine 'e' is"):
-        options(name=value).identifier("name", default="output")
+@pytest.mark.parametrize(
+    ("name", "values", "read", "message"),
+    [
+        ("stream", ("yes", 1, None), lambda given: given.flag("stream", default=True), "is true or false"),
+        ("slots", (0, -1, True, 1.5, "2"), lambda given: given.count("slots", default=4), "a whole number above 0"),
+        (
+            *("name", ("a b", "", "x" * 65, "ü", 3)),
+            *(lambda given: given.identifier("name", default="output"), "option 'name' of engine 'e' is"),
+        ),
+        (
+            *("name", ("txt", "", 1), lambda given: given.choice("name", ResponseFormat, default=ResponseFormat.TEXT)),
+            "is text or json_object or json_schema or tool, not",
+        ),
+        ("slots", (0, 1.5, True, "1"), lambda given: given.share("slots"), "a number above 0 and up to 1"),
+        ("name", ("", True, 1), lambda given: given.field("name", default="x"), "the name of a parameter, or false"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(
+    name: str, values: tuple[object, ...], read: Callable[[Options], object], message: str
+) -> None:
+    for value in values:
+        with pytest.raises(EngineError, match=message):
+            read(options(**{name: value}))
 
 
 def test_headers_are_strings_and_are_not_shown() -> None:
@@ -87,16 +97,6 @@ def test_a_response_format_that_is_not_offered_is_refused() -> None:
     with pytest.raises(EngineError, match=r"engine 'e' has no response format 'tool' \(one of json_schema, text\)"):
         choose_format(config, (ResponseFormat.JSON_SCHEMA, ResponseFormat.TEXT))
     assert choose_format(EngineConfig(name="e"), (ResponseFormat.TEXT,)) is ResponseFormat.TEXT
-
-
-def test_a_word_is_one_of_an_enumeration() -> None:
-    options = Options(
-        EngineConfig(name="e", options={"format": "text", "other": "txt"}), frozenset({"format", "other"})
-    )
-    assert options.choice("format", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TEXT
-    assert options.choice("missing", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
-    with pytest.raises(EngineError, match="is text or json_object or json_schema or tool, not 'txt'"):
-        options.choice("other", ResponseFormat, default=ResponseFormat.TOOL)
 
 
 CONFIG = EngineConfig(name="openai")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,36 +10,20 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import calls
 from pytest_jsbench.engines.http.calls import Deadline, parse_json, read_tools, to_json
 
-SECONDS = 10.0
 
-
-class Clock:
-    """Time that passes only where a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(calls, "time", clock)
-    return clock
-
-
-def test_a_call_that_breaks_after_its_time_broke_because_of_it(clock: Clock) -> None:
-    deadline = Deadline(SECONDS)
+def test_a_call_that_breaks_after_its_time_broke_because_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(calls, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     def late() -> Any:
-        clock.now += SECONDS
+        now[0] += 10.0
         raise ValueError("whatever")
 
-    explain: Callable[[Exception], Any] = lambda error: error  # noqa: E731
+    def explain(error: Exception) -> Any:
+        return error
+
     with pytest.raises(CallError, match="no complete answer within 10 s"):
-        calls.settle(late, explain, deadline=deadline)
+        calls.settle(late, explain, deadline=Deadline(10.0))
 
 
 S = {"type": "object", "minProperties": 1}

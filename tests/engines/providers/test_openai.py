@@ -16,7 +16,7 @@ from pytest_jsbench.core.generations import FaultKind, GenerationParams, Respons
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
-from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL, Api, openai_settings
+from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL, Api
 from pytest_jsbench.engines.registry import find, names, sampled
 from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
-
-
-def test_at_azure_the_limit_has_openais_own_name(provider: Provider) -> None:
-    body = body_of(configured(provider), max_tokens=7)
-    assert (body["max_completion_tokens"], "max_tokens" in body) == (7, False)
 
 
 def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: Provider) -> None:
@@ -86,10 +81,9 @@ def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provi
     assert complete(engine).text == "{}"
 
 
-def test_at_openai_the_model_and_the_limit_have_their_own_names() -> None:
+def test_at_openai_the_model_is_the_default() -> None:
     info = find("openai").describe(EngineConfig(name="openai"))
     assert (info.model, set(info.details)) == (DEFAULT_MODEL, {"strict"})
-    assert body_of(EngineConfig(name="openai"), max_tokens=7)["max_completion_tokens"] == 7
 
 
 def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
@@ -210,61 +204,6 @@ def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key
     config = told("groq", provider, api_key=None)
     find("groq").check(config)
     assert find("groq").describe(config).provider is None
-
-
-def test_groq_is_strict_with_the_models_that_can_be(provider: Provider) -> None:
-    for model, strict in (
-        ("openai/gpt-oss-20b", True),
-        ("qwen/qwen3.8-27b", True),
-        ("openai/gpt-oss-safeguard-20b", False),
-        ("llama-4-scout", False),
-    ):
-        body = body_of(told("groq", provider, model=model))
-        assert body["response_format"]["json_schema"]["strict"] is strict
-
-
-def test_what_a_preset_says_is_overridden_option_by_option(provider: Provider) -> None:
-    options = {
-        "unstreamed": [],
-        "max_tokens_field": "most",
-        "seed_field": "dice",
-        "stream_options": False,
-        "strict": True,
-        "extra_body": {"provider": {"order": ["a"]}},
-    }
-    body = body_of(told("openrouter", provider, options=options), seed=3, max_tokens=5)
-    assert (body["most"], body["dice"], body["stream"]) == (5, 3, True)
-    assert body["provider"] == {"order": ["a"]}
-    assert "stream_options" not in body
-    body = body_of(told("groq", provider, options={"unstreamed": []}))
-    assert body["stream"] is True
-    forced = told("deepseek", provider, response_format=ResponseFormat.JSON_SCHEMA, options={"formats": "json_schema"})
-    assert body_of(forced)["response_format"]["type"] == "json_schema"
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "sent"),
-    [
-        ("mistral", {}, [False]),
-        ("mistral", {"single_call": False}, []),
-        ("gemini-openai", {}, []),
-        ("together", {"single_call": True}, [False]),
-    ],
-)
-def test_with_a_forced_tool_a_second_call_is_not_asked_for_where_that_can_be_said(
-    provider: Provider, name: str, options: dict[str, Any], sent: list[bool]
-) -> None:
-    forced = told(name, provider, response_format=ResponseFormat.TOOL, options=options)
-    body = body_of(forced)
-    assert [body[name] for name in ("parallel_tool_calls",) if name in body] == sent
-    assert "parallel_tool_calls" not in body_of(replace(forced, response_format=ResponseFormat.TEXT))
-
-
-@pytest.mark.parametrize(("model", "single"), [("gpt-5.4-mini", True), ("o4-mini", False)])
-def test_openai_s_own_address_is_asked_for_a_single_call_but_for_models_that_refuse_the_word(
-    model: str, single: bool
-) -> None:
-    assert openai_settings(EngineConfig(name="openai", model=model)).single_call is single
 
 
 def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:
