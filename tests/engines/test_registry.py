@@ -26,6 +26,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
+from pytest_jsbench.engines.presets import is_preset
 from pytest_jsbench.engines.providers.gemini import gemini_settings
 from pytest_jsbench.engines.providers.messages import messages_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
@@ -221,14 +222,17 @@ def test_looking_up_one_engine_imports_no_sdk() -> None:
         ("anthropic", {"extra_body": {"temperature": 0.5}}, 0.5, None, 64),
         ("gemini", {"extra_body": {"generationConfig": {"temperature": 0.5, "maxOutputTokens": 9}}}, 0.5, 5, 9),
         ("scripted", {}, None, 5, 64),
+        ("gemini-openai", {}, None, None, 64),
+        ("mistral", {}, None, 5, 64),
     ],
 )
 def test_how_answers_are_really_sampled_is_known_before_anything_is_asked(
     engine: str, options: dict[str, object], temperature: float | None, seed: int | None, limit: int
 ) -> None:
     asked = GenerationParams(max_tokens=64, seed=5)
+    config = EngineConfig(name=engine, model="m" if is_preset(engine) else None, options=options)
 
-    used = sampled(find(engine), EngineConfig(name=engine, options=options), asked)
+    used = sampled(find(engine), config, asked)
 
     assert (used.temperature, used.seed, used.max_tokens) == (temperature, seed, limit)
     if engine in {"local", "openai"} and not options:

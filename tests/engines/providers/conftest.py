@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.engines.registry import find
+from tests.engines.cloud_wire import AWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,3 +29,13 @@ def unstreamed(request: pytest.FixtureRequest, provider: Provider) -> Iterator[E
     config: EngineConfig = request.module.configured(provider, options={"stream": False})
     with closing(find(config.name).build(config)) as engine:
         yield engine
+
+
+@pytest.fixture(autouse=True)
+def _nowhere_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No credentials of a cloud but those that a test gives."""
+    for name, value in AWS.items():
+        if value.startswith("/") or value == "true":
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nowhere")

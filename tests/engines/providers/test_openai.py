@@ -12,12 +12,12 @@ import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
-from pytest_jsbench.core.generations import FaultKind, GenerationParams, ResponseFormat
+from pytest_jsbench.core.generations import FaultKind, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL, Api
-from pytest_jsbench.engines.registry import find, names, sampled
+from pytest_jsbench.engines.registry import find, names
 from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
 from tests.engines.asking import CITY, complete, completion_of, fault_of, request
@@ -204,13 +204,6 @@ def test_another_address_of_a_preset_has_no_published_prices_and_may_want_no_key
     config = told("groq", provider, api_key=None)
     find("groq").check(config)
     assert find("groq").describe(config).provider is None
-
-
-def test_a_seed_that_a_provider_does_not_take_is_recorded_as_none() -> None:
-    params = GenerationParams(max_tokens=9, seed=7)
-    for name, seed in (("gemini-openai", None), ("mistral", 7)):
-        config = EngineConfig(name=name, model="m")
-        assert sampled(find(name), config, params).seed == seed
 
 
 def test_deepseek_has_a_schema_where_it_speaks_responses(provider: Provider) -> None:
