@@ -35,6 +35,8 @@ _SUBSETS = {
     "anthropic-vertex": "anthropic",
     "gemini": "gemini",
 }
+#: engines of this package that are no presets, for which no other package is looked at
+_ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,15 +93,16 @@ class ProviderPreset:
 
 def is_preset(engine: str) -> bool:
     """Tell a preset, of this package or of another, from any other engine."""
-    return engine in PRESET_NAMES or engine in _installed()
+    return engine in PRESET_NAMES or (engine not in _ENGINES and engine in _installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:
     """The preset of that name; None for any other engine, for which nothing is read."""
     if engine in PRESET_NAMES:
         return _presets()[engine]
-    if (point := _installed().get(engine)) is None:
+    if not is_preset(engine):
         return None
+    point = _installed()[engine]
     entry = load(point, kind="preset", error=EngineError)
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
@@ -149,7 +152,7 @@ def _installed() -> Mapping[str, EntryPoint]:
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     # whoever is asked of a name that is no preset's looks here, and each look reads all packages
     points = installed(ENTRY_POINTS, kind="preset", error=EngineError)
-    return {name: point for name, point in points.items() if name not in _SUBSETS}
+    return {name: point for name, point in points.items() if name not in _ENGINES}
 
 
 @functools.cache

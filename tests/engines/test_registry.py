@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Stopwatch,
 )
-from pytest_jsbench.engines import registry
+from pytest_jsbench.engines import presets, registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import is_preset
 from pytest_jsbench.engines.providers.gemini import gemini_settings
@@ -355,3 +355,7 @@ def test_the_engines_own_faults_reach_the_caller() -> None:
     with pytest.raises(ValueError, match="hoarse"):
         engine.generate(request())
     engine.close()
+
+
+def test_other_packages_are_looked_at_for_no_engine_of_this_one() -> None:
+    assert registry._BUILT_IN.keys() == presets._ENGINES
