@@ -142,8 +142,10 @@ def last_keyword(path: Sequence[str | int]) -> str:
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:
     """The keywords in a schema or below it that can make an instance invalid."""
-    root = dict(schema) if isinstance(schema, Mapping) else {}
-    return frozenset(keyword for subschema in walk(root) for keyword in KEYWORDS.intersection(subschema))
+    names: set[str] = set()
+    for subschema in walk(dict(schema) if isinstance(schema, Mapping) else {}):
+        names.update(subschema)
+    return KEYWORDS & names
 
 
 #: keywords that hold schemas, or names of them
