@@ -30,10 +30,13 @@ ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 class Change:
     """A line of the ledger: how a keyword at a place of the original was changed."""
 
+    #: whether it makes the schema narrower, says the same, drops what asserts nothing, or makes it wider
     kind: ChangeKind
+    #: the keyword that was changed
     keyword: str
     #: JSON pointer, in the original, to the schema in which the keyword stands or now stands
     path: str
+    #: what was done, in a few words
     note: str
 
 

@@ -71,8 +71,11 @@ class FinishReason(StrEnum):
 class GenerationParams:
     """The sampling of an answer; None means that nothing is sent and the engine decides."""
 
+    #: most tokens of an answer
     max_tokens: int
+    #: sampling temperature
     temperature: float | None = None
+    #: sampling seed
     seed: int | None = None
     #: seconds for the whole call, retries apart
     timeout: float = 120.0
@@ -123,7 +126,9 @@ class Request:
 class Usage:
     """Tokens as the provider reports them; None where it does not."""
 
+    #: of the prompt
     input_tokens: Count | None = None
+    #: of the answer
     output_tokens: Count | None = None
     #: part of the input tokens
     cached_tokens: Count | None = None
@@ -163,6 +168,7 @@ def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
 class CalledTool:
     """A call of a tool, as the model wrote it."""
 
+    #: the tool's name; empty where the server gave none
     name: str
     #: the text of a JSON object, if the model did well
     arguments: str
@@ -183,6 +189,7 @@ class Tools:
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The request as an engine sent it, for the record only: the judge never sees it."""
 
+    #: how the schema reached the engine
     response_format: ResponseFormat
     #: the schema sent, where it differs from the case's; None otherwise
     schema: Schema | None = written(None)
@@ -244,10 +251,13 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
 
     #: of calls their arguments, a line for each call
     text: str
+    #: why the text ended; rejected: the provider found it wrong by its own check, and sent it inside an error
     finish_reason: FinishReason
     #: None where nobody has measured it: an answer out of a provider's batch
     timing: Timing | None
+    #: tokens
     usage: Usage = written(Usage())
+    #: what was really sent; None where the engine does not say
     sent: Sent | None = written(None)
     #: whether the text held a secret of the run, in the place of which it now has as many `*`
     secret_replaced: bool = False
@@ -266,10 +276,15 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
 class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="declined", tag_field="type"):
     """The engine said that it cannot do this schema, or will not answer."""
 
+    #: it cannot do this schema, the prompt leaves no room, or the model refuses
     reason: DeclineReason
+    #: in the engine's words
     message: str
+    #: how long that took; None where nothing was sent
     timing: Timing | None = written(None)
+    #: tokens
     usage: Usage = written(Usage())
+    #: what was really sent; None where the engine does not say
     sent: Sent | None = written(None)
     #: where an application asked
     server: ServerAnswer | None = None
@@ -278,7 +293,9 @@ class Declined(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decli
 class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed", tag_field="type"):
     """The call broke; no answer was seen."""
 
+    #: in what way; none of these is the model's fault
     kind: FaultKind
+    #: one line
     message: str
     #: HTTP status, where there was one
     status: int | None = written(None)
@@ -287,6 +304,7 @@ class Failed(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="failed"
 class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The decision of a grammar on one labelled answer."""
 
+    #: the answer's name
     id: str
     #: the label
     valid: bool
@@ -304,7 +322,9 @@ class GrammarDecision(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decided", tag_field="type"):
     """The engine's grammar was asked about labelled answers, and no model for one."""
 
+    #: one for each labelled answer
     decisions: tuple[GrammarDecision, ...]
+    #: how long it took
     timing: Timing
 
 

@@ -66,6 +66,7 @@ _BYTES_PER_TOKEN = 4
 class PromptLength:
     """The tokens of a prompt."""
 
+    #: how many tokens
     tokens: int
     #: whether the engine has counted them, and not this package from the text
     exact: bool

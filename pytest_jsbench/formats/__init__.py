@@ -53,12 +53,6 @@ class Format:
             yield printable(str(problem))
 
 
-#: the first line of a records file
-HEADER = Format("records", ("oneOf", 0))
-#: any other line
-RECORD = Format("records", ("oneOf", 1))
-#: what came back of an attempt
-GENERATION = Format("records", ("oneOf", 1, "properties", "generation"))
 EVALUATION = Format("evaluation")
 #: a line of a history
 HISTORY = Format("history")

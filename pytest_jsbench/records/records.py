@@ -150,6 +150,7 @@ class Cause(StrEnum):
 class OwnOutcome:
     """The end of a project's own test that asked, or of one of its repeats; it has no part in the verdict."""
 
+    #: as pytest says it; xfailed: it failed as its marker foretells
     end: End
     #: None unless it failed
     cause: Cause | None = None
@@ -172,8 +173,11 @@ class OwnOutcome:
 class AnsweredBy:
     """Who answered an attempt that named an engine or a model of its own."""
 
+    #: the engine
     engine: str
+    #: the model
     model: str
+    #: whose published prices hold; None for a server of one's own
     provider: str | None = None
 
 
@@ -188,6 +192,7 @@ class RedactedSchema:
 class Turn(TypedDict):
     """A message as OpenAI's chat has it."""
 
+    #: who says it
     role: Role
     #: null where the assistant only called tools
     content: str | None
@@ -202,6 +207,7 @@ class WrittenPrompt(Struct, frozen=True, kw_only=True):
 
     #: SHA-256 of the messages
     digest: Digest
+    #: the messages, in order
     messages: Annotated[tuple[Turn, ...], msgspec.Meta(min_length=1)]
 
     @classmethod
@@ -234,6 +240,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     asked: WrittenPrompt | None = msgspec.field(name="prompt")
     #: what came back of the engine; None where nothing was asked
     generation: Generation | None
+    #: what the judge says of it
     verdict: Verdict
     #: ISO 8601, UTC; None for an excluded case
     started_at: str | None = written(None)
@@ -386,7 +393,9 @@ class Sampling(TypedDict, total=False):
 
     #: most tokens of an answer
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
+    #: sampling temperature
     temperature: float | None
+    #: sampling seed
     seed: int | None
     #: seconds for one call
     timeout: float
@@ -430,15 +439,21 @@ class ChosenCases(TypedDict, total=False):
 class Strictness(TypedDict, total=False):
     """How strictly answers are judged, by the names of the options of the judge."""
 
+    #: as for --jsbench-extra-fields
     extra_fields: Literal["fail", "allow"]
     #: names of fields that are never hallucinations
     ignored_fields: list[str]
+    #: as for --jsbench-duplicate-keys
     duplicate_keys: Literal["note", "fail"]
+    #: as for --jsbench-fences
     fences: Literal["strip", "forbid"]
+    #: as for --jsbench-reasoning
     reasoning: Literal["keep", "strip"]
+    #: as for --jsbench-formats
     formats: Literal["assert", "ignore"]
     #: the dialect of a schema that declares none
     default_dialect: str
+    #: as for --jsbench-validator
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
     #: seconds for one schema or answer
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
@@ -465,21 +480,30 @@ class RunMetadata:
     Of a run of variants it says what they share; where they differ it counts ("2 models"), or is None.
     """
 
+    #: the name of the run and of its folder
     run_id: str
     #: tells it from every other run, also one of the same second elsewhere; None where that was not written down
     uuid: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
     #: ISO 8601, UTC
     started_at: str
+    #: the engine's name
     engine: str
+    #: the model
     model: str
+    #: how the schema reaches the engine; of a run of variants that differ in it their number, as of engine, model,
+    #: prompt and adapt: 2 response formats
     response_format: str
+    #: whether answers came token by token; None where variants differ in it
     streaming: bool | None
+    #: whose published prices hold; None for a server of one's own
     provider: str | None = None
+    #: versions of the engine's libraries, and settings that change answers
     details: Mapping[str, Any] = field(default_factory=dict)
     #: how answers are sampled: what was asked for, and what the engine itself adds
     params: Mapping[str, Any] = field(default_factory=dict)
     #: what of that was asked for; None where it was not written down
     asked_params: Mapping[str, Any] | None = None
+    #: which cases, and how they were chosen
     dataset: Mapping[str, Any] = field(default_factory=dict)
     #: a preset, a file, or `package.module:function`
     prompt: str = "schema"
@@ -489,8 +513,11 @@ class RunMetadata:
     shots: Annotated[int, msgspec.Meta(ge=0)] | None = 0
     #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
     adapt: str = "verbatim"
+    #: attempts per case
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
+    #: calls in flight, per process; None where variants differ in it
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 1
+    #: how strictly answers were judged, by the names of the options of the judge
     policy: Mapping[str, Any] = field(default_factory=dict)
     #: what gave failed attempts their codes, by name
     classifiers: Sequence[str] = field(default_factory=list)
@@ -498,12 +525,15 @@ class RunMetadata:
     comparers: Mapping[str, str] = field(default_factory=dict)
     #: whether digests stand for prompts, schemas and answers
     redacted: bool = False
+    #: who ran it: pytest, or a program that called evaluate(); absent for pytest
     entry: Entry = Entry.PYTEST
     #: the run of which answers were taken over
     resumed_from: str | None = None
     #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
     plan: Mapping[str, Sequence[str]] | None = None
+    #: versions of pytest-jsbench, of Python and of the validators
     versions: Mapping[str, str] = field(default_factory=dict)
+    #: system, machine and number of processors
     host: Mapping[str, Any] = field(default_factory=dict)
     #: of which variant of a run it is; empty for a whole run
     variant: str = ""

@@ -55,9 +55,11 @@ class Difference:
 
     #: JSON path in the expected instance; of an invented value in the answer
     path: str
+    #: what is wrong with it
     fault: Fault
     #: both as JSON values, and long texts cut; None also where there is none
     expected: Any
+    #: the answer's value, a long text cut; None also where there is none
     found: Any
 
 
@@ -67,6 +69,7 @@ class Match:
 
     #: by the field's name (`items.*.amount`), how many are right and how many are expected
     fields: Mapping[str, tuple[FieldCount, FieldCount]]
+    #: values of the answer that nobody expects
     invented: FieldCount
     #: expected fields in whose place the answer has nothing
     missing: FieldCount = 0

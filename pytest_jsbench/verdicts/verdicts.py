@@ -114,11 +114,14 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = written("")
     #: the tool of whose call this is the verdict, the first that did not pass; None where the text was judged
     tool: str | None = written(None)
+    #: the first 20 places where the instance breaks the schema
     violations: tuple[Violation, ...] = written(())
     #: JSON paths of the fields that the schema does not name where they stand
     extra_fields: tuple[str, ...] = written(())
     #: those of them that have the name of a field elsewhere in the schema
     misplaced_fields: tuple[str, ...] = written(())
+    #: what was seen on the way and did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
+    #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced
     notes: tuple[Note, ...] = written(())
     #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
     order_kept: bool | None = written(None)
@@ -126,6 +129,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trivial: tuple[str, ...] | None = written(None)
     #: the `$schema` URI by which the schema was read
     dialect: str | None = written(None)
+    #: what the other validator said of the same instance
     second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
     #: the parsed instance, where there is one; not part of a record, which holds the text
     instance: object = None

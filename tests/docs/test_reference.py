@@ -18,6 +18,7 @@ from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.answer_text import SyntaxReason
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.schema_text import SchemaReason
+from tests.docs import formats
 from tests.docs.reference import EXAMPLES, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
@@ -129,3 +130,10 @@ def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
 
     for words in (FailureType, Note, SyntaxReason, SchemaReason, ExtraFieldReason):
         assert {word.value for word in words} <= named
+
+
+@pytest.mark.parametrize("name", formats.PUBLISHED)
+def test_a_published_schema_is_as_the_types_make_it(name: str) -> None:
+    assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (
+        "python -m tests.docs.formats writes it anew"
+    )

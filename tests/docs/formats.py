@@ -1,0 +1,198 @@
+"""The published JSON Schemas, made from the types; `python -m tests.docs.formats` writes those that are not so."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints, is_typeddict
+
+import msgspec
+from msgspec import NODEFAULT, Struct, structs
+
+from pytest_jsbench.core.generations import Completion, Declined, Sent
+from pytest_jsbench.records.records import RECORDS_VERSION, MetadataParts, Record, RunMetadata
+from pytest_jsbench.verdicts import Verdict
+
+FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+#: what only the process that made a value needs
+IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
+#: of what is no Struct: what is not there where it has its default
+ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "entry")}
+#: those that stand by their names; every other type stands where it is used
+NAMED = {
+    **{
+        name.title(): name
+        for name in ("completion", "declined", "failed", "decided", "timing", "usage", "sent", "verdict")
+    },
+    "RunMetadata": "variant",
+}
+
+_FIELD = re.compile(r"((?:^ *#: .*\n)*)^    (\w+): ", re.MULTILINE)
+_WORDS = {"None": "null", "True": "true", "False": "false"}
+
+
+def descriptions(kind: Any) -> dict[str, str]:
+    """What the comments of a type say of its fields, as sentences; of a field without one what its own type says."""
+    comments: dict[str, str] = {}
+    for each in reversed(kind.__mro__ if isinstance(kind, type) and not is_typeddict(kind) else [kind]):
+        if each.__module__.startswith("pytest_jsbench"):
+            source = inspect.getsource(each)
+            found = {name: " ".join(re.findall("#: (.*)", comment)) for comment, name in _FIELD.findall(source)}
+            comments |= {name: comment for name, comment in found.items() if comment}
+    return {name: sentence(comment) for name, comment in comments.items()}
+
+
+def sentence(text: str) -> str:
+    """Words on a value of Python as a sentence on one of JSON."""
+    text = re.sub(r"\b(None|True|False)\b", lambda word: _WORDS[word[0]], " ".join(text.split()))
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def always_there(kind: Any) -> list[str]:
+    """The fields that are written whatever they hold."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return [each.encode_name for each in structs.fields(kind) if each.default is NODEFAULT]
+    return [each.name for each in fields(kind) if (kind, each.name) not in ABSENT]
+
+
+class Formats:
+    """The JSON Schemas of types, of which those that have names stand under `$defs`."""
+
+    def __init__(self, *kinds: Any) -> None:
+        self._kinds: dict[str, Any] = {}
+        _, self._components = msgspec.json.schema_components(
+            [*kinds, MetadataParts], schema_hook=lambda _: {"title": "any"}, ref_template="#/$defs/{name}"
+        )
+        pending = [*kinds, MetadataParts]
+        while pending:
+            kind = pending.pop()
+            for part in _parts(kind):
+                if part.__name__ not in self._kinds:
+                    self._kinds[part.__name__] = part
+                    pending += get_type_hints(part, include_extras=True).values()
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """The JSON Schema of an object of this type."""
+        schema = dict(self._components[kind.__name__])
+        said, by_name = descriptions(kind), schema["properties"]
+        names = {each.name: each.encode_name for each in structs.fields(kind)} if issubclass(kind, Struct) else {}
+        properties = {}
+        if tag := getattr(getattr(kind, "__struct_config__", None), "tag", None):
+            properties["type"] = {"const": tag, "description": sentence(kind.__doc__.strip().splitlines()[0])}
+        for name in get_type_hints(kind):
+            if (kind, name) in IN_MEMORY:
+                continue
+            place = names.get(name, name)
+            field = self._inlined(by_name[place])
+            described = said.get(name) or field.get("description")
+            assert described, f"{kind.__name__}.{name} needs a comment"
+            properties[place] = {
+                **{key: value for key, value in field.items() if key != "default"},
+                "description": described,
+            }
+        there = schema.get("required", []) if is_typeddict(kind) else always_there(kind)
+        required = [*(["type"] if tag else []), *(name for name in properties if name in there)]
+        return {"type": "object", **({"required": required} if required else {}), "properties": properties}
+
+    def part(self, kind: Any) -> dict[str, Any]:
+        """The JSON Schema of each field of a type, without what is said of it."""
+        properties: dict[str, Any] = self._inlined(self._components[kind.__name__]["properties"])
+        return properties
+
+    def _inlined(self, schema: Any) -> Any:
+        """The schema with each type that has no name of its own in place of a reference to it."""
+        if isinstance(schema, list):
+            return [self._inlined(each) for each in schema]
+        if not isinstance(schema, Mapping):
+            return schema
+        if "$ref" in schema:
+            name = schema["$ref"].rpartition("/")[2]
+            if name in NAMED:
+                return {"$ref": f"#/$defs/{NAMED[name]}"}
+            if "enum" in self._components[name]:
+                kind = self._kinds[name]
+                return {"enum": [each.value for each in kind], "description": sentence(kind.__doc__)}
+            return self.of(self._kinds[name])
+        kept = {key: self._inlined(value) for key, value in schema.items() if key != "title"}
+        if kept.get("items") == {}:
+            del kept["items"]
+        return kept
+
+
+def _parts(hint: Any) -> list[Any]:
+    """The types of ours in a hint."""
+    if isinstance(hint, type) and hint.__module__.startswith("pytest_jsbench") and hasattr(hint, "__annotations__"):
+        return [hint]
+    return [part for each in getattr(hint, "__args__", ()) for part in _parts(each)]
+
+
+def records() -> dict[str, Any]:
+    """The JSON Schema of a line of records.jsonl."""
+    made = Formats(Record, RunMetadata)
+    run = made.of(RunMetadata)
+    parts = made.part(MetadataParts)
+    own: tuple[str, ...] = (
+        "variant",
+        "engine",
+        "model",
+        "response_format",
+        "streaming",
+        "provider",
+        "details",
+        "params",
+    )
+    own += ("asked_params", "prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan")
+    for name, part in parts.items():
+        run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
+    run["properties"]["variants"]["minItems"] = 1
+    variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in own}
+    named = [
+        Completion,
+        Declined,
+        *(made._kinds[name] for name in ("Failed", "Decided", "Timing", "Usage")),
+        Sent,
+        Verdict,
+    ]
+    version = {"type": "string", "description": "The version of these lines; raised when a field is added."}
+    header = {
+        "type": {"const": "run", "description": "What the line is."},
+        "records_version": version,
+        "run": {"$ref": "#/$defs/run", "description": "What produced the run."},
+    }
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:pytest-jsbench:records:{RECORDS_VERSION}",
+        "title": "A line of records.jsonl",
+        "description": "The first line is the header, each other line one attempt. Readers ignore what is new.",
+        "oneOf": [
+            {"title": "header", "type": "object", "required": list(header), "properties": header},
+            {"title": "record", **made.of(Record)},
+        ],
+        "$defs": {
+            **{kind.__name__.lower(): made.of(kind) for kind in named},
+            "run": run,
+            "variant": {"type": "object", "required": list(variant), "properties": variant},
+        },
+    }
+
+
+PUBLISHED = {"records": records}
+
+
+def text_of(name: str) -> str:
+    """The file of a published JSON Schema, as the types make it."""
+    return json.dumps(PUBLISHED[name](), indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    for name in PUBLISHED:
+        (FOLDER / f"{name}.schema.json").write_text(text_of(name), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
