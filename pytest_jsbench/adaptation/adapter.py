@@ -123,7 +123,7 @@ class CannotBound(EngineError):
 def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
     """Narrow the schema for a small model, in the child process; CannotBound where that takes more than it may."""
     try:
-        narrowed: Schema = _called("bounding:bounded", schema, seconds=seconds)
+        narrowed: Schema = _called("bounding:for_llama_cpp", schema, seconds=seconds)
     except BoundExceeded as exceeded:
         raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
     return narrowed

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
+from pytest_jsbench.adaptation.pointers import with_pointers
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES
 from pytest_jsbench.schemas.references import tokens_of
 
@@ -84,6 +85,11 @@ def bounded(schema: Schema) -> Schema:
     embedded = (_texts(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     return schema if confined else narrowed
+
+
+def for_llama_cpp(schema: Schema) -> Schema:
+    """The narrowed schema, with references that llama.cpp follows."""
+    return with_pointers(bounded(schema))
 
 
 class _Walk:

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from jsonschema import Draft201909Validator, Draft202012Validator
+
+from pytest_jsbench.adaptation.pointers import with_pointers
+
+TEXT = {"type": "string"}
+NODE: dict[str, Any] = {"type": "object", "properties": {"name": TEXT, "next": {"$ref": "#"}}, "required": ["name"]}
+GOOD, BAD = {"name": "a", "next": {"name": "b"}}, {"name": "a", "next": {"name": 1}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        NODE,
+        {"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": "https://example.com/node", **NODE},
+        {
+            **NODE,
+            "properties": {"name": {"$ref": "#text"}, "next": {"$ref": "#"}},
+            "$defs": {"t": {"$anchor": "text", **TEXT}},
+        },
+        {**NODE, "properties": {"name": {"$ref": "#/$defs/t"}, "next": {"$ref": "#"}}, "$defs": {"t": TEXT}},
+        {
+            "$ref": "#node",
+            "$defs": {"n": {"$anchor": "node", **NODE, "properties": {"name": TEXT, "next": {"$ref": "#node"}}}},
+        },
+    ],
+)
+def test_every_reference_is_a_pointer_and_the_schema_means_the_same(schema: dict[str, Any]) -> None:
+    before = copy.deepcopy(schema)
+    written = with_pointers(schema)
+
+    assert schema == before
+    assert '"$ref": "#/' in repr(written).replace("'", '"')
+    assert '"$ref": "#"' not in repr(written).replace("'", '"')
+    kind = Draft201909Validator if "2019-09" in str(schema.get("$schema")) else Draft202012Validator
+    for answer in (GOOD, BAD, {}, 1):
+        assert kind(written).is_valid(answer) is kind(schema).is_valid(answer)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"$ref": "#/$defs/t", "$defs": {"t": TEXT}},
+        {"properties": {"a": {"$ref": "#nowhere"}}},
+        {"properties": {"a": {"$ref": "https://example.com/other"}}},
+        {"properties": {"a": {"$ref": "#t"}}, "$defs": {"a/b": {"$anchor": "t"}}},
+        {"$schema": "https://example.com/unknown", "properties": {"a": {"$ref": "#"}}},
+    ],
+)
+def test_what_is_written_so_already_or_cannot_be_stays_as_it_is(schema: Any) -> None:
+    assert with_pointers(schema) == schema
