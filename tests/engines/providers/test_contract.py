@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.secrets import build
 from tests.engines.asking import complete, fault, request
 from tests.engines.cloud_wire import MODEL
 from tests.engines.contract import SLOW, EngineContract, ServedContract
-from tests.engines.provider import Provider, json_reply, stream_reply
+from tests.engines.provider import Provider, json_reply, kept, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_jsbench.engines.base import Engine, EngineFactory
+    from tests.engines.provider import Asked, Reply
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
@@ -199,3 +205,45 @@ def test_the_default_models_are_ones_that_the_sdks_know() -> None:
     assert find("openai").describe(EngineConfig(name="openai")).model in get_args(ChatModel)
     model = find("anthropic").describe(EngineConfig(name="anthropic")).model
     assert f'"{model}"' in str(model_param.ModelParam).replace("'", '"')
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_to_another_server_is_not_followed(speaker: Speaker, provider: Provider, status: int) -> None:
+    with Provider() as elsewhere, closing(build(find(speaker.engine), speaker.config(provider))) as engine:
+        elsewhere.replies.append(speaker.good())
+        target = elsewhere.url.replace("//", "//me:Pass-word@") + "/v1?token=Tok"
+        provider.json({}, status=status, headers={"location": target})
+        with pytest.raises(CallError) as caught:
+            engine.generate(request())
+        assert elsewhere.asked == []
+        assert len(provider.asked) == 1
+        assert caught.value.kind is FaultKind.BAD_REQUEST
+        assert f"the server points to {elsewhere.url}, away from {provider.url}" in caught.value.message
+        assert not any(secret in caught.value.message for secret in ("Pass-word", "Tok", "\n"))
+
+
+IN_FLIGHT = 64
+#: seconds within which anything must have happened, on however busy a machine
+PATIENCE = 30.0
+
+
+def test_64_calls_are_in_flight_at_once_and_nothing_is_open_after_closing(
+    provider: Provider, speaker: Speaker, engine: Engine
+) -> None:
+    # each round of answers is given when there are as many questions, and not before
+    round_ = threading.Barrier(IN_FLIGHT)
+
+    def choose(_: Asked) -> Reply:
+        round_.wait(PATIENCE)
+        return kept(speaker.good())
+
+    provider.choose = choose
+    with ThreadPoolExecutor(IN_FLIGHT) as pool:
+        texts = list(pool.map(lambda _: complete(engine, request(timeout=PATIENCE)).text, range(2 * IN_FLIGHT)))
+    assert texts == [TEXT] * (2 * IN_FLIGHT)
+    assert len(provider.asked) == 2 * IN_FLIGHT
+    engine.close()
+    deadline = time.monotonic() + PATIENCE
+    while provider.closed < provider.opened and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert provider.closed == provider.opened

@@ -17,9 +17,10 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import Batches, BatchState
+from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
+from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.lab.batches.providers import (
     AnthropicBatches,
     GeminiBatches,
@@ -36,7 +37,6 @@ from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_jsbench.engines.base import EngineConfig
     from tests.engines.provider import Asked
 
 UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
@@ -328,3 +328,31 @@ def test_a_word_of_a_server_that_is_no_text_breaks_one_answer_and_not_the_run(ba
 
     with pytest.raises(CallError):
         batches.read_result(line, Sent(response_format=ResponseFormat.JSON_SCHEMA))
+
+
+def test_results_of_a_batch_are_fetched_from_no_other_server() -> None:
+    with Provider() as provider, Provider() as elsewhere:
+        elsewhere.json({})
+        batch = {"id": "b", "processing_status": "ended", "request_counts": {}, "results_url": f"{elsewhere.url}/r"}
+        provider.choose = lambda _: json_reply(batch)
+        config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key="Key-of-the-user")
+        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        with pytest.raises(CallError, match="the server points to"):
+            list(batches.results("b"))
+        batches.close()
+        assert elsewhere.asked == []
+
+
+def test_a_batch_whose_id_or_words_quote_the_key_shows_it_nowhere() -> None:
+    key = "Key-of-the-user"
+    with Provider() as provider:
+        line = {"custom_id": key, "result": {"type": "errored", "error": {"error": {"type": key, "message": key}}}}
+        batch = {"id": key, "processing_status": "ended", "request_counts": {}, "results_url": f"{provider.url}/r"}
+        provider.choose = lambda asked: json_reply(line if asked.path == "/r" else batch)
+        config = EngineConfig(name="anthropic", model="m", base_url=provider.url, api_key=key)
+        batches = build_batches(require_batches(find("anthropic"), "anthropic"), config)
+        with pytest.raises(CallError) as caught:
+            batches.upload([b'{"custom_id": "a", "params": {}}'])()
+        assert key not in caught.value.message
+        assert key not in str(list(batches.results("b")))
+        batches.close()
