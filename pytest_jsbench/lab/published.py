@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.records.settings import SettingDifference, differences, settings_of
+from pytest_jsbench.records.settings import UNKNOWN, Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
 
 if TYPE_CHECKING:
@@ -27,6 +27,13 @@ _SPREAD = ("mean", "p50", "p90", "p99")
 #: MaskBench's TBM and TTFM, as a run calls them
 _TIMES = {"mask_time": FIGURES["mask_time_p50"].heading, "grammar_compilation": "First mask (ms)"}
 _RATE = FIGURES["pass_rate"]
+#: a publication is of whole tasks, which a table of settings cannot say
+_WHOLE: Mapping[str, object] = {"limit": None, "sample": None, "where": [], "shard": None}
+#: settings that decide, and that a publication may leave open
+_DECIDING = (
+    *("engine", "response_format", "engine.bounded", "adapt", "max_tokens", "timeout", "seed", "sample_seed"),
+    *("judge.fences", "judge.reasoning", "judge.duplicate_keys"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,8 @@ class Publication:
     settings: Mapping[str, Any]
     #: options of pytest that ask as it asked
     options: Mapping[str, str] = field(default_factory=dict)
+    #: by task, the schemas that its figures are of
+    cases: Mapping[str, int]
     #: by task and framework
     tasks: Mapping[str, Mapping[str, PublishedRow]]
     columns: tuple[Column, ...]
@@ -139,6 +148,27 @@ def row_to_dict(row: PublishedRow) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunCases:
+    """The cases of a task of a run."""
+
+    #: None in an old file
+    cases: int | None
+    excluded: int
+
+    @classmethod
+    def of(cls, metrics: Mapping[str, Any]) -> RunCases:
+        """Read them from the figures."""
+        cases = metrics.get("cases")
+        return cls(cases=None if cases is None else int(cases), excluded=int(metrics.get("excluded") or 0))
+
+    def beside(self, published: int) -> str | None:
+        """Return the number, and of how many published ones it is."""
+        if self.cases is None:
+            return None
+        return f"{self.cases:,}" if self.cases >= published else f"{self.cases:,} of {published:,}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BesidePublished:
     """Runs and a published table, side by side."""
 
@@ -149,6 +179,10 @@ class BesidePublished:
     tasks: Mapping[str, Mapping[str, PublishedRow]]
     #: the first value of each is the publication's
     settings: tuple[SettingDifference, ...]
+    #: those that decide, and of which the publication says nothing
+    unstated: tuple[SettingDifference, ...] = ()
+    #: by task and run, the cases that it was to attempt, and the attempts at broken schemas, which are in no figure
+    cases: Mapping[str, Mapping[str, RunCases]] = field(default_factory=dict)
     #: by task, the share of cases that a constant answer passes; those of which a run says it
     floors: Mapping[str, float] = field(default_factory=dict)
 
@@ -157,7 +191,10 @@ class BesidePublished:
         yield [("published", f"{self.table.title} ({self.table.source})")]
         for task, figures in self.tasks.items():
             rows = tuple((printable(name, _LONGEST_LABEL), tuple(row.values())) for name, row in figures.items())
-            yield TableBlock(head=task, columns=self.table.columns, rows=rows)
+            table = TableBlock(head=task, columns=self.table.columns, rows=rows)
+            runs, published = self.cases[task], self.table.cases[task]
+            cells = (runs[name].beside(published) if name in runs else f"{published:,}" for name in figures)
+            yield table.beside(Column(heading="Cases"), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
             facts.append(("floor", f"what one constant answer passes, such as {{}}: {floors}"))
@@ -167,6 +204,20 @@ class BesidePublished:
             theirs, *ours = setting.shown
             values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"
             facts.append(("", f"{setting.name} (bears on {setting.bears_on}): {values}"))
+        if unstated := ", ".join(
+            f"{setting.name} {', '.join(dict.fromkeys(setting.shown[1:]))}" for setting in self.unstated
+        ):
+            facts.append(("unstated", f"by the publication, though it decides; here: {unstated}"))
+        for task, runs in self.cases.items():
+            for name, cases in runs.items():
+                if cases.excluded:
+                    attempts = counted(cases.excluded, "attempt")
+                    facts.append(
+                        (
+                            "excluded",
+                            f"{printable(name)}: {attempts} of {printable(task)} at broken schemas, in no figure",
+                        )
+                    )
         yield facts
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,6 +231,11 @@ class BesidePublished:
             },
             "floors": dict(self.floors),
             "settings": [setting.to_dict() for setting in self.settings],
+            "unstated": [setting.to_dict() for setting in self.unstated],
+            "cases": {
+                task: {name: {**asdict(cases), "published": self.table.cases[task]} for name, cases in runs.items()}
+                for task, runs in self.cases.items()
+            },
         }
 
 
@@ -215,17 +271,37 @@ def _beside(
 ) -> Iterator[BesidePublished]:
     """The rows of runs above the published ones; a run that is called as one of these is told from it."""
     tasks: dict[str, Mapping[str, PublishedRow]] = {}
+    cases: dict[str, Mapping[str, RunCases]] = {}
     for task, rows in ours.items():
         theirs = {framework.casefold() for framework in table.tasks[task]}
-        named = {f"{run} (here)" if run.casefold() in theirs else run: row for run, row in rows.items()}
-        if named:
-            tasks[task] = {**named, **table.tasks[task]}
+        names = {run: f"{run} (here)" if run.casefold() in theirs else run for run in rows}
+        if names:
+            tasks[task] = {**{names[run]: row for run, row in rows.items()}, **table.tasks[task]}
+            # a table of all tasks together has figures of whole runs
+            cases[task] = {names[run]: RunCases.of(runs[run].tasks.get(task, runs[run].metrics)) for run in rows}
     if tasks:
-        # it was of whole tasks, which a table of settings cannot say
-        dataset = {**table.settings["dataset"], "limit": None, "sample": None}
-        settings = settings_of({**table.settings, "dataset": dataset})
-        apart = differences([settings, *(found.settings for found in runs.values())])
-        differing = tuple(setting for setting in apart if setting.name in settings)
+        settings = settings_of({**table.settings, "dataset": {**_WHOLE, **table.settings["dataset"]}})
+        of_runs = [found.settings for found in runs.values()]
+        differing = tuple(one for one in differences([settings, *of_runs]) if one.name in settings)
+        unstated = tuple(_unstated(name, of_runs) for name in _DECIDING if name not in settings)
         measured = ((task, run.tasks.get(task, {}).get("floor")) for task in tasks for run in runs.values())
         floors = {task: floor for task, floor in measured if floor is not None}
-        yield BesidePublished(name=name, table=table, tasks=tasks, settings=differing, floors=floors)
+        yield BesidePublished(
+            name=name,
+            table=table,
+            tasks=tasks,
+            settings=differing,
+            unstated=tuple(filter(None, unstated)),
+            cases=cases,
+            floors=floors,
+        )
+
+
+def _unstated(name: str, runs: Sequence[Mapping[str, Setting]]) -> SettingDifference | None:
+    """The setting as runs have it; None where they leave it to the engine."""
+    settings = [run.get(name) for run in runs]
+    if all(setting is None or setting.value is None for setting in settings):
+        return None
+    bears_on = next(setting.bears_on for setting in settings if setting is not None)
+    values = [UNKNOWN if setting is None else setting.value for setting in settings]
+    return SettingDifference(name=name, bears_on=bears_on, values=(UNKNOWN, *values))

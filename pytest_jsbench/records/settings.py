@@ -233,6 +233,8 @@ def _text(name: str, value: object) -> str:
     if isinstance(value, str):
         short = value[: len(_DIGEST) + _DIGITS] if value.startswith(_DIGEST) else value
         return short or '""'
+    if value in ([], ()):
+        return "none"
     if isinstance(value, float) and value.is_integer():
         return f"{value:.0f}"
     return json.dumps(value, ensure_ascii=False)

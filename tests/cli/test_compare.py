@@ -163,8 +163,8 @@ def test_a_run_is_set_beside_published_figures_in_every_form(tmp_path: Path) -> 
     write_run(tmp_path / "run.json", run_to_dict(found, summarize(found), config_path="c"))
     arguments = ("compare", tmp_path / "run.json", "--published")
 
-    assert ["Guidance", "0.98", "0.96", "0.98"] in [line.split() for line in shown(*arguments).splitlines()]
-    assert "| `Guidance` | 0.98 | 0.96 | 0.98 |" in shown(*arguments, "--markdown")
+    assert ["Guidance", "0.98", "0.96", "0.98", "1,707"] in [line.split() for line in shown(*arguments).splitlines()]
+    assert "| `Guidance` | 0.98 | 0.96 | 0.98 | `1,707` |" in shown(*arguments, "--markdown")
     assert "| `<b>` | 1.000 (0.292 to 1.000)" in shown(*arguments, "--markdown")
     told = json.loads(shown(*arguments, "--json"))["published"]
     assert told["tasks"]["Glaiveai2K"]["Gemini"]["compliance"]["value"] == 1.0

@@ -114,12 +114,60 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
         "dataset": ("epfl-dlab/JSONSchemaBench", "builtin"),
         "split": ("all", "test"),
         "sample": (None, 300),
+        "timeout": (80.0, 1.0),
         "judge.formats": ("assert", "ignore"),
     }
     said = "\n".join(lines_of(found))
     assert "model (bears on answers): Llama-3.2-1B-Instruct → m" in said
     assert "sample (bears on cases): all → 300" in said
     assert max(map(len, said.splitlines())) <= 80
+
+
+def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_state_it() -> None:
+    dataset = {
+        "source": "epfl-dlab/JSONSchemaBench",
+        "split": "all",
+        "limit": 30,
+        "sample": 20,
+        "sample_seed": 7,
+        "where": ["size<3000 and not keywords:pattern"],
+        "steps": ["filter easy"],
+        "shard": "1/2",
+    }
+    params = {"temperature": 0, "max_tokens": 10, "timeout": 5}
+    asked = {"dataset": dataset, "params": params, "details": {"bounded": True}, "adapt": "narrow"}
+    run = evaluation("Github_hard", **asked)
+    run = replace(run, tasks={"Github_hard": {**run.tasks["Github_hard"], "cases": 217, "excluded": 3}})
+
+    (found,) = beside_published([run], ["ours"])
+
+    named = {one.name: one.values for one in (*found.settings, *found.unstated)}
+    assert (
+        named.items()
+        >= {
+            "where": ([], ["size<3000 and not keywords:pattern"]),
+            "steps": ([], ["filter easy"]),
+            "shard": (None, "1/2"),
+            "limit": (None, 30),
+            "sample": (None, 20),
+            "adapt": ("verbatim", "narrow"),
+            "max_tokens": ("not known", 10),
+            "timeout": (80.0, 5),
+            "engine.bounded": ("not known", True),
+        }.items()
+    )
+    said = lines_of(found)
+    (row,) = (line for line in said if line.startswith("ours"))
+    assert row.endswith("217 of 1,240")
+    assert next(line for line in said if line.startswith("Guidance")).endswith(" 1,240")
+    whole = " ".join(" ".join(said).split())
+    assert 'where (bears on cases): none → ["size<3000 and not keywords:pattern"]' in whole
+    assert "unstated by the publication, though it decides; here: engine " in whole
+    assert "engine.bounded true, max_tokens 10" in whole
+    assert "excluded ours: 3 attempts of Github_hard at broken schemas, in no figure" in whole
+    assert found.to_dict()["cases"] == {"Github_hard": {"ours": {"cases": 217, "excluded": 3, "published": 1240}}}
+    assert "engine.bounded" in [setting["name"] for setting in found.to_dict()["unstated"]]
+    assert max(map(len, said)) <= 80
 
 
 def test_a_grammar_that_decided_on_labelled_answers_has_no_empirical_coverage() -> None:
@@ -151,7 +199,7 @@ def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_tha
     said = lines_of(found)
     rows = [line.split() for line in said]
     assert ["LLGuidance", "47.0", "36.0", "60.0", "460.0"] in [row[:5] for row in rows]
-    assert [row[-3:] for row in rows if row[:1] == ["Outlines"]][1] == ["621,693.63", "0.54", "0.42"]
+    assert [row[-4:] for row in rows if row[:1] == ["Outlines"]][1] == ["621,693.63", "0.54", "0.42", "10,163"]
     assert max(len(line) for line in said if "https" not in line) <= 80
 
 
