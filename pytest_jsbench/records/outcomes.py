@@ -330,10 +330,13 @@ class RunStatus(StrEnum):
 class RunVerdict:
     """The decision on a run."""
 
+    #: passed: the exit status is 0. failed: something was found to be wrong. incomplete: nothing was, but too much is
+    #: missing to say that all is right
     status: RunStatus
     #: of pytest, or of the command that decided
     exit_status: int
-    #: one line each, fit to be shown anywhere
+    #: why, one line each, fit to be shown anywhere: the gates that are not met, the tests that failed of something else
+    #: than an answer, what is missing
     because: tuple[str, ...]
 
     @classmethod

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
+from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, MetadataParts, Record, RunMetadata
 from pytest_jsbench.verdicts import Verdict
 
@@ -181,7 +182,22 @@ def records() -> dict[str, Any]:
     }
 
 
-PUBLISHED = {"records": records}
+def run() -> dict[str, Any]:
+    """The JSON Schema of run.json, of which the run and its verdict are made, and the figures stand in the file."""
+    schema: dict[str, Any] = json.loads((FOLDER / "run.schema.json").read_text("utf-8"))
+    shared, kept = records()["$defs"], schema["$defs"]["run"]["properties"]
+    for name, added in (("run", ("ended_at", "complete", "resumed")), ("variant", ())):
+        made = {**{each: kept[each] for each in added}, **shared[name]["properties"]}
+        del made["plan"]
+        there = [*added, *(each for each in shared[name]["required"] if each in made)]
+        schema["$defs"][name] = {"type": "object", "required": there, "properties": made}
+    decided = Formats(RunVerdict).of(RunVerdict)
+    said = schema["properties"]["verdict"]["description"]
+    schema["properties"]["verdict"] = {"anyOf": [decided, {"type": "null"}], "description": said}
+    return schema
+
+
+PUBLISHED = {"records": records, "run": run}
 
 
 def text_of(name: str) -> str:
