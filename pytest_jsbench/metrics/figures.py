@@ -167,7 +167,7 @@ _RATES = (
 _TIMES = (
     Figure("ttft", TIME, "Time to first token", "s", chief=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
     Figure("tpot", TIME, "Time per output token", "ms", chief=True, heading="TPOT (ms)", tables=TASKS),
-    Figure("tgt", TIME, "Total time", "s", chief=True, heading="TGT (s)", tables=TASKS | VARIANTS),
+    Figure("tgt", TIME, "Total time", "s", chief=True, heading="TGT (s)", tables=TASKS | VARIANTS | RUNS),
     Figure("gct", TIME, "First to last token", "s", heading="GCT (s)", tables=TASKS),
     Figure("reasoning_time", TIME, "Time of reasoning", "s", heading="Reasoning (s)", short="Reas. (s)", tables=TASKS),
     Figure("grammar_compilation", TIME, "Grammar compilation", "s", chief=True,
@@ -225,7 +225,6 @@ def _every() -> Iterator[Figure]:
                 yield Figure(
                     f"{row.name}_{part}", TIME, words, row.unit, of=f"{row.name}_count" if part == "mean" else None
                 )
-    yield Figure("tgt_mean", TIME, "Total time, mean", "s", of="tgt_count", heading="Mean TGT (s)", tables=RUNS)
     yield from (*_SUMS, *_COUNTS)
     for k in range(1, MOST_K + 1):
         yield Figure(f"pass_at.{k}", RATE, f"Pass@{k}", counted_open=_OPEN)

@@ -33,7 +33,7 @@ _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
     *bounded(name for name in RATES if FIGURES[name].chief),
     *(row.name for row in FIGURES.values() if row.chief and not row.is_rate),
-    *("tgt_mean", "input_tokens"),
+    "input_tokens",
 )
 #: significant digits of them
 _DIGITS = 6

@@ -309,3 +309,22 @@ def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None
     assert compare(many, many).no_worse_told(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
     assert compare(few, few).no_worse_told(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
     assert "nothing can be compared" in compare({}, {}).no_worse_told(0.02)
+
+
+def test_the_same_server_twice_is_not_called_slower() -> None:
+    """In 19 of 20 pairs of runs, each of which drifts by up to 3 % as a whole, and whose cases spread widely."""
+    chance, claims = random.Random(6), 0
+
+    def run() -> dict[CaseKey, CaseOutcome]:
+        drift = 1 + 0.03 * chance.random()
+        times = {key(f"c{at}"): drift * (at + 1) * chance.lognormvariate(0, 0.2) for at in range(40)}
+        return {
+            name: replace(ended("passed"), measures={part: (time,) for part in ("ttft", "tpot", "tgt", "gct")})
+            for name, time in times.items()
+        }
+
+    for _ in range(60):
+        (_, words), *_ = compare(run(), run()).ratios_told
+        claims += ": " in words
+
+    assert claims <= 3

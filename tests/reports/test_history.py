@@ -260,5 +260,5 @@ def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expect
 
     (series,) = found.series
     assert series.entries[1].metrics["value_accuracy"] == 0.75
-    assert "Run Pass rate Values Mean" in told(found)
+    assert "Run Pass rate Values TGT" in told(found)
     assert "(.16-1) 0.75 1.00 2 0 +0 -0" in told(found)
