@@ -366,7 +366,7 @@ class Comparison:
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
     def __repr__(self) -> str:
-        return f"<{'; '.join([self.sentence, *(words for _, words in self.ratios_told)])}>"
+        return f"<{self.sentence}>"
 
     def to_dict(self, *, source: str) -> dict[str, Any]:
         """The comparison as JSON values; `source` says what was compared with."""

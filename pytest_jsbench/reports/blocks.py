@@ -143,4 +143,6 @@ def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str,
         return any(source.figure("planned") != source.figure("cases") for _, source in sources)
     if figure.name == "errors":
         return any(known)
+    if figure.name == "floor":
+        return any(isinstance(cell, Rate) and cell.value for cell in known)
     return bool(known) or (figure.chief and figure.kind is Kind.RATE)

@@ -319,7 +319,7 @@ def test_the_same_server_twice_is_not_called_slower() -> None:
         drift = 1 + 0.03 * chance.random()
         times = {key(f"c{at}"): drift * (at + 1) * chance.lognormvariate(0, 0.2) for at in range(40)}
         return {
-            name: replace(ended("passed"), measures={part: (time,) for part in ("ttft", "tpot", "tgt", "gct")})
+            name: replace(ended("passed"), measures=dict.fromkeys(("ttft", "tpot", "tgt", "gct"), (time,)))
             for name, time in times.items()
         }
 
