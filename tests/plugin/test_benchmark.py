@@ -123,11 +123,7 @@ def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> Non
     assert 'name="jsbench.verdict" value="failed"' in (timed.path / "junit.xml").read_text()
 
 
-@pytest.mark.parametrize(
-    ("bench", "option"),
-    [("plain", "--benchmark-disable"), ("plain", "--benchmark-skip"), ("xdist", "--benchmark-skip")],
-    indirect=["bench"],
-)
+@pytest.mark.parametrize("option", ["--benchmark-disable", "--benchmark-skip"])
 def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
     result = timed.run(option)
 

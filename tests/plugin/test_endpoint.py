@@ -306,10 +306,11 @@ LED = """
 import http.client, json
 from urllib.parse import urlsplit
 
-def test_it_asks(jsbench):
+@pytest.mark.parametrize("status", ["200", "300", "304", "307", "401"])
+def test_it_asks(jsbench, status):
     parts = urlsplit(jsbench.endpoint.openai_url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=20)
-    connection.request("POST", parts.path + "/chat/completions", json.dumps({"model": "m", "messages": []}))
+    connection.request("POST", parts.path + "/chat/completions", json.dumps({"model": status, "messages": []}))
     answer = connection.getresponse()
     assert not 300 <= answer.status < 400
     assert {"location", "refresh"}.isdisjoint(answer.headers)
@@ -331,16 +332,12 @@ def test_it_asks(jsbench):
 """
 
 
-@pytest.mark.parametrize("status", [200, 300, 304, 307, 401])
-def test_a_server_that_leads_elsewhere_leads_no_application_there(
-    bench: Bench, provider: Provider, status: int
-) -> None:
+def test_a_server_that_leads_elsewhere_leads_no_application_there(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": LOOKING + LED})
-    provider.choose = lambda _: json_reply(
-        whole("{}"), status=status, headers={"location": "https://stranger.example/v1", "refresh": "0; url=x"}
-    )
+    elsewhere = {"location": "https://stranger.example/v1", "refresh": "0; url=x"}
+    provider.choose = lambda asked: json_reply(whole("{}"), status=int(asked.body["model"]), headers=elsewhere)
 
-    run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=1)
+    run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=5)
 
 
 @pytest.mark.parametrize(

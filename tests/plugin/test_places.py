@@ -9,13 +9,12 @@ import pytest
 from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS
 
 
-@pytest.mark.parametrize("source", ["schemas", "schemas/number.json", "schemas/*.json"])
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+@pytest.mark.parametrize(
+    ("source", "workers"), [("schemas", ("-n", "2")), ("schemas/number.json", ()), ("schemas/*.json", ())]
+)
 def test_paths_of_the_ini_file_start_where_it_is(
     pytester: pytest.Pytester, source: str, workers: tuple[str, ...]
 ) -> None:
-    if workers and source != "schemas":
-        pytest.skip("one of them is enough in more than one process")
     below = pytester.mkdir("tests") / "unit"
     below.mkdir()
     pytester.mkdir("schemas").joinpath("number.json").write_text(json.dumps(NUMBER))
@@ -48,8 +47,13 @@ def test_paths_of_the_command_line_start_where_pytest_was_started(pytester: pyte
     result.assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("source", ["schemas", "schemas/*.json", "rows.jsonl", "rows.parquet"])
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
+@pytest.mark.parametrize(
+    ("source", "workers"),
+    [
+        *((source, ()) for source in ("schemas", "schemas/*.json", "rows.jsonl", "rows.parquet")),
+        *((source, ("-n", "2")) for source in ("schemas", "rows.parquet")),
+    ],
+)
 def test_a_test_that_goes_to_another_folder_takes_no_case_with_it(
     pytester: pytest.Pytester, source: str, workers: tuple[str, ...]
 ) -> None:
