@@ -93,6 +93,23 @@ class ProjectTest:
             return
         self._ended[number] = next(iter(self._subtests), of_error(None, self._clean))
 
+    def __enter__(self) -> None:
+        """Inside, the test's function runs; at its end what it has heard is checked."""
+        self.running = True
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        __tracebackhide__ = True
+        try:
+            if error is None:
+                self.check()
+            elif isinstance(error, Exception | pytest.fail.Exception):
+                for endpoint in self.attempts.endpoints:
+                    # one that fails because a limit forbids its application a call is skipped, as one that asks itself
+                    if isinstance(endpoint.refusal, pytest.skip.Exception):
+                        raise endpoint.refusal from None
+        finally:
+            self.running = False
+
     def failure(self) -> BaseException | None:
         """Why the repeats failed, an assertion of the project first; None where enough of them passed."""
         repeats, passed = self.terms.repeats, self.terms.repeats - len(self._failures)
@@ -302,17 +319,19 @@ class ProjectTests:
         """Run a repeated test as often as its marker says, and fail it if too few of its runs passed."""
         __tracebackhide__ = True
         test = pyfuncitem.stash.get(_TEST, None)
-        if test is None or test.repeating or test.terms.repeats == 1:
-            with _Running(test):
+        if test is None:
+            return (yield)
+        if test.repeating or test.terms.repeats == 1:
+            with test:
                 return (yield)
         last = test.terms.repeats - 1
         test.repeating = True
         try:
             for repeat in range(last):
-                with test.repeat(repeat), _Running(test):
+                with test.repeat(repeat), test:
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
-            with test.repeat(last), _Running(test):
+            with test.repeat(last), test:
                 yield
         finally:
             test.repeating = False
@@ -361,35 +380,6 @@ def _serve_nobody(_: object) -> NoReturn:
 
 #: where the fixture finds them
 PROJECT_TESTS = pytest.StashKey[ProjectTests]()
-
-
-class _Running:
-    """
-    Inside, the test's function runs; at its end what it has heard is checked.
-
-    A test that fails because a limit forbids its application a call is skipped, as one that asks itself.
-    """
-
-    def __init__(self, test: ProjectTest | None) -> None:
-        self._test = test
-
-    def __enter__(self) -> None:
-        if self._test is not None:
-            self._test.running = True
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        __tracebackhide__ = True
-        if (test := self._test) is None:
-            return
-        try:
-            if error is None:
-                test.check()
-            elif isinstance(error, Exception | pytest.fail.Exception):
-                for endpoint in test.attempts.endpoints:
-                    if isinstance(endpoint.refusal, pytest.skip.Exception):
-                        raise endpoint.refusal from None
-        finally:
-            test.running = False
 
 
 def read_terms(item: pytest.Item) -> MarkerArguments:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_jsbench.plugin.project_tests import _Running
+from pytest_jsbench.plugin.project_tests import ProjectTest
 from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_limits import PRICED
 from tests.plugin.test_project_tests import run_one
@@ -141,5 +141,5 @@ def test_a_test_that_fails_because_a_limit_forbade_its_application_a_call_is_ski
     endpoint = SimpleNamespace(refusal=pytest.skip.Exception("not run"))
     test = cast("Any", SimpleNamespace(running=False, attempts=SimpleNamespace(endpoints=[endpoint])))
 
-    with pytest.raises(pytest.skip.Exception, match="not run"), _Running(test):
-        raise failure
+    with pytest.raises(pytest.skip.Exception, match="not run"):
+        ProjectTest.__exit__(test, type(failure), failure, None)
