@@ -141,7 +141,9 @@ class CaseOutcome:
 
 
 def _measures(measures: Any, attempts: int) -> Measures:
-    known = {name: values for name, values in measures.items() if name in _MEASURED} if measures else {}
+    if not isinstance(measures, Mapping):
+        raise RecordError("measures of a case: expected an object of what was measured of each of its attempts")
+    known = {name: values for name, values in measures.items() if name in _MEASURED}
     for values in known.values():
         numbers = isinstance(values, list) and all(
             value is None or (type(value) in (int, float) and math.isfinite(value) and value >= 0) for value in values

@@ -79,4 +79,6 @@ def test_what_cannot_be_listed_is_one_line(kept: Path, capsys: pytest.CaptureFix
     assert "is no folder" in failed(capsys, "recordings", kept / "no", "--run", run)
     assert "only a run of all tests with" in failed(capsys, "recordings", kept, "--run", kept.parent / "part")
     (run / "recordings.json").write_text('{"unasked": {"a": 1}}')
-    assert "is no list of recordings: TypeError" in failed(capsys, "recordings", kept, "--run", run)
+    assert "is no list of recordings: unasked[...] is wrong: expected str, got int" in failed(
+        capsys, "recordings", kept, "--run", run
+    )

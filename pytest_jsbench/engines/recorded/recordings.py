@@ -8,10 +8,9 @@ from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import NoneType
-from typing import Any
+from typing import Any, NotRequired, TypedDict, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pytest_jsbench.core.cases import CaseKey, Schema
 from pytest_jsbench.core.errors import RecordError
@@ -21,13 +20,12 @@ from pytest_jsbench.core.generations import (
     Completion,
     Declined,
     EngineInfo,
-    Generation,
     Request,
     ResponseFormat,
     Sent,
     ServerAnswer,
 )
-from pytest_jsbench.core.json_values import expect, from_json, to_json
+from pytest_jsbench.core.json_values import from_json, to_json, written
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
@@ -147,6 +145,53 @@ _TEXTS = ("text", "reasoning", "beside")
 _STAMPS = frozenset({"id", "created", "timings", "x_groq", "usage"})
 
 
+class _Sampled(TypedDict, total=False):
+    max_tokens: int
+    temperature: int | float
+    seed: int
+
+
+class _Said(Struct, frozen=True, kw_only=True):
+    test: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+
+class _Turn(TypedDict):
+    role: str
+    content: list[str]
+    tool_calls: NotRequired[list[dict[str, Any]]]
+    tool_call_id: NotRequired[str]
+
+
+class _Server(Struct, frozen=True, kw_only=True):
+    path: str
+    status: int
+    content_type: str
+    body: list[str]
+
+
+class _File(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is in the file of a recording; every text is a list of its lines."""
+
+    recording: int = written(RECORDING_VERSION)
+    task: str
+    id: str
+    repeat: int
+    engine: str
+    model: str
+    response_format: ResponseFormat
+    streaming: bool
+    #: how it was sampled, as far as it was said; for people
+    params: _Sampled = written(_Sampled())
+    #: what was said of engine and sampling
+    said: _Said
+    messages: list[_Turn]
+    #: as a record has it, with the tools that were declared
+    answer: Mapping[str, Any]
+    server: _Server | None = None
+    schema: Schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
     """An attempt, as far as it can be said again."""
@@ -194,53 +239,49 @@ class Recording:
         if isinstance(self.answer, Completion):
             answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
         server = self.answer.server
-        messages = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in self.prompt.messages]
-        return {
-            "recording": RECORDING_VERSION,
-            "task": self.key.task,
-            "id": self.key.id,
-            "repeat": self.repeat,
-            **self.engine,
-            "params": dict(self.params),
-            "said": {name: dict(part) for name, part in self.said.items()},
-            "messages": messages,
-            "answer": answer,
-            **({} if server is None else {"server": {**asdict(server), "body": server.body.split("\n")}}),
-            "schema": self.schema,
-        }
+        turns: Any = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in self.prompt.messages]
+        values: dict[str, Any] = to_json(
+            _File(
+                task=self.key.task,
+                id=self.key.id,
+                repeat=self.repeat,
+                **self.engine,
+                params=cast("_Sampled", dict(self.params)),
+                said=_Said(**self.said),
+                messages=turns,
+                answer=answer,
+                server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
+                schema=self.schema,
+            )
+        )
+        return values
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Recording:
+    def from_dict(cls, data: object) -> Recording:
         """The inverse of `to_dict`; RecordError says what is missing."""
         try:
-            answer = dict(expect(data["answer"], "answer", Mapping))
-            if answer["type"] == "completion":
-                answer |= {name: _joined(answer[name], f"answer.{name}") for name in _TEXTS if name in answer}
+            file = from_json(_File, data)
+            answer: dict[str, Any] = dict(file.answer)
+            if answer.get("type") == "completion":
+                answer |= {name: "\n".join(from_json(list[str], answer[name])) for name in _TEXTS if name in answer}
             sent = None
             if (tools := answer.pop("tools", None)) is not None:
-                sent = {"response_format": data["response_format"], "schema": None, "tools": tools}
-            answer = {"timing": None, "sent": sent, **answer, "usage": dict(answer.get("usage", {}))}
-            generation = from_json(Generation, answer)
-            if not isinstance(generation, Completion | Declined):
-                raise TypeError("a broken call is no answer")
-            if (server := expect(data.get("server"), "server", Mapping, NoneType)) is not None:
-                generation = structs.replace(generation, server=_server(server))
-            engine = {name: expect(data[name], name, str) for name in ("engine", "model", "response_format")}
-            engine["response_format"] = ResponseFormat(engine["response_format"]).value
-            params = expect(data.get("params", {}), "params", Mapping)
-            said = expect(data["said"], "said", Mapping)
+                sent = {"response_format": file.response_format, "schema": None, "tools": tools}
+            generation = from_json(Completion | Declined, {"timing": None, "sent": sent, "usage": {}, **answer})
+            engine = {name: getattr(file, name) for name in ("engine", "model", "response_format", "streaming")}
+            turns = ({**turn, "content": "\n".join(turn["content"])} for turn in file.messages)
             return cls(
-                key=CaseKey(task=expect(data["task"], "task", str), id=expect(data["id"], "id", str)),
-                repeat=expect(data["repeat"], "repeat", int),
-                engine={**engine, "streaming": expect(data["streaming"], "streaming", bool)},
-                params={name: expect(params[name], name, int, float) for name in _PARAMS if name in params},
-                prompt=Prompt(messages=tuple(map(_message, expect(data["messages"], "messages", list)))),
-                schema=expect(data["schema"], "schema", Mapping, bool),
-                answer=generation,
-                said={name: dict(expect(said[name], name, Mapping)) for name in ("test", "run")},
+                key=CaseKey(task=file.task, id=file.id),
+                repeat=file.repeat,
+                engine={**engine, "response_format": file.response_format.value},
+                params=file.params,
+                prompt=Prompt(messages=tuple(Message.of(turn, exact=False) for turn in turns)),
+                schema=file.schema,
+                answer=structs.replace(generation, server=file.server and _server(file.server)),
+                said={"test": file.said.test, "run": file.said.run},
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RecordError(f"not a recording of pytest-jsbench: {type(error).__name__}: {error}") from error
+        except ValueError as error:
+            raise RecordError(f"not a recording of pytest-jsbench: {error}") from error
 
     def changed(self, request: Request) -> str:
         """Say what of prompt and schema is not as it was recorded; nothing where all is."""
@@ -315,8 +356,8 @@ class Recordings:
     def _read_anew(self, path: Path, *_: int) -> Recording:
         data = FileReader(root=self.folder, error=RecordError).read_json(path)
         try:
-            return Recording.from_dict(expect(data, "it", Mapping))
-        except (TypeError, RecordError) as error:
+            return Recording.from_dict(data)
+        except RecordError as error:
             raise RecordError(f"{path}: {error}") from error
 
     def at(self, path: Path) -> Recording | None:
@@ -439,23 +480,12 @@ def _figures(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in numbers.items()}
 
 
-def _message(data: object) -> Message:
-    turn = expect(data, "a message", Mapping)
-    return Message.of({**turn, "content": _joined(turn["content"], "content")}, exact=False)
-
-
-def _joined(lines: object, name: str) -> str:
-    """The text that a recording holds as a list of lines."""
-    return "\n".join(expect(line, f"a line of {name}", str) for line in expect(lines, name, list))
-
-
-def _server(data: Mapping[str, Any]) -> ServerAnswer:
+def _server(server: _Server) -> ServerAnswer:
     """Read a server's answer, if it may be said again to a client: it leads nowhere else, and ends no header."""
-    body, status = _joined(data["body"], "server.body"), expect(data["status"], "server.status", int)
-    kind = expect(data["content_type"], "server.content_type", str)
+    body, status, kind = "\n".join(server.body), server.status, server.content_type
     if not (200 <= status < 300 or 400 <= status < 600):
         raise ValueError(f"server.status is {status}; expected 200 to 299, or 400 to 599")
     if kind and not MEDIA_TYPE.fullmatch(kind):
         raise ValueError(f"server.content_type is {printable(kind, _SHOWN)}; expected a media type")
     check_encodable(body, "server.body")
-    return ServerAnswer(path=expect(data["path"], "server.path", str), status=status, content_type=kind, body=body)
+    return ServerAnswer(path=server.path, status=status, content_type=kind, body=body)

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, write_atomically
-from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.engines.recorded.recordings import Recordings
 from pytest_jsbench.records.outcomes import AttemptOutcome
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 
 #: in a run's folder
 UNASKED = "recordings.json"
+
+
+class _Unasked(Struct, frozen=True):
+    #: by their paths in the folder of recordings, the digest of each
+    unasked: dict[str, str]
 
 
 def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collection[CaseKey]) -> Iterator[Path]:
@@ -56,7 +63,7 @@ def find(folder: Path, outcomes: Iterable[AttemptOutcome], unfinished: Collectio
 def write(run: Path, folder: Path, paths: Iterable[Path]) -> None:
     """Note in a run's folder which recordings nobody asked for, and a digest of each; JournalError where that fails."""
     digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
-    write_atomically(run / UNASKED, json_text({"unasked": digests}, indent=2) + "\n")
+    write_atomically(run / UNASKED, json_text(to_json(_Unasked(digests)), indent=2) + "\n")
 
 
 def read(folder: Path, runs: Iterable[Path]) -> list[Path]:
@@ -74,11 +81,9 @@ def _digests(run: Path) -> Mapping[str, str]:
         )
         raise RecordError(message, where=str(path))
     try:
-        data = expect(FileReader(root=run, error=RecordError).read_json(path), "it", Mapping)
-        unasked = expect(data["unasked"], "unasked", Mapping)
-        return {name: expect(value, name, str) for name, value in unasked.items()}
-    except (KeyError, TypeError) as error:
-        message = f"{path} is no list of recordings: {type(error).__name__}: {error}"
+        return from_json(_Unasked, FileReader(root=run, error=RecordError).read_json(path)).unasked
+    except ValueError as error:
+        message = f"{path} is no list of recordings: {error}"
         raise RecordError(message, where=str(path)) from error
 
 

@@ -7,14 +7,16 @@ It names each batch before it is submitted, with its requests, and then its id, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import NoneType
+from typing import Any
+
+from msgspec import Struct
 
 from pytest_jsbench.core.errors import RecordError, ResumeError
 from pytest_jsbench.core.files import FileReader, write_atomically
-from pytest_jsbench.core.json_values import expect
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.records import RunMetadata
@@ -23,6 +25,12 @@ from pytest_jsbench.run.batching import BatchPart
 
 #: the version of batch.json
 BATCHES_VERSION = 1
+
+
+class _Ledger(Struct, frozen=True, kw_only=True):
+    batches_version: int = BATCHES_VERSION
+    run: dict[str, Any]
+    batches: tuple[BatchPart, ...]
 
 
 class BatchFile:
@@ -61,12 +69,8 @@ class BatchFile:
         self._write()
 
     def _write(self) -> None:
-        data = {
-            "batches_version": BATCHES_VERSION,
-            "run": self._metadata.to_dict(),
-            "batches": [asdict(part) for part in self._parts],
-        }
-        write_atomically(self.path, json.dumps(data, indent=1) + "\n")
+        ledger = _Ledger(run=self._metadata.to_dict(), batches=tuple(self._parts))
+        write_atomically(self.path, json.dumps(to_json(ledger), indent=1) + "\n")
 
 
 def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
@@ -129,22 +133,12 @@ def is_unfinished(folder: Path) -> bool:
 def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
     data = FileReader(root=path.parent, error=RecordError).read_json(path)
     try:
-        content = expect(data, "it", Mapping)
-        parts = tuple(map(_part, expect(content["batches"], "batches", list)))
-        return RunMetadata.from_dict(expect(content["run"], "run", Mapping)), parts
-    except (ValueError, KeyError, TypeError, RecordError) as error:
-        message = f"{path} cannot be read: {type(error).__name__}: {error}; expected what --jsbench-batch wrote there"
+        written = from_json(_Ledger, data)
+        for part in written.batches:
+            for name, value in (("id", part.id or ""), ("handed_in_at", part.handed_in_at)):  # messages show them
+                if printable(value) != value:
+                    raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
+        return RunMetadata.from_dict(written.run), written.batches
+    except (ValueError, RecordError) as error:
+        message = f"{path} cannot be read: {error}; expected what --jsbench-batch wrote there"
         raise RecordError(message, where=path) from error
-
-
-def _part(data: object) -> BatchPart:
-    part = expect(data, "a batch", Mapping)
-    for name in ("id", "handed_in_at"):  # messages show them
-        if isinstance(value := part[name], str) and printable(value) != value:
-            raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
-    return BatchPart(
-        id=expect(part["id"], "id", str, NoneType),
-        handed_in_at=expect(part["handed_in_at"], "handed_in_at", str),
-        requests=tuple(expect(name, "a request's name", str) for name in expect(part["requests"], "requests", list)),
-        ended=expect(part.get("ended", False), "ended", bool),
-    )
