@@ -1,8 +1,8 @@
 """
 The secrets of an engine: found where the user put them, and kept out of all that an engine says.
 
-`find_secrets` collects them from the environment and the engine's configuration. `build`, `build_batches`, `describe`
-and `check` do what the factory's methods do, and replace each secret in what comes back.
+`find_secrets` collects them from the environment and the engine's configuration. `build`, `describe` and `check`
+do what the factory's methods do, and replace each secret in what comes back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,13 +40,8 @@ from pytest_jsbench.engines.presets import preset_of
 if TYPE_CHECKING:
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import (
-        Batches,
-        BatchFactory,
-        BatchLimits,
-        BatchState,
         EngineConfig,
         EngineFactory,
-        Result,
     )
 
 #: before a variable's name, in the place of a text in an option
@@ -284,75 +279,21 @@ class DiscreetEngine:
         self._engine.close()
 
 
-class DiscreetBatches:
-    """Submits batches, and replaces each secret of the run in what the provider says of them."""
-
-    def __init__(self, batches: Batches, secrets: Secrets) -> None:
-        self._batches = batches
-        self._secrets = secrets
-
-    @property
-    def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
-        return self._batches.limits
-
-    def line(self, name: str, request: Request) -> bytes:
-        """The request as the batch holds it."""
-        return self._batches.line(name, request)
-
-    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
-        with _faults_freed(self._secrets):
-            create = self._batches.upload(lines)
-
-        def created() -> str:
-            with _faults_freed(self._secrets):
-                batch = create()
-            if self._secrets.out_of_message(batch) != batch:
-                raise CallError(FaultKind.BAD_RESPONSE, "the batch's id holds a secret of this run, and is not kept")
-            return batch
-
-        return created
-
-    def state(self, batch: str) -> BatchState:
-        """The progress of a batch."""
-        with _faults_freed(self._secrets):
-            state = self._batches.state(batch)
-        left = state.unanswered
-        return state if left is None else replace(state, unanswered=out_of_generation(left, self._secrets))
-
-    def results(self, batch: str) -> Iterator[Result]:
-        """The result of each of its requests, by the request's name."""
-        with _faults_freed(self._secrets):
-            for name, result in self._batches.results(batch):
-                yield self._secrets.out_of_message(name), out_of_generation(result, self._secrets)
-
-    def close(self) -> None:
-        """Close the provider's client."""
-        self._batches.close()
-
-
 def build(factory: EngineFactory, config: EngineConfig, *others: EngineConfig) -> DiscreetEngine:
     """The factory's engine, with the secrets of all engines of the run replaced in what it says."""
-    with _errors_freed(config, *others) as secrets:
+    with errors_freed(config, *others) as secrets:
         return DiscreetEngine(factory.build(config), secrets)
-
-
-def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
-    """The factory's batches, with the secrets of the run replaced in what they say."""
-    with _errors_freed(config) as secrets:
-        return DiscreetBatches(factory.build_batches(config), secrets)
 
 
 def describe(factory: EngineFactory, config: EngineConfig) -> EngineInfo:
     """Describe the engine, as far as that may be written down."""
-    with _errors_freed(config) as secrets:
+    with errors_freed(config) as secrets:
         return _out_of_info(factory.describe(config), secrets)
 
 
 def check(factory: EngineFactory, config: EngineConfig) -> None:
     """Check that the engine can be built; the error shows no secret."""
-    with _errors_freed(config):
+    with errors_freed(config):
         factory.check(config)
 
 
@@ -425,15 +366,7 @@ def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
 
 
 @contextmanager
-def _faults_freed(secrets: Secrets) -> Iterator[None]:
-    try:
-        yield
-    except CallError as error:
-        raise out_of_fault(error, secrets) from None
-
-
-@contextmanager
-def _errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
+def errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
     """Inside, what an engine's factory raises is said in one line, and without a secret of that configuration."""
     secrets = find_secrets(config, *others)
     try:

@@ -32,8 +32,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.registry import require_batches
-from pytest_jsbench.engines.secrets import build_batches
 from pytest_jsbench.lab.batches import ledger
+from pytest_jsbench.lab.batches.discreet import build_batches
 from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE

@@ -20,7 +20,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.engines.secrets import build_batches
+from pytest_jsbench.lab.batches.discreet import build_batches
 from pytest_jsbench.lab.batches.providers import (
     AnthropicBatches,
     GeminiBatches,
