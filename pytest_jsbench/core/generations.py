@@ -394,6 +394,12 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_time: Seconds | None = None
     #: of a grammar that is walked through texts: a token taken to the mask for the next, of each token
     masks: tuple[Seconds, ...] = ()
+    #: in its queue, by the server's own clock; None where it does not say
+    server_queue: Seconds | None = None
+    #: the same at the prompt
+    server_prefill: Seconds | None = None
+    #: the same at the tokens of the answer
+    server_decode: Seconds | None = None
 
     def __post_init__(self) -> None:
         """Take a 0, which an engine may say or a record of before may hold, for what it is: not measured."""

@@ -14,6 +14,8 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from pytest_jsbench.core.generations import (
     CalledTool,
     CallError,
@@ -196,7 +198,7 @@ class AnswerBuilder:
 
     __slots__ = (
         *("_arrived", "_content", "_finish", "_not_text", "_pieces", "_reasoning", "_refusal", "_stream", "_watch"),
-        *("_ids", "calls", "counts", "pending", "usage"),
+        *("_ids", "calls", "counts", "pending", "server_times", "usage"),
     )
 
     def __init__(self, watch: Stopwatch, *, stream: EventStream | None = None) -> None:
@@ -216,6 +218,8 @@ class AnswerBuilder:
         self._refusal: list[str] = []
         self._finish: FinishReason | None = None
         self.usage = Usage()
+        #: seconds by the server's own clock, by the names of `Timing`
+        self.server_times: dict[str, float] = {}
         #: of tokens, by the API's own names
         self.counts: dict[str, int] = {}
         #: the arguments of the call that has begun, unless they come in pieces
@@ -297,7 +301,7 @@ class AnswerBuilder:
     def to_generation(self, sent: Sent) -> Completion | Declined:
         """Return the answer, now that nothing more comes."""
         arrived, content = "".join(self._pieces), "".join(self._content)
-        timing = self._watch.stop(answer=self._answer_arrived(arrived))
+        timing = structs.replace(self._watch.stop(answer=self._answer_arrived(arrived)), **self.server_times)
         if refusal := "".join(self._refusal):
             return self._declined(refusal, sent)
         if self._finish is None:

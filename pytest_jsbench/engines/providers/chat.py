@@ -93,6 +93,7 @@ def _take_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
     # the usage comes with the last choice, or after it with no choice at all
     _use(answer, chunk.get("usage"))
+    _time(answer, chunk)
     for each in items(chunk, "choices"):
         choice = as_object(each)
         if not choice.get("index"):
@@ -104,6 +105,7 @@ def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
     _use(answer, body.get("usage"))
+    _time(answer, body)
     choice = as_object(choices[0])
     message = choice.get("message")
     _take(answer, choice, message)
@@ -178,6 +180,26 @@ def _use(answer: AnswerBuilder, usage: object) -> None:
         cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
         reasoning_tokens=thought,
     )
+
+
+#: of a time that a server may say; more is none
+_LONGEST = 1e8
+#: where servers say how long they took: llama.cpp, Cerebras and Groq
+_SECONDS = {"server_queue": "queue_time", "server_prefill": "prompt_time", "server_decode": "completion_time"}
+_SERVER_TIMES = (
+    ("timings", 1e-3, {"server_prefill": "prompt_ms", "server_decode": "predicted_ms"}),
+    ("time_info", 1.0, _SECONDS),
+    ("usage", 1.0, _SECONDS),
+)
+
+
+def _time(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+    """Take the times of the server's own clock, where it tells them."""
+    for group, unit, names in _SERVER_TIMES:
+        for name, theirs in names.items():
+            value = get(body, group, theirs)
+            if type(value) in (int, float) and 0 <= value < _LONGEST:
+                answer.server_times[name] = value * unit
 
 
 CHAT = WireFormat(to_body=to_body, formats=FORMATS, take=_take_chunk, take_whole=_take_whole)

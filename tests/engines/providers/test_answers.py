@@ -95,3 +95,34 @@ def test_what_was_asked_is_sent_and_nothing_else(row: dict[str, Any]) -> None:
     reasoning = {name: value for name, value in fields["options"].items() if name in REASONING_OPTIONS}
     details = find(config.name).describe(config).details
     assert {name: value for name, value in details.items() if name in REASONING_OPTIONS} == reasoning
+
+
+CHOICE = {"index": 0, "message": {"content": "{}"}, "finish_reason": "stop"}
+LLAMA = {"timings": {"prompt_n": 5, "prompt_ms": 120.0, "predicted_n": 2, "predicted_ms": 40}}
+CEREBRAS = {"time_info": {"queue_time": 0.5, "prompt_time": 0.1, "completion_time": 0.2}}
+GROQ = {"usage": {"prompt_tokens": 5, "completion_tokens": 2, "queue_time": 0.01, "prompt_time": 0.02}}
+
+
+@pytest.mark.parametrize(
+    ("said", "times"),
+    [
+        (LLAMA, (None, 0.12, 0.04)),
+        (CEREBRAS, (0.5, 0.1, 0.2)),
+        (GROQ, (0.01, 0.02, None)),
+        ({"timings": {"prompt_ms": "1", "predicted_ms": -1}, "time_info": 3}, (None, None, None)),
+        ({"time_info": {"queue_time": 1e300, "prompt_time": True}}, (None, None, None)),
+    ],
+)
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_times_of_the_server_s_own_clock_are_kept(
+    said: dict[str, Any], times: tuple[float | None, ...], *, streamed: bool
+) -> None:
+    chunk = {"choices": [{**CHOICE, "delta": CHOICE["message"]}], **said}
+    sent = events(f"data: {json.dumps(chunk)}\n\n", "data: [DONE]\n\n") if streamed else {"choices": [CHOICE], **said}
+
+    result = outcome(CHAT, sent)
+
+    assert isinstance(result, Completion)
+    assert result.timing is not None
+    kept = result.timing.server_queue, result.timing.server_prefill, result.timing.server_decode
+    assert kept == pytest.approx(times)
