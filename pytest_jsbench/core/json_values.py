@@ -81,25 +81,6 @@ def too_deep(text: bytes | str, deepest: int) -> bool:
 
 T = TypeVar("T")
 
-#: what JSON calls the types that values are expected to be of
-_NAMES: Mapping[type, str] = {
-    str: "a string",
-    int: "a whole number",
-    float: "a number",
-    bool: "a boolean",
-    list: "an array",
-    Mapping: "an object",
-    NoneType: "null",
-}
-
-
-def expect(value: Any, name: str, *kinds: type) -> Any:
-    """The value, which is of one of these types (a boolean is no number); TypeError, by name, where it is not."""
-    if type(value) in kinds or (isinstance(value, kinds) and not isinstance(value, bool)):
-        return value
-    raise TypeError(f"{name} is not {' or '.join(_NAMES[kind] for kind in kinds)}")
-
-
 #: a whole number that may stand in a file of ours: every JSON tool can hold it
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 #: a number of attempts, or of tries

@@ -98,7 +98,7 @@ def judge_again(
     if record.generation is None or record.schema is None:
         return record
     verdict = verdict_on(record.generation, record.schema, record.changes, judge)
-    judged = replace(record, verdict=verdict, codes=() if verdict.passed else record.codes)
+    judged = replace(record.with_schema(record.schema), verdict=verdict, codes=() if verdict.passed else record.codes)
     compared = verdict.valid == record.verdict.valid and not compare
     return judged if compared else matched(judged, record.expected, comparers)
 

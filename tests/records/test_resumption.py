@@ -53,6 +53,16 @@ def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path
     assert (found.broken, found.left_out) == (1, 0)
 
 
+def test_a_schema_that_somebody_has_changed_in_the_file_is_another_whatever_digest_stands_beside_it(
+    tmp_path: Path,
+) -> None:
+    journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), asked("b")])
+    text = (tmp_path / "records.jsonl").read_text()
+    (tmp_path / "records.jsonl").write_text(text.replace('"schema":{"type":"object"}', '"schema":{"type":"array"}', 1))
+
+    assert ids(resumed(tmp_path, {"a": SCHEMA, "b": SCHEMA})) == ["b"]
+
+
 def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
     repeated = asked("repeated", repeat=1)
     reworded = replace(asked("reworded"), prompt=schema_prompt(Case(key=key("x"), schema=True)))
