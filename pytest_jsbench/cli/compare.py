@@ -9,7 +9,6 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warn
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import of_lab
-from pytest_jsbench.records.settings import differences
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
@@ -102,7 +101,7 @@ def _plot(options: argparse.Namespace, out: Output) -> bool:
     found, names = _labelled(options.files, options.labels)
     asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
     save(picture(found, names, asked), options.output)
-    warnings = comparison_report.incomparable(differences([one.settings for one in found]))
+    warnings = comparison_report.incomparable(evaluations.settings_apart(found))
     out.lines([str(options.output), *fact_lines(warnings)])
     return True
 

@@ -194,7 +194,7 @@ class BesidePublished:
             table = TableBlock(head=task, columns=self.table.columns, rows=rows)
             runs, published = self.cases[task], self.table.cases[task]
             cells = (runs[name].beside(published) if name in runs else f"{published:,}" for name in figures)
-            yield table.beside(Column(heading="Cases"), tuple(cells))
+            yield table.beside(Column.of(FIGURES["cases"]), tuple(cells))
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
             facts.append(("floor", f"what one constant answer passes, such as {{}}: {floors}"))

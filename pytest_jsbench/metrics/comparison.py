@@ -441,6 +441,19 @@ def _conclusion(found: PairedDifference) -> str:
     return f"{words} ({test}: p = {found.p_adjusted:.2g}{why})"
 
 
+def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
+    """True where all runs say which cases they had, and had the same ones with the same schemas."""
+    first, *others = runs
+    if not first:
+        return False
+    return all(
+        other is not None
+        and other.keys() == first.keys()
+        and all(len({outcome.schema, other[key].schema} - {""}) < 2 for key, outcome in first.items())
+        for other in others
+    )
+
+
 def compare(
     first: Mapping[CaseKey, CaseOutcome],
     second: Mapping[CaseKey, CaseOutcome],
@@ -595,7 +608,11 @@ def pairs(*groups: Sequence[Standing]) -> list[Pair]:
         for group in groups
     )
     unadjusted = [
-        Pair(first=first, second=second, comparison=compare(before, after, differences([their, our])))
+        Pair(
+            first=first,
+            second=second,
+            comparison=compare(before, after, differences([their, our], same_cases=same_cases(before, after))),
+        )
         for (first, before, their), (second, after, our) in chosen
     ]
     compared = several([pair.comparison for pair in unadjusted])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -74,6 +74,10 @@ REMEMBERED = "recorded"
 HANDED_IN = "application"
 #: settings that take some of the cases: without them it is all
 _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
+#: settings that choose cases: where two runs had the same ones, it does not matter how those were chosen
+_SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_seed", "shard"})
+#: a program's step that changes cases, and does not choose them, begins so
+_CHANGING_STEP = "map "
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
 #: of values that are shown: in the name of a run, and where runs differ
 _LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
@@ -180,8 +184,22 @@ def _is_simple(value: object) -> bool:
     )
 
 
-def differences(runs: Sequence[Mapping[str, Setting]]) -> tuple[SettingDifference, ...]:
-    """The settings in which runs differ, those first that bear on answers; what only one of them knows is not one."""
+def _without_selection(run: Mapping[str, Setting]) -> Mapping[str, Setting]:
+    """The settings of a run but for those that choose its cases."""
+    kept = {name: setting for name, setting in run.items() if name not in _SELECTION}
+    if (steps := kept.get("steps")) is not None and isinstance(steps.value, list | tuple):
+        kept["steps"] = replace(steps, value=[step for step in steps.value if step.startswith(_CHANGING_STEP)])
+    return kept
+
+
+def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> tuple[SettingDifference, ...]:
+    """
+    The settings in which runs differ, those first that bear on answers; what only one of them knows is not one.
+
+    Where runs had the `same_cases`, it is no difference that they chose them in other ways.
+    """
+    if same_cases:
+        runs = [_without_selection(run) for run in runs]
     differing: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
         values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
@@ -208,10 +226,10 @@ def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, S
     return NOT_SET if any(name in other for other in same) else UNKNOWN
 
 
-def distinguishing(runs: Sequence[Mapping[str, Setting]]) -> list[str]:
+def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> list[str]:
     """Names of settings by which the runs can be told apart, as far as that is possible: as few as will do."""
     chosen: list[str] = []
-    for difference in differences(runs):
+    for difference in differences(runs, same_cases=same_cases):
         if _groups(runs, (*chosen, difference.name)) > _groups(runs, chosen):
             chosen.append(difference.name)
     return chosen

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, distinct, printable
-from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison
+from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
-from pytest_jsbench.records.settings import Bearing, SettingDifference, differences, distinguishing
+from pytest_jsbench.records.settings import Bearing, SettingDifference, distinguishing
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock, table_of_figures
-from pytest_jsbench.reports.evaluations import firsts
+from pytest_jsbench.reports.evaluations import firsts, settings_apart
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -112,7 +112,7 @@ def _blocks(
 ) -> Iterator[Block]:
     """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
     ours = all("pass_rate" in found.figures for found in evaluations)
-    settings = differences([found.settings for found in evaluations])
+    settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
     if ours:
         yield table_of_runs("Run", list(zip(names, evaluations, strict=True)))
@@ -204,12 +204,17 @@ def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
 
 def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
     """The settings in which two runs differ, by what they bear on; and a warning where verdicts cannot be compared."""
-    name = "settings"
-    for bearing in Bearing:
-        if told := [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]:
-            yield name, f"other {bearing}: {', '.join(told)}"
-            name = ""
+    for at, changes in enumerate(by_bearing(settings)):
+        yield "" if at else "settings", changes
     yield from incomparable(settings)
+
+
+def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
+    """The changes of settings, for each part of a run that some bear on."""
+    for bearing in Bearing:
+        changes = [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]
+        if changes:
+            yield f"other {bearing}: {', '.join(changes)}"
 
 
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
@@ -279,7 +284,10 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         names = list(given)
     elif any(found.variant for found in evaluations):
         names = [found.label for found in evaluations]
-    elif chosen := distinguishing(settings := [found.settings for found in evaluations]):
+    elif chosen := distinguishing(
+        settings := [found.settings for found in evaluations],
+        same_cases=same_cases(*(found.outcomes for found in evaluations)),
+    ):
         told = (", ".join(one[name].label for name in chosen if name in one) for one in settings)
         names = [name or found.label for name, found in zip(told, evaluations, strict=True)]
     else:
@@ -346,6 +354,6 @@ def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Brea
             }
             for name, found in zip(names, evaluations, strict=True)
         ],
-        "settings": [one.to_dict() for one in differences([found.settings for found in evaluations])],
+        "settings": [one.to_dict() for one in settings_apart(evaluations)],
         "comparisons": [pair.to_dict() for pair in pairs(evaluations, names)],
     }

@@ -17,7 +17,7 @@ from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
-from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare
+from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
@@ -25,7 +25,7 @@ from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run, RunVerdict
 from pytest_jsbench.records.records import RunMetadata
-from pytest_jsbench.records.settings import Setting, differences, settings_of
+from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.records.variants import each
 
 #: the version of `run.json`; raised when a field is added
@@ -458,11 +458,15 @@ def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
 def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
     """The comparison of a run, or of each of its variants, with what a baseline says of its cases and settings."""
     ours = {one.variant: one for one in each(metadata)}
-    return {
-        name: compare(
-            one.outcomes or {},
-            summary.variants.get(name, summary).outcomes,
-            differences([one.settings, settings_of(ours.get(name, metadata).to_dict())]),
-        )
-        for name, one in counterparts(baseline, list(summary.variants)).items()
-    }
+    comparisons = {}
+    for name, one in counterparts(baseline, list(summary.variants)).items():
+        before, now = one.outcomes or {}, summary.variants.get(name, summary).outcomes
+        settings = [one.settings, settings_of(ours.get(name, metadata).to_dict())]
+        comparisons[name] = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
+    return comparisons
+
+
+def settings_apart(evaluations: Sequence[Evaluation]) -> tuple[SettingDifference, ...]:
+    """The settings in which the evaluations differ."""
+    alike = same_cases(*(found.outcomes for found in evaluations))
+    return differences([found.settings for found in evaluations], same_cases=alike)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted,
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.settings import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
-from pytest_jsbench.reports.comparison_report import apart, table_of_runs
+from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 
 #: the version of a line; raised when a field is added
@@ -198,6 +199,11 @@ class HistoryEntry:
         values = {name: getattr(self, name) for name in self.__slots__}
         return {"schema_version": HISTORY_VERSION, **values, "cases": self.cases.to_dict()}
 
+    def changes_since(self, before: HistoryEntry) -> tuple[SettingDifference, ...]:
+        """The settings in which the run differs from that of an earlier line."""
+        settings = [before.evaluation.settings, self.evaluation.settings]
+        return differences(settings, same_cases=self.cases.digest == before.cases.digest)
+
     def alike(self, earlier: Sequence[HistoryEntry]) -> list[HistoryEntry]:
         """Those of the earlier lines that have the same cases."""
         return [entry for entry in earlier if entry.cases.digest == self.cases.digest]
@@ -224,8 +230,7 @@ class SinceBefore:
     @classmethod
     def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
         """The comparison of two lines, by itself."""
-        settings = differences([then.evaluation.settings, now.evaluation.settings])
-        return cls(before=then, difference=now.cases.difference(then.cases), settings=settings)
+        return cls(before=then, difference=now.cases.difference(then.cases), settings=now.changes_since(then))
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON values."""
@@ -249,7 +254,11 @@ class Series:
 
     def to_dict(self) -> dict[str, Any]:
         """The series as JSON values."""
-        lines = [entry.to_dict() for entry in self.entries]
+        changes = [(), *(now.changes_since(before) for before, now in pairwise(self.entries))]
+        lines = [
+            {**entry.to_dict(), "changes": [one.to_dict() for one in settings]}
+            for entry, settings in zip(self.entries, changes, strict=True)
+        ]
         return {"label": self.label, "lines": lines, "since": [since.to_dict() for since in self.since]}
 
 
@@ -344,6 +353,7 @@ def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
     for series in history:
         yield Heading("label", series.label)
         yield _table(series, last)
+        yield list(_changed_settings(series, last))
         yield list(_newest(series))
     if any(len(series.entries) > 1 for series in history):
         yield [("since", _LEGEND)]
@@ -381,6 +391,14 @@ def _change(entry: HistoryEntry, earlier: Sequence[HistoryEntry]) -> str:
     return f"+{difference.rose} -{difference.fell}"
 
 
+def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
+    """The settings of each of the newest lines that are not those of the line before it."""
+    lines = list(zip(_times(series.entries, _TIMES[1:]), series.entries, strict=True))
+    for (_, before), (when, entry) in list(pairwise(lines))[-last:]:
+        if changes := "; ".join(by_bearing(entry.changes_since(before))):
+            yield "changed", f"{when}: {changes}"
+
+
 def _newest(series: Series) -> Iterator[Fact]:
     """What the newest line has changed of the one before it, and of the first one."""
     if not series.since and len(series.entries) > 1:
@@ -391,4 +409,5 @@ def _newest(series: Series) -> Iterator[Fact]:
         tests = since.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {told(since.difference)}{holm}"
-        yield from apart(since.settings)
+        # what is changed of the line before it stands under the table
+        yield from incomparable(since.settings) if since.before is series.entries[-2] else apart(since.settings)

@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import ExportError, MissingRequirement, nearest
 from pytest_jsbench.core.files import unwritable
 from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES, RATES, Better, Figure, Kind, named
-from pytest_jsbench.records.settings import differences
+from pytest_jsbench.reports.evaluations import settings_apart
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -128,7 +128,7 @@ def _png(figure: Any) -> bytes:
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:
     """The settings in which the runs differ, over their names."""
-    found = [one.name for one in differences([found.settings for found in evaluations])]
+    found = [one.name for one in settings_apart(evaluations)]
     said = f"differing in {', '.join(found)}"
     return textwrap.fill(_plain([said], 400)[0], 90) if found else None
 

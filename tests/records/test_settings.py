@@ -55,6 +55,18 @@ def test_cases_that_a_program_chose_or_changed_are_others_than_those_of_a_run_th
     assert [(one.name, one.values) for one in differences([ours, theirs])] == [("steps", (["sample 4 seed 1"], []))]
 
 
+def test_in_which_way_the_same_cases_were_chosen_is_no_difference_but_a_program_that_changed_them_is_one() -> None:
+    plugin = settings_of({"model": "a", "dataset": {"where": ["size<200"], "limit": 24, "sample": None}})
+    program = settings_of({"model": "b", "dataset": {"steps": ["filter size<200", "slice :24"], "where": []}})
+    changed = settings_of({"model": "a", "dataset": {"steps": ["filter size<200", "map short()"]}})
+
+    assert [one.name for one in differences([plugin, program])] == ["model", "where", "steps"]
+    assert [one.name for one in differences([plugin, program], same_cases=True)] == ["model"]
+    assert distinguishing([plugin, program], same_cases=True) == ["model"]
+    (steps,) = differences([plugin, changed], same_cases=True)
+    assert (steps.name, steps.values) == ("steps", ([], ["map short()"]))
+
+
 def test_what_a_run_of_recorded_answers_asks_for_is_no_setting_of_those_answers() -> None:
     params = {"temperature": None, "max_tokens": 2048, "seed": None, "timeout": 9}
     made = settings_of({"engine": "local", "params": {**params, "temperature": 0.7}})

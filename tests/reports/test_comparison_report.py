@@ -11,6 +11,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.comparison import CaseOutcome, compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.settings import Setting, differences, settings_of
 from pytest_jsbench.reports.breakdown import Grouping, break_down
 from pytest_jsbench.reports.comparison_report import (
@@ -18,9 +19,11 @@ from pytest_jsbench.reports.comparison_report import (
     comparison_markdown,
     facts_of_comparison,
     labels,
+    pairs,
     side_by_side,
+    to_dict,
 )
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.evaluations import Evaluation, evaluation_of, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from tests import examples
 from tests.examples import replace
@@ -85,6 +88,23 @@ def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
     ]
     (warning,) = [text for name, text in said if name == "warning"]
     assert warning.startswith("the runs were judged by different rules (judge.formats), and a case may have another ")
+
+
+def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these() -> None:
+    records = [examples.record(f"c{at}") for at in range(3)]
+
+    def made(*records: Record, **dataset: Any) -> Evaluation:
+        run = replace(examples.run(*records), metadata=examples.metadata(dataset={"source": "builtin", **dataset}))
+        return evaluation_of(run, summarize(run), source="r")
+
+    plugin = made(*records, where=["size<200"], limit=3)
+    program = made(*records, where=[], steps=["filter size<200", "slice :3"])
+    fewer = made(*records[:2], where=[], steps=["filter size<100"])
+
+    assert to_dict([plugin, program], ["a", "b"])["settings"] == []
+    (pair,) = pairs([plugin, program], ["a", "b"])
+    assert pair.comparison.settings == ()
+    assert {one["name"] for one in to_dict([plugin, fewer], ["a", "b"])["settings"]} == {"where", "steps"}
 
 
 def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable() -> None:

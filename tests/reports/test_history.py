@@ -160,6 +160,26 @@ def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
     assert "the runs were judged by different rules (judge)" in text
 
 
+def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: Path) -> None:
+    dataset = {"source": "builtin", "split": "test"}
+    runs = [
+        evaluation("pf", day=1, dataset={**dataset, "where": ["size<9"]}),
+        evaluation("pf", day=2, dataset={**dataset, "where": [], "steps": ["filter size<9"]}, concurrency=3),
+        evaluation("pp", day=3, prompt="chat", concurrency=3),
+        evaluation("pfp", day=4, prompt="chat", concurrency=3, dataset={**dataset, "limit": 3}),
+    ]
+
+    found = kept(tmp_path / "h.jsonl", *runs, label="nightly")
+
+    text = told(found)
+    assert "changed 2026-11-02 10:00: other times: concurrency 1 → 3 " in text
+    assert "changed 2026-11-03 10:00: other answers: prompt schema → chat" in text
+    assert "changed 2026-11-04 10:00: other cases: limit " in text
+    changes = [[one["name"] for one in line["changes"]] for line in found.series[0].to_dict()["lines"]]
+    assert changes[:3] == [[], ["concurrency"], ["prompt"]]
+    assert "changed 2026-11-02" not in " ".join(report_lines(report(found.series, last=2)))
+
+
 def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
