@@ -54,8 +54,6 @@ class Format:
 
 
 EVALUATION = Format("evaluation")
-#: a line of a history
-HISTORY = Format("history")
 #: the run.json of a run of ours
 RUN = Format("run")
 #: the figures of a run of ours

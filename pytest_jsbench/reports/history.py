@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta, Struct
 
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json, unwritable
-from pytest_jsbench.core.json_values import digest
+from pytest_jsbench.core.json_values import Digest, digest, from_json, written
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import HISTORY, METRICS
+from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED, told
 from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
@@ -52,6 +54,64 @@ _USUAL: Mapping[str, Any] = {
 }
 
 
+_Bits = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
+_Number = Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1)]
+
+
+class WrittenCases(Struct, frozen=True, kw_only=True):
+    """How each case ended, in the order of their names."""
+
+    #: how many cases there are
+    count: Annotated[int, Meta(ge=0, le=10_000_000)]
+    #: of the names and schemas of the cases: the same where two runs had the same ones
+    digest: Digest
+    #: how many bits each case has: as many as the most attempts at one. 1 where it is not there
+    attempts: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
+    #: the attempts that passed, as a hexadecimal number: its lowest bit is the first attempt at the first case
+    passed: _Bits
+    #: the same, of attempts that say nothing about the model: the call broke, the attempt is missing, or the answer
+    #: could not be judged
+    undecided: _Bits
+
+
+class NamedRun(TypedDict):
+    """Which run it was."""
+
+    #: the name of the run
+    run_id: Annotated[str, Meta(min_length=1)]
+    #: tells it from every other run; None where that was not written down
+    uuid: NotRequired[str | None]
+    #: ISO 8601, UTC
+    started_at: str
+
+
+class _Run(Struct, frozen=True, kw_only=True):
+    run: NamedRun
+
+
+class HistoryLine(Struct, frozen=True, kw_only=True):
+    """
+    What is kept of one run, or of one variant of it, to be held against later ones.
+
+    Lines are added, never changed; fields are added, never removed. What is not there is not known, or not applicable.
+    """
+
+    #: the version of the line; raised when a field is added
+    schema_version: str = written(HISTORY_VERSION)
+    #: what the run is a run of: lines of one label and the same cases are held against each other
+    label: Annotated[str, Meta(min_length=1)]
+    #: which variant of the run; empty in a run without variants
+    variant: str = written("")
+    #: what produced the run, as in run.json, as far as later runs are told apart by it
+    run: Mapping[str, Any]
+    #: figures of run.json, by their names
+    metrics: Mapping[str, _Number]
+    #: how each case ended, in the order of their names
+    cases: WrittenCases
+    #: what was decided of the run; None where nothing was
+    verdict: Literal["passed", "failed", "incomplete"] | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseBits:
     """How each attempt at each case of a run ended, a bit for each, in the order of the cases' names."""
@@ -82,14 +142,14 @@ class CaseBits:
         )
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> CaseBits:
-        """The inverse of `to_dict`; RecordError where there are more bits than cases."""
-        passed, undecided = int(data["passed"], 16), int(data["undecided"], 16)
-        count, attempts = data["count"], data.get("attempts", 1)
+    def read(cls, cases: WrittenCases) -> CaseBits:
+        """The bits as they are written; RecordError where there are more of them than cases."""
+        passed, undecided = int(cases.passed, 16), int(cases.undecided, 16)
+        count, attempts = cases.count, cases.attempts
         bits = count * attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
             raise RecordError(f"cases.passed and cases.undecided are not of {count} cases with {attempts} attempts")
-        return cls(count=count, digest=data["digest"], attempts=attempts, passed=passed, undecided=undecided)
+        return cls(count=count, digest=cases.digest, attempts=attempts, passed=passed, undecided=undecided)
 
     def to_dict(self) -> dict[str, Any]:
         """The bits as JSON values."""
@@ -175,22 +235,21 @@ class HistoryEntry:
     @classmethod
     def from_dict(cls, data: Any) -> HistoryEntry:
         """The inverse of `to_dict`; RecordError where it is no line of a history."""
-        HISTORY.check(data)
         try:
-            METRICS.check(data["metrics"])
+            line = from_json(HistoryLine, data)
+            from_json(_Run, {"run": line.run})
+            METRICS.check(line.metrics)
             entry = cls(
-                label=data["label"],
-                variant=data.get("variant", ""),
-                run=data["run"],
-                metrics=data["metrics"],
-                cases=CaseBits.from_dict(data["cases"]),
-                verdict=data.get("verdict"),
+                label=line.label,
+                variant=line.variant,
+                run=line.run,
+                metrics=line.metrics,
+                cases=CaseBits.read(line.cases),
+                verdict=line.verdict,
             )
-            if not entry.run["run_id"] or entry.started_at.tzinfo is None:
+            if entry.started_at.tzinfo is None:
                 raise ValueError("no time zone in run.started_at")
-        except KeyError as error:
-            raise RecordError(f"not a line of a history: {error.args[0]} is missing") from error
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
             raise RecordError(f"not a line of a history: {printable(str(error))}") from error
         return entry
 

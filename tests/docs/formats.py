@@ -16,6 +16,7 @@ from msgspec import NODEFAULT, Struct, structs
 from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, MetadataParts, Record, RunMetadata
+from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.verdicts import Verdict
 
 FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
@@ -197,7 +198,20 @@ def run() -> dict[str, Any]:
     return schema
 
 
-PUBLISHED = {"records": records, "run": run}
+def history() -> dict[str, Any]:
+    """The JSON Schema of a line of a history."""
+    made = Formats(HistoryLine, NamedRun)
+    line = made.of(HistoryLine)
+    line["properties"]["run"] = {**made.of(NamedRun), "description": line["properties"]["run"]["description"]}
+    named = {
+        "$schema": DIALECT,
+        "$id": f"urn:pytest-jsbench:history:{HISTORY_VERSION}",
+        "title": "A line of history.jsonl",
+    }
+    return {**named, "description": " ".join(inspect.cleandoc(HistoryLine.__doc__ or "").split()), **line}
+
+
+PUBLISHED = {"records": records, "run": run, "history": history}
 
 
 def text_of(name: str) -> str:
