@@ -35,7 +35,7 @@ from pytest_jsbench.core.generations import (
     Timing,
     Usage,
 )
-from pytest_jsbench.core.json_values import copy_of
+from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
 from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
@@ -264,13 +264,14 @@ class Runner:
             return known.answer
         admission = self.admission
         if admission is None:
-            return self.engine.generate(request)
+            return _checked(self.engine.generate(request))
         permit = admission.enter(lambda: most_of(request))
         waits.seconds, flying = waits.seconds + permit.waited, admission.flying
         usage, end = None, CallEnd(sign=Sign.NOTHING)
         try:
             generation = self.engine.generate(request)
-            usage, end = generation.usage, CallEnd()
+            usage = Usage()  # it was answered, with whatever
+            usage, end = _checked(generation).usage, CallEnd()
         except CallError as error:
             usage = Usage() if error.kind in _MAY_COST else None
             if error.broke_off and (most := max(flying, admission.flying)) > 1:
@@ -292,6 +293,12 @@ def inexpressible(problem: Inexpressible) -> Declined:
     """The outcome of a schema that cannot be said in the subset that the engine takes."""
     message = f"{problem.keyword or 'schema'} at {problem.path or '/'}: {problem.message}; nothing was sent"
     return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message=message)
+
+
+def _checked(generation: Completion | Declined) -> Completion | Declined:
+    """The generation; ValueError for one of an engine's bug, which no records file could be read with."""
+    from_json(Completion | Declined, to_json(generation))
+    return generation
 
 
 def _failed(error: CallError) -> Failed:

@@ -3,9 +3,12 @@ from __future__ import annotations
 import copy
 import gc
 import json
+import math
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +27,8 @@ from pytest_jsbench.core.generations import (
     Request,
     ResponseFormat,
     Sent,
+    Timing,
+    Usage,
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
@@ -239,6 +244,32 @@ def test_an_engines_bug_is_the_engines_and_not_the_models(judge: Judge) -> None:
 
     assert record.generation == Failed(kind=FaultKind.ENGINE, message="ZeroDivisionError: division by zero")
     assert record.verdict.failure_type is FailureType.API_ERROR
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"usage": Usage(output_tokens=-1)}, "usage.output_tokens is -1: expected int >= 0"),
+        ({"usage": Usage(output_tokens=2**60)}, "usage.output_tokens is 1152921504606846976: expected int <="),
+        ({"timing": Timing(tgt=math.nan)}, "timing.tgt is NaN: expected float >= 0.0"),
+        ({"reasoning": None}, "reasoning is null: expected str"),
+        ({"finish_reason": "weird"}, 'finish_reason is "weird": invalid enum value'),
+    ],
+)
+def test_a_generation_that_no_records_file_could_be_read_with_is_the_engines_bug(
+    parts: dict[str, Any], words: str, judge: Judge, tmp_path: Path
+) -> None:
+    engine = Misbehaving(answer=replace(examples.completion(), **parts))
+    shared = LimitsFile(tmp_path / "limits.db", RateLimits(max_cost=1))
+    with closing(Admission(shared, price=lambda _: 0.5)) as admission:
+        record = replace(runner(engine, judge), admission=admission).attempt(CASE)
+        assert shared.spent() == 0.5  # somebody may have been paid for it
+
+    assert isinstance(record.generation, Failed)
+    assert record.generation.kind is FaultKind.ENGINE
+    assert words in record.generation.message
+    assert Record.from_dict(record.to_dict()) == record
+    assert len(engine.requests) == 1
 
 
 def test_a_refusal_is_recorded_as_one(judge: Judge) -> None:
