@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.metrics.comparison import PASSED, CaseOutcome, Standing, pairs
+from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
+from pytest_jsbench.metrics.comparison import Standing, pairs
 from pytest_jsbench.metrics.statistics import (
     SIGNIFICANCE,
     PairedDifference,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.metrics.comparison import MEASURES
+from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figures import FIGURES, SPREAD, Kind
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion

@@ -11,7 +11,8 @@ from pytest_jsbench.core.arguments import arguments, one_of
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Usage, tpot_ms
 from pytest_jsbench.metrics import prices
-from pytest_jsbench.metrics.comparison import CaseOutcome, Pair, differing, outcomes, pairs
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
+from pytest_jsbench.metrics.comparison import Pair, differing, pairs
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, MOST_K
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.prices import Costs

@@ -12,15 +12,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted, printable
-from pytest_jsbench.metrics.comparison import (
-    MEASURES,
-    CaseOutcome,
-    Comparison,
-    beyond_drift,
-    compare,
-    schema_digits,
-    several,
-)
+from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
+from pytest_jsbench.metrics.comparison import Comparison, beyond_drift, compare, several
 from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered, quantile, quantile_interval
 from pytest_jsbench.records import journal

@@ -17,7 +17,8 @@ from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
-from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison, compare, same_cases
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+from pytest_jsbench.metrics.comparison import Comparison, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion

@@ -18,7 +18,8 @@ from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, lock
 from pytest_jsbench.core.json_values import Digest, digest, from_json, written
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
-from pytest_jsbench.metrics.comparison import MISSING, PASSED, UNDECIDED, told
+from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED, UNDECIDED
+from pytest_jsbench.metrics.comparison import told
 from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
 from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
 from pytest_jsbench.records import journal

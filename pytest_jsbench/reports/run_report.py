@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
-from pytest_jsbench.metrics.comparison import MISSING, PASSED
+from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion
@@ -21,7 +21,8 @@ from pytest_jsbench.verdicts import UNDESCRIBED
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
-    from pytest_jsbench.metrics.comparison import CaseOutcome, Comparison
+    from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+    from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
     from pytest_jsbench.records.outcomes import AttemptOutcome
     from pytest_jsbench.records.records import RunMetadata

@@ -7,7 +7,8 @@ import pytest
 from benchmarks.statistics import family_wise_error
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.metrics.comparison import CaseOutcome, ValueComparison, compare, outcomes, several
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
+from pytest_jsbench.metrics.comparison import ValueComparison, compare, several
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record, replace
@@ -300,6 +301,9 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
     for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
         with pytest.raises(RecordError, match="measures of a case"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
+    for odd in ([1], "x", 1, None):
+        with pytest.raises(RecordError, match="measures of a case"):
+            CaseOutcome.from_dict({**outcome.to_dict(), "measures": odd})
 
 
 def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:

@@ -19,7 +19,8 @@ from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.lab.interchange import every_eval_ever
-from pytest_jsbench.metrics.comparison import CaseOutcome, compare
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Ending, Gate, GateResult, check, check_all, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.summary import Summary, summarize

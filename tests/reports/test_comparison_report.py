@@ -8,7 +8,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.metrics.comparison import CaseOutcome, compare
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import Record
