@@ -301,9 +301,9 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
     for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
         with pytest.raises(RecordError, match="measures of a case"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
-    for odd in ([1], "x", 1, None):
+    for other in ([1], "x", 1, None):
         with pytest.raises(RecordError, match="measures of a case"):
-            CaseOutcome.from_dict({**outcome.to_dict(), "measures": odd})
+            CaseOutcome.from_dict({**outcome.to_dict(), "measures": other})
 
 
 def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:
