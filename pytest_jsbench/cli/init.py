@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any, TextIO
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.files import parse_json, write_atomically
-from pytest_jsbench.core.text import counted, json_text
+from pytest_jsbench.core.text import counted, described, json_text, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.options import is_installed
@@ -24,15 +26,20 @@ from pytest_jsbench.engines.presets import presets
 _LEFT_OUT = {"node_modules", "venv", "site-packages", "build", "dist", "docs", "tests"}
 _MOST_FILES = 5_000
 _LARGEST = 2_000_000
+_MOST_UNREADABLE = 3
 _KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 _ANSWERS = "tests/answers"
 _TEST = "tests/test_jsbench.py"
 _SETTINGS = {"jsbench_min_pass_rate": "0.5"}
+_OLD_TOML = "[tool.pytest.ini_options]"
 #: pytest reads the first of these that has the section
 _SECTIONS = (
+    ("pytest.toml", "[pytest]"),
+    (".pytest.toml", "[pytest]"),
     ("pytest.ini", "[pytest]"),
     (".pytest.ini", "[pytest]"),
-    ("pyproject.toml", "[tool.pytest.ini_options]"),
+    ("pyproject.toml", "[tool.pytest]"),
+    ("pyproject.toml", _OLD_TOML),
     ("tox.ini", "[pytest]"),
     ("setup.cfg", "[tool:pytest]"),
 )
@@ -84,8 +91,9 @@ def _init(options: argparse.Namespace, out: TextIO) -> bool:
         raise DatasetError(f"{root} is no folder; name the project's", found=str(root), expected="a folder")
     sources = sorted(find_sources(root), key=lambda source: source.cases, reverse=True)
     if not sources:
+        unreadable = "".join(f"; {words}" for words in itertools.islice(_unreadable(root), _MOST_UNREADABLE))
         raise DatasetError(
-            f"no Pydantic model, schema file, OpenAPI document or tool definition in {root.resolve()}; "
+            f"no Pydantic model, schema file, OpenAPI document or tool definition in {root.resolve()}{unreadable}; "
             "name a dataset yourself: pytest --jsbench-engine=local --jsbench-dataset=…",
             found="nothing",
             expected="schemas",
@@ -101,9 +109,9 @@ def _init(options: argparse.Namespace, out: TextIO) -> bool:
         elif file.text is not None:
             file.path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(file.path, file.text, shared=True)
-    out.writelines(
-        _lines("would write" if options.dry_run else "wrote", [f"{file.path}: {file.words}" for file in files])
-    )
+    for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
+        kind = [file for file in files if (file.text is not None) == is_new]
+        out.writelines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
     ask = f"pytest {_TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
     steps = [f"{ask} --jsbench-record={_ANSWERS}", f"pytest {_TEST} --jsbench-replay={_ANSWERS}"]
     if engine == "local" and not is_installed("xllamacpp"):
@@ -158,6 +166,21 @@ def _files(root: Path) -> Iterator[Path]:
                 if count > _MOST_FILES:
                     return
                 yield path
+
+
+def _unreadable(root: Path) -> Iterator[str]:
+    """The files that cannot be read as what they are, each with its fault."""
+    for path in _files(root):
+        place = printable(path.relative_to(root).as_posix(), 200)
+        try:
+            if path.suffix == ".py":
+                ast.parse(path.read_bytes())
+            elif path.suffix == ".json":
+                parse_json(path.read_bytes())
+        except SyntaxError as error:
+            yield f"{place} cannot be read: {error.msg} (line {error.lineno})"
+        except (JSBenchError, OSError, ValueError) as error:
+            yield f"{place} cannot be read: {described(error)}"
 
 
 def _kind(path: Path) -> str | None:
@@ -259,7 +282,7 @@ def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
 
 def _new(path: Path, words: str, text: str) -> NewFile:
     return (
-        NewFile(path=path, words="is there, and kept", text=None)
+        NewFile(path=path, words="is there already", text=None)
         if path.exists()
         else NewFile(path=path, words=words, text=text)
     )
@@ -270,21 +293,38 @@ def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
     for name, section in _SECTIONS:
         path = root / name
         text = path.read_text("utf-8") if path.is_file() else ""
-        if re.search(rf"^{re.escape(section)}\s*$", text, flags=re.MULTILINE):
+        if _head(section, text):
             break
     else:
-        name, section = _SECTIONS[2] if (root / "pyproject.toml").is_file() else _SECTIONS[0]
+        name, section = (
+            ("pyproject.toml", _OLD_TOML) if (root / "pyproject.toml").is_file() else ("pytest.ini", "[pytest]")
+        )
         path = root / name
         text = (path.read_text("utf-8").rstrip() + "\n\n" if path.is_file() else "") + f"{section}\n"
     if re.search("^jsbench_", text, flags=re.MULTILINE):
         return NewFile(path=path, words="has settings of jsbench already", text=None)
     if re.search("^pythonpath", text, flags=re.MULTILINE):
         settings = {key: value for key, value in settings.items() if key != "pythonpath"}
-    quote = '"' if name == "pyproject.toml" else ""
-    lines = "".join(f"{key} = {quote}{value}{quote}\n" for key, value in settings.items())
-    at = re.search(rf"^{re.escape(section)}\s*?$\n?", text, flags=re.MULTILINE)
-    assert at is not None
-    return NewFile(path=path, words=", ".join(settings), text=text[: at.end()] + lines + text[at.end() :])
+    is_toml = name.endswith(".toml")
+    written = {key: f'"{value}"' if is_toml else value for key, value in settings.items()}
+    if is_toml and section != _OLD_TOML and "pythonpath" in written:
+        written["pythonpath"] = f"[{written['pythonpath']}]"
+    lines = "".join(f"{key} = {value}\n" for key, value in written.items())
+    head = _head(section, text)
+    assert head is not None
+    whole = f"{text[: head.end()].rstrip()}\n{lines}{text[head.end() :]}"
+    if is_toml:
+        try:
+            tomllib.loads(whole)
+        except tomllib.TOMLDecodeError as error:
+            words = f"not written to, since it would be no TOML: {error}; mend it, and run this again"
+            return NewFile(path=path, words=words, text=None)
+    return NewFile(path=path, words=", ".join(settings), text=whole)
+
+
+def _head(section: str, text: str) -> re.Match[str] | None:
+    """The line that begins the section; a comment may stand behind it."""
+    return re.search(rf"^{re.escape(section)}[ \t]*(?:[#;].*)?$\n?", text, flags=re.MULTILINE)
 
 
 def _installing(engine: str) -> str:

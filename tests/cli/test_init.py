@@ -99,6 +99,52 @@ def test_a_project_without_schemas_is_told_what_was_looked_for(
     assert "no Pydantic model, schema file, OpenAPI document or tool definition" in capsys.readouterr().err
 
 
+def test_a_project_whose_files_cannot_be_read_is_told_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {"models.py": "class Order(BaseModel)\n    id: int\n", "order.json": '{"type": '})
+
+    assert main.main(["init", str(tmp_path)]) == 2
+
+    told = capsys.readouterr().err
+    assert "; models.py cannot be read: expected ':' (line 1); " in told
+    assert "; order.json cannot be read: " in told
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", '[tool.pytest.ini_options]  # ours\naddopts = "-q"\n'),
+        ("pyproject.toml", '[tool.pytest]\naddopts = ["-q"]\n'),
+        ("pytest.toml", '[pytest]\naddopts = ["-q"]\n'),
+    ],
+)
+def test_the_settings_stand_in_the_section_that_pytest_reads(
+    bench: Bench,  # noqa: F811
+    name: str,
+    text: str,
+) -> None:
+    if "ini_options" not in text and pytest.version_tuple < (9,):
+        pytest.skip("pytest 9 reads TOML's own types")
+    (bench.path / "pytest.ini").unlink(missing_ok=True)
+    write(bench.path, {name: text, "order.py": MODELS.replace("import unknown_package", "")})
+
+    run(bench.path)
+
+    config = bench.pytester.parseconfig()
+    assert config.inipath == bench.path / name
+    assert config.getini("addopts") == ["-q"]
+    assert config.getini("pythonpath") == [bench.path]
+    assert config.getini("jsbench_dataset") == "order:*"
+    assert config.getini("jsbench_min_pass_rate") == "0.5"
+
+
+def test_a_file_of_settings_that_is_no_toml_is_left_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path, {"order.json": SCHEMA, "pyproject.toml": "[project\nname = \n"})
+
+    assert "pyproject.toml: not written to, since it would be no TOML: " in run(tmp_path)
+
+    assert (tmp_path / "pyproject.toml").read_text() == "[project\nname = \n"
+
+
 def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -111,9 +157,9 @@ def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Pat
         },
     )
 
-    assert "is there, and kept" in run(tmp_path)
+    assert f"kept        {tmp_path / 'tests' / 'test_jsbench.py'}: is there already\n" in run(tmp_path)
     first = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
-    run(tmp_path)
+    assert "wrote" not in run(tmp_path)
 
     assert {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == first
     assert first[tmp_path / "tests" / "test_jsbench.py"] == "mine"
