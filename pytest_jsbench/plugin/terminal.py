@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import sys
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,6 +43,8 @@ _LETTERS = {
     "wrong_decision": "D",
 }
 
+#: facts that are commands to be copied, each of which stands on one line
+_COMMANDS = frozenset({"page", "one case"})
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
 
@@ -114,9 +117,11 @@ class Terminal:
         reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
         lines = report_lines(report(run, summary, keywords=reporter.verbosity > 0), width)
         lines += fact_lines(decision.facts(), width)
-        lines += fact_lines(self._facts(summary), width)
+        facts = [*self._facts(summary)]
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
-            lines += fact_lines(self._next_steps(run, summary), width)
+            facts += self._next_steps(run, summary)
+        for fact in facts:
+            lines += fact_lines([fact], sys.maxsize if fact[0] in _COMMANDS else width)
         for line in lines:
             reporter.write_line(line)
 
@@ -153,7 +158,7 @@ class Terminal:
         if plan.output is not None and (page := handover.folder / "report.html").exists():
             yield "page", page.resolve().as_uri()
         else:
-            install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]', and "
+            install = "" if find_spec("jinja2") is not None else "pip install 'pytest-jsbench[report]' && "
             runs = folder if plan.output is not None else folder.parent  # of which it takes the newest
             yield "page", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
@@ -166,7 +171,8 @@ class Terminal:
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         """Say what a person may do after a run of which cases failed, where nobody has set a gate."""
         if failing := run.failed():
-            yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{failing[0].key}')}"
+            if asked := next((outcome for outcome in failing if outcome.made), None):
+                yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{asked.key}')}"
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
                 yield "gate", f"none: --jsbench-min-pass-rate={least:g} passes a run like this, and fails a worse one"

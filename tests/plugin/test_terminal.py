@@ -44,8 +44,8 @@ def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended
             "records    *",
         ]
     )
-    # a link that is broken in two is none
-    assert max(len(line) for line in lines if not line.startswith("page       file:")) <= 80, text
+    # a link or a command that is broken in two is none
+    assert max(len(line) for line in lines if not line.startswith(("page ", "one case "))) <= 80, text
 
 
 def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
@@ -127,12 +127,22 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
 
     assert not any("needs jinja2" in line for line in lines), "it is said once"
     text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
-    install = "" if installed else "pip install 'pytest-jsbench[report]', and "
+    install = "" if installed else "pip install 'pytest-jsbench[report]' && "
     assert text.startswith(f"page {install}jsbench report ")
-    command = text.partition("jsbench report ")[2].split(" verdict ")[0].split(" warning ")[0]
-    runs, option, page = command.split()
+    (line,) = [line for line in lines if line.startswith("page ")]
+    runs, option, page = line.partition("jsbench report ")[2].split()  # a line, to be copied whole
     assert (option, page) == ("-o", "report.html")
     assert len([*(bench.path / runs).rglob("records.jsonl")]) == 1
+
+
+def test_a_case_whose_schema_is_broken_is_not_the_one_to_ask_again(bench: Bench) -> None:
+    bench.case("a", schema={"type": 3})
+    assert not [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+    bench.case("b", '{"n": -1}')
+
+    (line,) = [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+
+    assert line.endswith(" jsbench::orders::b")
 
 
 def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
@@ -144,7 +154,9 @@ def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
     gated = summary(bench.run("--jsbench-min-pass-rate=0.9"))
 
     text = " ".join(" ".join(lines).split())
-    assert re.search(r"one case pytest --jsbench-engine=scripted .* -v jsbench::orders::b gate none: ", text)
+    (command,) = [line.removeprefix("one case   ") for line in lines if line.startswith("one case ")]
+    assert re.fullmatch(r"pytest --jsbench-engine=scripted .* -v jsbench::orders::b", command)
+    assert len(command) > 80
     assert "gate none: --jsbench-min-pass-rate=0.5 passes a run like this" in text
     assert not [line for line in [*quiet, *gated] if line.startswith("gate       none")]
     bench.run("--jsbench-min-pass-rate=0.5").assert_outcomes(passed=1, failed=1)
