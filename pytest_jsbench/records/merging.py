@@ -97,7 +97,9 @@ def merge(paths: Sequence[Path]) -> Merged:
         for shard in _absent_shards(of_one)
     ]
     notes = [warning for part in parts for warning in part.warnings]
-    notes.append(f"merged {len(parts)} runs: {len(made)} attempts, of which {twice} were in more than one")
+    notes.append(
+        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, of which {twice} were in more than one"
+    )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]

@@ -120,7 +120,10 @@ def _blocks(
         yield _table_of_metrics(evaluations, columns)
     if legend:
         yield legend
-    short = distinct(names, _LONGEST_LABEL if legend else _LONGEST_PLACE)
+    if legend:
+        short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
+    else:
+        short = distinct(names, _LONGEST_PLACE)
     if warnings := [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]:
         yield warnings
     shown = dict(zip(names, short, strict=True))

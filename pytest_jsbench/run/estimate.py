@@ -66,5 +66,7 @@ def _time(plan: Plan, variant: Variant, calls: int, usage: Usage) -> str:
     limits, tokens = plan.limits, usage.input_tokens or 0
     pairs = ((calls, limits.requests_per_minute), (tokens, limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]
-    rounds = f"{calls / variant.concurrency:,.1f} times as long as one call, with {variant.concurrency} in flight"
-    return f"{rounds}; at least {max(minutes):,.1f} min by the limits" if minutes else rounds
+    rounds = calls / variant.concurrency
+    times = "as long as one call" if rounds <= 1 else f"{rounds:,.1f} times as long as one call"
+    times += f", with {variant.concurrency} in flight"
+    return f"{times}; at least {max(minutes):,.1f} min by the limits" if minutes else times

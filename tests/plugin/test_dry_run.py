@@ -12,7 +12,13 @@ def test_a_dry_run_says_what_the_run_would_take_and_calls_nobody(bench: Bench) -
     bench.case("a", {"fault": "bad_request"})
     bench.case("b", {"fault": "bad_request"})
 
-    result = bench.run("--jsbench-dry-run", "--jsbench-max-tokens=100", "--jsbench-repeats=2", "--jsbench-rpm=2")
+    result = bench.run(
+        "--jsbench-dry-run",
+        "--jsbench-max-tokens=100",
+        "--jsbench-repeats=2",
+        "--jsbench-rpm=2",
+        "--jsbench-concurrency=3",
+    )
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -20,7 +26,7 @@ def test_a_dry_run_says_what_the_run_would_take_and_calls_nobody(bench: Bench) -
             "calls      4 calls to scripted scripted, retries apart",
             "tokens     about * in, 400 out at most",
             "cost       none is known: calls of engine 'scripted' have no published price",
-            "time       * times as long as one call, with * in flight; at least 2.0 min*",
+            "time       1.3 times as long as one call, with 3 in flight; at least 2.0 min*",
             "dry run    nobody was called, and no test has run",
             "*no tests ran*",
         ]
@@ -34,7 +40,8 @@ def test_the_chosen_cases_alone_are_estimated_each_variant_by_itself(bench: Benc
 
     result = bench.run("--jsbench-dry-run", "--jsbench-shots=0", "--jsbench-shots=1", "-k", "first")
 
-    result.stdout.fnmatch_lines(["shots-0    1 call to *", "shots-1    1 call to *"])
+    result.stdout.fnmatch_lines(["shots-0    1 call to *", "time       as long as one call, with 16 in flight"])
+    result.stdout.fnmatch_lines(["shots-1    1 call to *"])
 
 
 def test_a_project_s_own_tests_are_counted_and_not_estimated(bench: Bench) -> None:

@@ -96,6 +96,7 @@ def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: lis
 
     assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
     assert "shard 3/3 is not among them" in out.getvalue()
+    assert out.getvalue().startswith("merged 1 run: 3 attempts, of which ")
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,14 @@ def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
     assert lines[4:6] == ["", f"[1]        {'SmolLM2-135M-Instruct.Q4_1' * 2}"]
 
 
+def test_a_sentence_names_long_runs_by_their_numbers() -> None:
+    names = [f"SmolLM2-135M-Instruct.Q4_1 {at}" for at in "ab"]
+
+    lines = report_lines(side_by_side([judged(passed=9), judged("b", passed=3)], names))
+
+    assert next(line for line in lines if line.startswith("compared ")).startswith("compared   [2] against [1]: ")
+
+
 def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> None:
     metrics = {f"{'m' * 90}{end}": 1.0 for end in "ab"}
     found = parse({"metrics": metrics}, source="other.json")

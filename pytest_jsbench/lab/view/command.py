@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.options import is_installed
 
 HOST = "127.0.0.1"
@@ -34,8 +35,8 @@ def add_view(commands: Any) -> None:
 def _view(options: argparse.Namespace, out: TextIO) -> bool:
     folder = options.folder or next(filter(Path.is_dir, map(Path, _USUAL)), None)
     if folder is None or not folder.is_dir():
-        found = "none of the usual folders" if folder is None else str(folder)
-        message = f"no runs to look at: {found} is there; name the folder of --jsbench-output"
+        found = f"none of {', '.join(_USUAL)} is there" if folder is None else f"{printable(str(folder))} is no folder"
+        message = f"no runs to look at: {found}; name the folder of --jsbench-output"
         raise RecordError(message, found=found, expected="a folder of runs")
     for package in ("starlette", "uvicorn", "jinja2"):
         if not is_installed(package):

@@ -181,7 +181,11 @@ def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["nowhere"], "nowhere is there"), ([], "none of the usual folders is there")]
+    ("arguments", "message"),
+    [
+        (["nowhere"], "no runs to look at: nowhere is no folder; name "),
+        ([], "none of runs, jsbench-runs, .pytest_cache/d/jsbench is there; name "),
+    ],
 )
 def test_a_folder_without_runs_is_one_line(
     arguments: list[str],
