@@ -7,6 +7,6 @@ small model; most runs send schemas as they are, and import neither.
 
 from __future__ import annotations
 
-from pytest_jsbench.adaptation.adapter import Adapted, Change, ChangeKind, Inexpressible, Mode
+from pytest_jsbench.adaptation.adapter import Adapted, Change, ChangeKind, Inexpressible, Mode, changes_by_engine
 
-__all__ = ["Adapted", "Change", "ChangeKind", "Inexpressible", "Mode"]
+__all__ = ["Adapted", "Change", "ChangeKind", "Inexpressible", "Mode", "changes_by_engine"]

@@ -6,7 +6,8 @@ The result is the schema that is sent, and each change in it, or the reason why 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
@@ -112,6 +113,43 @@ class Ledger:
         return tuple(self._changes)
 
 
+def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
+    """The changes that an engine made to a schema before it sent it, keyword by keyword, as `bounded` does."""
+    ledger = Ledger("relax")
+    places: list[tuple[Path, Any, Any]] = [((), before, after)]
+    for path, was, now in places:  # which grows meanwhile
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            for name in {**was, **now}:
+                if name not in now:
+                    _note_left_out(ledger, name, path, forbids=was[name] is False)
+                elif name not in was:
+                    ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
+                else:
+                    places.append(((*path, name), was[name], now[name]))
+        elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+            places += [((*path, str(at)), *pair) for at, pair in enumerate(zip(was, now, strict=True))]
+        elif was != now and not (was is True and now == {}):  # which says the same
+            lower = _bound(was) and _bound(now) and path[-1:] in _UPPER_BOUNDS and now < was
+            kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
+            ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound(now)}")
+    return ledger.changes()
+
+
+def _note_left_out(ledger: Ledger, name: str, path: Path, *, forbids: bool) -> None:
+    """Note what the engine did not send; what forbids a property, or more items, is said by another keyword."""
+    if forbids and path[-1:] == ("properties",):
+        ledger.note("rewritten", "properties", path[:-1], "what is forbidden was left out by the engine")
+    else:
+        kind: ChangeKind = "rewritten" if forbids and name == "items" else "widened"
+        ledger.note(kind, name, path, "left out by the engine")
+
+
+def _bound(value: object) -> str:
+    """The value of a bound, as the end of a note; other values are of the schema, which is in the record."""
+    return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""
+
+
+_UPPER_BOUNDS = (("maxLength",), ("maxItems",))
 #: the largest real schemas take half a second
 SECONDS = 10.0
 

@@ -248,7 +248,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     queue_s: Seconds | None = written(None)
     #: failed tries before this outcome
     retries: Times = written(0)
-    #: how the schema that was sent differs from the case's, where it was adapted
+    #: how the schema that was sent differs from the case's, where it was adapted, or the engine itself changed it
     changes: tuple[Change, ...] = written(())
     #: the project's own test that asked; None: a case of the dataset
     asked_by: AskedBy | None = written(None)

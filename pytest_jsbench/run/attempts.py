@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import tenacity
 from msgspec import structs
 
-from pytest_jsbench.adaptation import Adapted, Change, Inexpressible
+from pytest_jsbench.adaptation import Adapted, Change, Inexpressible, changes_by_engine
 from pytest_jsbench.core.cases import BrokenCase, Case, Schema
 from pytest_jsbench.core.errors import JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
@@ -133,6 +133,9 @@ class Runner:
         else:
             generation = question.request
         sent = getattr(generation, "sent", None)
+        changes = question.changes
+        if isinstance(question.adapted, Adapted) and sent is not None and sent.schema is not None:
+            changes += changes_by_engine(question.adapted.schema, sent.schema)
         record = Record.of(
             key=case.key,
             repeat=repeat,
@@ -140,12 +143,12 @@ class Runner:
             prompt=question.prompt,
             prompt_length=question.length,
             generation=generation,
-            verdict=self._verdict(generation, case.schema, question.changes),
+            verdict=self._verdict(generation, case.schema, changes),
             started_at=started_at,
             queue_s=queue_s + waits.seconds if queue_s is not None else waits.seconds or None,
             retries=waits.retries,
             params=(sent and sent.params) or self.params.of_repeat(repeat),
-            changes=question.changes,
+            changes=changes,
             reference=case.reference,
             tags=case.tags,
             answered_by=waits.answered_by,

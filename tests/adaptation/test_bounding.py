@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema_rs import Draft4Validator, Draft7Validator, Draft202012Validator, meta, validator_for
 
-from pytest_jsbench.adaptation.bounding import bounded
+from pytest_jsbench.adaptation import changes_by_engine
+from pytest_jsbench.adaptation.bounding import LONGEST_STRING, bounded
 from tests.adaptation.shapes import nodes, schemas, values
 from tests.fuzzing import at_least, each, examples
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
@@ -235,3 +236,43 @@ def test_it_is_sound_on_real_schemas() -> None:
         assert not validator_for(narrowed).is_valid(json.loads(text)), name
         checked += 1
     assert checked > at_least(1000)
+
+
+def test_what_bounding_changes_is_listed_keyword_by_keyword() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "maxLength": 5000},
+            "tags": {"type": "array", "items": {"enum": ["a"]}, "maxItems": 2},
+            "any": True,
+            "maxLength": {"type": "integer"},
+        },
+    }
+
+    found = changes_by_engine(schema, bounded(schema))
+
+    assert [(change.kind, change.keyword, change.path) for change in found] == [
+        ("tightened", "additionalProperties", ""),
+        ("tightened", "maxLength", "/properties/name"),
+    ]
+    assert found[1].note == f"changed by the engine: {LONGEST_STRING}"
+    assert changes_by_engine(schema, schema) == changes_by_engine(True, {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "changes"),
+    [
+        ({"type": "string"}, {"type": "string", "maxLength": 9}, [("tightened", "maxLength", "")]),
+        ({"items": {"pattern": "a"}}, {"items": {}}, [("widened", "pattern", "/items")]),
+        ({"items": False}, {"maxItems": 0}, [("rewritten", "items", ""), ("tightened", "maxItems", "")]),
+        ({"properties": {"a": False}}, {"properties": {}}, [("rewritten", "properties", "")]),
+        ({"$ref": "#a"}, {"$ref": "#/$defs/a"}, [("rewritten", "$ref", "")]),
+        ({"anyOf": [{}, {"maxItems": 9}]}, {"anyOf": [{}, {"maxItems": 3}]}, [("tightened", "maxItems", "/anyOf/1")]),
+    ],
+)
+def test_a_schema_that_an_engine_changed_is_described_by_its_changes(
+    schema: Any, sent: Any, changes: list[tuple[str, str, str]]
+) -> None:
+    found = changes_by_engine(schema, sent)
+
+    assert [(change.kind, change.keyword, change.path) for change in found] == changes

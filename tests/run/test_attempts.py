@@ -349,6 +349,17 @@ def test_an_adapted_schema_is_sent_and_recorded_and_the_original_judged(judge: J
     assert Record.from_dict(json.loads(json.dumps(record.to_dict()))) == record.kept
 
 
+def test_what_the_engine_itself_narrowed_is_among_the_changes(judge: Judge) -> None:
+    assert isinstance(CASE.schema, Mapping)
+    sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema={**CASE.schema, "maxProperties": 9})
+
+    record = runner(Misbehaving(answer=replace(examples.completion('{"n": 1}'), sent=sent)), judge).attempt(CASE)
+
+    assert [(change.kind, change.keyword, change.note) for change in record.changes] == [
+        ("tightened", "maxProperties", "set by the engine: 9")
+    ]
+
+
 def test_what_the_subset_cannot_say_is_unsupported_and_nothing_is_sent(judge: Judge) -> None:
     engine = Misbehaving()
 
