@@ -177,7 +177,7 @@ def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateErro
     offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(sorted(names)[:4])}"
     if "-" in name:  # which a name may have, so that it alone makes no difference
         offer += "; a difference has spaces round its minus"
-    message = f"{text!r}: no {kind} {name!r}: {offer}"
+    message = f"{'' if text == name else f'{text!r}: '}no {kind} {name!r}: {offer}"
     return GateError(message, found=name, expected=sorted(names), where=text)
 
 

@@ -64,9 +64,16 @@ def _of_preset(config: pytest.Config, option: Option) -> Any:
 
 
 def typed_for_a_run(config: pytest.Config) -> str:
-    """Find the first typed option that means nothing without an engine; empty where there is none."""
+    """Find the first typed option or case that means nothing without an engine; empty where there is none."""
     typed = {str(argument).partition("=")[0] for argument in config.invocation_params.args}
-    return next((option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING), "")
+    flags = (option.flag for option in OPTIONS if option.flag in typed and option.name not in _OF_JUDGING)
+    return next(flags, "") or ("" if config.option.pyargs else next(iter(named_of_suite(config)), ""))
+
+
+def named_of_suite(config: pytest.Config) -> tuple[str, ...]:
+    """Find the suite's node ids among pytest's arguments; a file or folder of such a name is none."""
+    named = (arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
+    return tuple(arg for arg in named if not (config.invocation_params.dir / arg).exists())
 
 
 def read_judging(config: pytest.Config) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.options import ROOT, value_of
+from pytest_jsbench.plugin.options import named_of_suite, value_of
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE
 from pytest_jsbench.settings.plan import GATES, refuse_together, selection_of
 from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
@@ -192,9 +192,7 @@ def _take_targets(config: pytest.Config) -> Targets:
     what is there, and a dataset on the command line adds the suite to it. What the ini file names changes nothing of
     what pytest would run, but that a dataset named there is added to a run without a path.
     """
-    chosen = tuple(arg for arg in config.args if arg == ROOT or arg.startswith(f"{ROOT}::"))
-    chosen = tuple(arg for arg in chosen if not (config.invocation_params.dir / arg).exists())
-    if chosen:
+    if chosen := named_of_suite(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
         return Targets(chosen=chosen, suite=True, project=bool(config.args))
     names = ("dataset", "instances", "engine", "variants", "record", "replay")

@@ -83,6 +83,13 @@ def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message:
     assert "\n" not in str(caught.value)
 
 
+def test_a_metric_that_is_unknown_is_named_once() -> None:
+    with pytest.raises(GateError) as caught:
+        Gate.parse("pas_rate>=0.9")
+
+    assert str(caught.value).count("'pas_rate'") == 1
+
+
 def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> None:
     gate = Gate.parse("Github_esay.pass_rate>=0.9")
 

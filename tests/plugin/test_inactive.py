@@ -139,7 +139,13 @@ def test_every_public_name_is_there() -> None:
 
 @pytest.mark.parametrize(
     "typed",
-    [("--jsbench-dataset=schemas",), ("--jsbench-limit", "3"), ("--jsbench-output=runs", ".")],
+    [
+        ("--jsbench-dataset=schemas",),
+        ("--jsbench-limit", "3"),
+        ("--jsbench-output=runs", "."),
+        ("jsbench",),
+        ("jsbench::simple::bookmark",),
+    ],
 )
 def test_an_option_of_a_run_without_an_engine_says_what_is_missing(
     pytester: pytest.Pytester, typed: tuple[str, ...]
