@@ -18,6 +18,8 @@ SIGNIFICANCE = 0.05
 _TAIL, _Z = 0.025, NormalDist().inv_cdf(0.975)
 #: of what is computed by steps
 _PRECISION = 1e-9
+#: of a large n, rounding alone may keep the steps from becoming that small
+_MOST_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +72,32 @@ def _lower_bound(successes: float, n: float) -> float:
     """
     The 0.025 quantile of the beta distribution with `successes` and `n - successes + 1`.
 
-    Newton's method on logarithms, where the distribution is concave, so that it cannot miss. Source of the series: NIST
-    Digital Library of Mathematical Functions, 8.17.8.
+    Newton's method on logarithms, where the distribution is concave, so that it cannot miss.
     """
     a, b = successes, n - successes + 1
-    scale = math.lgamma(a + b) - math.lgamma(a + 1) - math.lgamma(b) - math.log(_TAIL)
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log_x, step = math.log(a / (a + b)), 1.0
-    while abs(step) > _PRECISION * max(1.0, -log_x):
-        x = math.exp(log_x)
-        term = series = 1.0
-        for at in itertools.count():
-            term *= x * (a + b + at) / (a + 1 + at)
-            series += term
-            if term < _PRECISION**2 * series:
-                break
-        above = scale + a * log_x + b * math.log1p(-x) + math.log(series)
-        step = above * (1 - x) * series / a
+    for _ in range(_MOST_STEPS):
+        x, rest = math.exp(log_x), -math.expm1(log_x)
+        front = math.exp(scale + a * log_x + b * math.log(rest))
+        # of the two series the one that is short, however large n is
+        below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
+        step = math.log(below / _TAIL) * below * rest / front
         log_x -= step
+        if abs(step) <= _PRECISION * max(1.0, -log_x):
+            break
     return math.exp(log_x)
+
+
+def _beta_series(x: float, a: float, b: float) -> float:
+    """The series of the incomplete beta function. Source: NIST Digital Library of Mathematical Functions, 8.17.8."""
+    term = series = 1.0
+    for at in itertools.count():
+        term *= x * (a + b + at) / (a + 1 + at)
+        series += term
+        if term < _PRECISION**2 * series:
+            break
+    return series
 
 
 def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:

@@ -4,6 +4,7 @@ import itertools
 import math
 import random
 import statistics
+import time
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,16 @@ def test_the_interval_is_scipys_own_also_over_no_whole_number(n: float) -> None:
         low, high = exact_interval(rate, n)
         expected = beta.ppf(0.025, rate * n, n - rate * n + 1), beta.ppf(0.975, rate * n + 1, n - rate * n)
         assert (low, high) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [10_000, 3_000_000])
+def test_the_bound_of_a_rate_of_one_takes_no_longer_of_many(n: int) -> None:
+    start = time.process_time()
+    low, high = exact_interval(1.0, n)
+
+    assert time.process_time() - start < 0.05
+    assert (low, high) == pytest.approx((0.025 ** (1 / n), 1.0), abs=1e-12)
+    assert exact_interval(0.0, n) == pytest.approx((0.0, 1 - low), abs=1e-12)
 
 
 def test_a_rate_over_nothing_is_none_and_not_zero() -> None:
