@@ -197,7 +197,7 @@ def _counts(replies: Replies) -> str:
     words = {
         ReplyKind.MIXED_UP: "another's",
         ReplyKind.REFUSED: "refused",
-        ReplyKind.UNDECIDED: "undecided",
+        ReplyKind.UNDECIDED: "without a usable answer",
     }
     parts = [f"{replies.conforming} of {replies.decided} conform"] if replies.decided else []
     parts += [f"{count} {word}" for kind, word in words.items() if (count := replies.count(kind))]

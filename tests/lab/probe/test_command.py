@@ -263,6 +263,7 @@ def test_a_broken_network_is_undecided_and_never_not_enforced(provider: Provider
 
     assert findings(modes) == {"json_schema streamed": "undecided", "json_schema whole": "enforced"}
     assert "out of order" in modes["json_schema streamed"]["said"]
+    assert "undecided: 3 without a usable answer: " in modes["json_schema streamed"]["said"], "each word once"
 
 
 def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_unsafely(provider: Provider) -> None:
