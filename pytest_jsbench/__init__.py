@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
+    from pytest_jsbench.records.metadata import RunMetadata as RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
-    from pytest_jsbench.records.records import RunMetadata as RunMetadata
     from pytest_jsbench.settings.plan import RateLimits
     from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, Violation
 
@@ -71,7 +71,8 @@ _HOMES = {
     ),
     "core.prompts": ("Prompt",),
     "records.outcomes": ("Run",),
-    "records.records": ("Record", "RunMetadata"),
+    "records.metadata": ("RunMetadata",),
+    "records.records": ("Record",),
     "metrics.summary": ("Summary", "summarize"),
     "lab.interchange.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "core.version": ("__version__",),

@@ -24,8 +24,9 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.records.records import Attempt, Record, RunMetadata, WrittenPrompt
+from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
 from pytest_jsbench.records.variants import together
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 

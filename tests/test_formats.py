@@ -7,7 +7,8 @@ import pytest
 
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.formats import EVALUATION, METRICS
-from pytest_jsbench.records.records import Record, RunMetadata, parse_line
+from pytest_jsbench.records.metadata import RunMetadata, parse_line
+from pytest_jsbench.records.records import Record
 from tests import examples
 
 LINE = json.loads(json.dumps(examples.record("a").to_dict()))

@@ -35,7 +35,8 @@ from pytest_jsbench.verdicts import JUDGE_VERSION, Judge, JudgePolicy, Verdict
 from pytest_jsbench.verdicts.verdicts import headline
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.records import Record, RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.records import Record
     from pytest_jsbench.values import Comparer
 
 

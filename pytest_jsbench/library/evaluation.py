@@ -33,7 +33,8 @@ from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.metrics.gates import Ending, decide
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import new_folder
-from pytest_jsbench.records.records import Attempt, Entry, RunMetadata
+from pytest_jsbench.records.metadata import Entry, RunMetadata
+from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.variants import difference
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import find as find_exporter

@@ -13,8 +13,9 @@ from pytest_jsbench.core.generations import Usage
 from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
-    from pytest_jsbench.records.records import AnsweredBy, Attempt, RunMetadata
+    from pytest_jsbench.records.records import AnsweredBy, Attempt
 
 #: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]

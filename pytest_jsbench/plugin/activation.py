@@ -20,7 +20,7 @@ from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
 from pytest_jsbench.records.journal import BATCHES, new_folder
-from pytest_jsbench.records.records import Entry
+from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession

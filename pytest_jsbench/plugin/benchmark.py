@@ -15,8 +15,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.records import RunMetadata
 
 #: the metrics that are times; pytest-benchmark knows seconds only
 _METRICS = ("ttft", "tgt", "gct")

@@ -24,8 +24,8 @@ from pytest_jsbench.records.variants import each
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
-    from pytest_jsbench.records.records import RunMetadata
     from pytest_jsbench.records.resumption import Resumption
 
 _LETTERS = {

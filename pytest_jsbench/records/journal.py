@@ -29,8 +29,9 @@ from pytest_jsbench.core.files import (
     write_atomically,
 )
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
-from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record, RunMetadata, parse_line
+from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
 
 #: the file of a run's folder that holds what was taken over from an earlier run
 RESUMED = "records.resumed.jsonl"

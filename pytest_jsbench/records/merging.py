@@ -14,8 +14,9 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import MergeError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.records import Attempt, RunMetadata
+from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.variants import difference, each, together
 
 #: attempts of all parts

@@ -20,15 +20,8 @@ from pytest_jsbench.core.files import FileReader, LinesByPlace, Unreadable, pars
 from pytest_jsbench.core.generations import Decided, Failed, FaultKind, GenerationType, Timing, Usage, type_of
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.records.records import (
-    LONGEST_LINE,
-    AnsweredBy,
-    AskedBy,
-    Attempt,
-    OwnOutcome,
-    Record,
-    parse_line,
-)
+from pytest_jsbench.records.metadata import parse_line
+from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, OwnOutcome, Record
 from pytest_jsbench.records.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
@@ -36,7 +29,8 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
-    from pytest_jsbench.records.records import Missing, RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.records import Missing
 
 
 #: characters of one reason of a run's verdict, in which the node ids of several tests have room

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_jsbench.records.records import RunMetadata
+from pytest_jsbench.records.metadata import RunMetadata
 
 #: what must be the same for an answer to one to be an answer to the other
 _IDENTITY = ("engine", "model", "response_format", "provider", "adapt")

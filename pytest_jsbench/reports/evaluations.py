@@ -24,8 +24,8 @@ from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run, RunVerdict
-from pytest_jsbench.records.records import RunMetadata
 from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.records.variants import each
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
     from pytest_jsbench.metrics.summary import Summary
-    from pytest_jsbench.records.records import RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.reports.blocks import Fact
     from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.settings.plan import Plan

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.case_outcomes import CaseOutcome
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import AttemptOutcome
-    from pytest_jsbench.records.records import RunMetadata
 
 _MOST_NAMED = 5
 _MOST_CASES = 10

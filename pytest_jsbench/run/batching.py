@@ -12,7 +12,8 @@ from pytest_jsbench.core.extensions import of_lab
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import BatchState, Engine
-    from pytest_jsbench.records.records import Attempt, RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.records import Attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

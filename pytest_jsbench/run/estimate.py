@@ -13,7 +13,8 @@ from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.prices import price_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.records import Attempt, RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
 

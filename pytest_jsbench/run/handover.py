@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_jsbench.records.records import RunMetadata
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.redaction import Redaction
 
 

@@ -45,7 +45,8 @@ from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
-from pytest_jsbench.records.records import MissingReason, RunMetadata
+from pytest_jsbench.records.metadata import RunMetadata
+from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, resume
 from pytest_jsbench.records.variants import each

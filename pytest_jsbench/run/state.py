@@ -9,8 +9,9 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
-from pytest_jsbench.records.records import Attempt, Missing, MissingReason, RunMetadata
+from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,9 @@ import msgspec
 from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
+from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
-from pytest_jsbench.records.records import RECORDS_VERSION, MetadataParts, Record, RunMetadata
+from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.verdicts import Verdict
 

@@ -33,7 +33,8 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.library.options import READERS, EvaluationOptions
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.records import Entry, MissingReason
+from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER
 

@@ -18,8 +18,9 @@ from pytest_jsbench.metrics.gates import Gate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
-from pytest_jsbench.records.records import AskedBy, Attempt, Record, RunMetadata
+from pytest_jsbench.records.records import AskedBy, Attempt, Record
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.reports import evaluations
 from tests import examples

@@ -19,16 +19,9 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import Generation
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
+from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict
-from pytest_jsbench.records.records import (
-    RECORDS_VERSION,
-    AskedBy,
-    Attempt,
-    Record,
-    RunMetadata,
-    WrittenPrompt,
-    parse_line,
-)
+from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
 from tests import examples

@@ -12,7 +12,8 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.records import AskedBy, Attempt, Record, RunMetadata
+from pytest_jsbench.records.metadata import RunMetadata
+from pytest_jsbench.records.records import AskedBy, Attempt, Record
 from pytest_jsbench.records.resumption import Recorded, Resumption, resume
 from tests import examples
 from tests.examples import replace

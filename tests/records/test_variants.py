@@ -7,8 +7,9 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.records import Missing, MissingReason, Record, RunMetadata
+from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.records.variants import each, match, strangers
 from tests import examples
 from tests.examples import record, replace, variants

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Engine, EngineConfig
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import AttemptOutcome
-    from pytest_jsbench.records.records import RunMetadata
 
 _AGAIN = "record it again with --jsbench-record"
 #: a run's records do not hold what was said of each attempt's settings

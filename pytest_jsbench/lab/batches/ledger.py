@@ -19,7 +19,7 @@ from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.journal import BATCHES
-from pytest_jsbench.records.records import RunMetadata
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.variants import difference
 from pytest_jsbench.run.batching import BatchPart
 

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import Batches, Result
     from pytest_jsbench.metrics.prices import Price
-    from pytest_jsbench.records.records import Attempt, RunMetadata
+    from pytest_jsbench.records.metadata import RunMetadata
+    from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.session import RunSession
 
 #: characters of a request's name: `sha256-` and 160 bits of it; both providers allow 64

@@ -31,8 +31,9 @@ from pytest_jsbench.verdicts import FailureType
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
     from pytest_jsbench.metrics.statistics import MeanRate
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
-    from pytest_jsbench.records.records import Record, RunMetadata
+    from pytest_jsbench.records.records import Record
 
 VERSIONS = ("0.3.0", "0.2.0")
 Version = Literal["0.3.0", "0.2.0"]

@@ -196,7 +196,7 @@ def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Ite
     """Start a run that keeps nothing, of which each way of asking is a variant."""
     from pytest_jsbench.lab.probe.probe import POLICY
     from pytest_jsbench.metrics.prices import price_of
-    from pytest_jsbench.records.records import Entry
+    from pytest_jsbench.records.metadata import Entry
     from pytest_jsbench.run.description import describe_run
     from pytest_jsbench.run.handover import Handover
     from pytest_jsbench.run.session import RunSession
