@@ -8,8 +8,10 @@ import itertools
 import os
 import re
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -108,7 +110,7 @@ def _init(options: argparse.Namespace, out: TextIO) -> bool:
             out.write(f"\n--- {file.path}\n{file.text}\n")
         elif file.text is not None:
             file.path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file.path, file.text, shared=True)
+            write_atomically(file.path, _as_before(file.path, file.text), shared=True)
     for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
         kind = [file for file in files if (file.text is not None) == is_new]
         out.writelines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
@@ -161,7 +163,8 @@ def _files(root: Path) -> Iterator[Path]:
         inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not name.startswith("."))
         for name in sorted(names):
             path = Path(folder) / name
-            if path.suffix in {".py", ".json", ".yaml", ".yml"} and path.stat().st_size <= _LARGEST:
+            is_source = path.suffix in {".py", ".json", ".yaml", ".yml"} and path.is_file()  # no link to nowhere
+            if is_source and path.stat().st_size <= _LARGEST:
                 count += 1
                 if count > _MOST_FILES:
                     return
@@ -245,8 +248,9 @@ def _models(root: Path, path: Path) -> Iterator[Source]:
             if "BaseModel" in bases or bases & models.keys():
                 models[node.name] = len(node.body)
     parts = [*path.relative_to(root).with_suffix("").parts]
-    if models:
-        module = ".".join(part for n, part in enumerate(parts) if part != "__init__" and (n, part) != (0, "src"))
+    module = ".".join(part for n, part in enumerate(parts) if part != "__init__" and (n, part) != (0, "src"))
+    # others cannot be imported by a name
+    if models and all(part.isidentifier() and not iskeyword(part) for part in module.split(".")):
         simplest = min(models, key=lambda name: models[name])
         yield Source(
             dataset=f"{module}:*",
@@ -275,7 +279,7 @@ def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
         words = "replays on each push, asks on a schedule; include it in .gitlab-ci.yml (include: local)"
         yield _new(root / ".gitlab/jsbench.yml", words, _pipeline(engine))
     ignored = root / ".gitignore"
-    lines = ignored.read_text("utf-8").splitlines() if ignored.is_file() else []
+    lines = _text(ignored).splitlines()
     whole = None if {"runs/", "runs", "/runs/"} & {*lines} else "\n".join([*lines, "runs/", ""])
     yield NewFile(path=ignored, words="runs/" if whole else "has runs/ already", text=whole)
 
@@ -292,7 +296,7 @@ def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
     """The file that pytest reads its settings from, with ours below its section."""
     for name, section in _SECTIONS:
         path = root / name
-        text = path.read_text("utf-8") if path.is_file() else ""
+        text = _text(path)
         if _head(section, text):
             break
     else:
@@ -300,7 +304,7 @@ def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
             ("pyproject.toml", _OLD_TOML) if (root / "pyproject.toml").is_file() else ("pytest.ini", "[pytest]")
         )
         path = root / name
-        text = (path.read_text("utf-8").rstrip() + "\n\n" if path.is_file() else "") + f"{section}\n"
+        text = (_text(path).rstrip() + "\n\n" if path.is_file() else "") + f"{section}\n"
     if re.search("^jsbench_", text, flags=re.MULTILINE):
         return NewFile(path=path, words="has settings of jsbench already", text=None)
     if re.search("^pythonpath", text, flags=re.MULTILINE):
@@ -315,11 +319,30 @@ def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
     whole = f"{text[: head.end()].rstrip()}\n{lines}{text[head.end() :]}"
     if is_toml:
         try:
-            tomllib.loads(whole)
+            table = tomllib.loads(whole).get("tool", {}).get("pytest", {})
         except tomllib.TOMLDecodeError as error:
             words = f"not written to, since it would be no TOML: {error}; mend it, and run this again"
             return NewFile(path=path, words=words, text=None)
+        if section != _OLD_TOML and "ini_options" in table:
+            words = "not written to, since [tool.pytest] has both ini_options and settings of its own then"
+            return NewFile(path=path, words=words, text=None)
     return NewFile(path=path, words=", ".join(settings), text=whole)
+
+
+def _text(path: Path) -> str:
+    """The text of a file of the project, empty where there is none; DatasetError for one that is not UTF-8."""
+    try:
+        return path.read_text("utf-8-sig") if path.is_file() else ""
+    except UnicodeDecodeError:
+        message = f"{path} is not UTF-8, so that nothing can be added to it; save it as UTF-8, and run this again"
+        raise DatasetError(message, found=str(path), expected="UTF-8") from None
+
+
+def _as_before(path: Path, text: str) -> str:
+    """The text with the byte order mark, and with ends of lines, that the file in its place has."""
+    before = path.read_bytes() if path.is_file() else b""
+    text = text.replace("\n", "\r\n") if b"\r\n" in before else text
+    return f"\ufeff{text}" if before.startswith(BOM_UTF8) else text
 
 
 def _head(section: str, text: str) -> re.Match[str] | None:

@@ -174,6 +174,45 @@ def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Pat
     assert (tmp_path / ".github" / "workflows" / "jsbench.yml") in first
 
 
+def test_a_file_keeps_its_byte_order_mark_and_its_ends_of_lines(tmp_path: Path) -> None:
+    write(tmp_path, {"order.json": SCHEMA})
+    (tmp_path / "pytest.ini").write_bytes(b"\xef\xbb\xbf[pytest]\r\naddopts = -q\r\n")
+    (tmp_path / ".gitignore").write_bytes(b"a\r\n")
+
+    run(tmp_path)
+
+    settings = b"jsbench_dataset = order.json\r\njsbench_min_pass_rate = 0.5\r\n"
+    assert (tmp_path / "pytest.ini").read_bytes() == b"\xef\xbb\xbf[pytest]\r\n" + settings + b"addopts = -q\r\n"
+    assert (tmp_path / ".gitignore").read_bytes() == b"a\r\nruns/\r\n"
+
+
+@pytest.mark.parametrize("name", ["tox.ini", ".gitignore"])
+def test_a_file_in_another_encoding_is_named_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    write(tmp_path, {"order.json": SCHEMA})
+    (tmp_path / name).write_bytes(b"# \xe9\n")
+
+    assert main.main(["init", str(tmp_path)]) == 2
+    assert f"{name} is not UTF-8" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "order.json"])
+
+
+def test_settings_in_a_table_on_one_line_are_left_alone(tmp_path: Path) -> None:
+    text = '[tool.pytest]\nini_options = {addopts = "-q"}\n'
+    write(tmp_path, {"order.json": SCHEMA, "pyproject.toml": text})
+
+    assert "pyproject.toml: not written to" in run(tmp_path)
+    assert (tmp_path / "pyproject.toml").read_text() == text
+
+
+def test_a_link_to_nowhere_and_a_module_that_no_name_imports_are_no_sources(tmp_path: Path) -> None:
+    write(tmp_path, {"my-app/models.py": MODELS, "class/models.py": MODELS})
+    (tmp_path / ".#models.py").symlink_to("somebody@a-machine.1234")
+
+    assert list(find_sources(tmp_path)) == []
+
+
 def test_a_dry_run_shows_what_it_would_write_and_writes_nothing(tmp_path: Path) -> None:
     write(tmp_path, {"order.json": SCHEMA, ".gitlab-ci.yml": ""})
 
