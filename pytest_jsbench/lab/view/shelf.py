@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Shelf:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._folder = folder.resolve()  # a run's own folder, given as `.`, has a name
         self._lock = threading.Lock()
         self._runs: dict[Path, tuple[object, EvaluatedRun]] = {}
         self._listed: dict[Path, tuple[object, Listed]] = {}
@@ -73,8 +74,13 @@ class Shelf:
 
 def _stamp(path: Path) -> object:
     """What changes when a file of the run does."""
-    states = ((file.name, file.stat()) for file in sorted(path.iterdir()) if file.suffix in {".json", ".jsonl"})
-    return [(name, state.st_mtime_ns, state.st_size) for name, state in states]
+    states = []
+    for file in sorted(path.iterdir()):
+        if file.suffix in {".json", ".jsonl"}:
+            with suppress(FileNotFoundError):  # the files of single processes go when a run is summed up
+                state = file.stat()
+                states.append((file.name, state.st_mtime_ns, state.st_size))
+    return states
 
 
 def _look(path: Path) -> Listed:
@@ -84,5 +90,5 @@ def _look(path: Path) -> Listed:
         files = journal.find_files(path)
         lines = sum(file.read_bytes().count(b"\n") for file in files)
         return Listed(name=path.name, records=lines - len(files))
-    except JSBenchError as error:
+    except (JSBenchError, OSError) as error:
         return Listed(name=path.name, problem=str(error))

@@ -205,3 +205,21 @@ def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFi
         assert main.main(["view", str(folder), f"--port={taken.getsockname()[1]}"], out=io.StringIO()) == 2
 
     assert "name another with --port" in capsys.readouterr().err
+
+
+def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_jsbench.lab.view.shelf import Shelf
+
+    monkeypatch.chdir(folder / "first")
+    shelf = Shelf(Path())
+
+    assert [run.name for run in shelf.listed()] == ["first"]
+    assert len(shelf.run("first").outcomes) == 3
+
+
+def test_a_file_that_goes_while_it_is_looked_at_hides_no_run(client: TestClient, folder: Path) -> None:
+    (folder / "third" / "gone.json").symlink_to("nowhere")
+
+    assert len(names(shown(client, "/"))) == 2
+    assert "third" in shown(client, "/")
+    assert "orders" in shown(client, "/run/third")
