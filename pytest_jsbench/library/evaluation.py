@@ -160,7 +160,7 @@ class CaseEvaluation:
                 session.begin(state.planned)
                 try:
                     if plan.batch is not None:
-                        session.batching().make(state.planned)
+                        session.batching().make(state.planned, stopped=self._window.stopped)
                     session.open(cases=plan.variants)
                     with _bar(state.count, wanted=self._progress) as advance:
                         self._window.make_all(session, state, advance)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_jsbench.core.extensions import of_lab
 
 if TYPE_CHECKING:
+    import threading
+
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.engines.base import BatchState, Engine
     from pytest_jsbench.records.metadata import RunMetadata
@@ -39,8 +41,13 @@ class Batching(Protocol):
         *,
         handed_in: Callable[[BatchPart], None] = ...,
         progress: Callable[[BatchState], None] = ...,
+        stopped: threading.Event = ...,
     ) -> None:
-        """Hand the attempts in, wait as the plan says, and write what is answered where the processes find it."""
+        """
+        Hand the attempts in, wait as the plan says, and write what is answered where the processes find it.
+
+        Once it is stopped, by any thread, nothing more is handed in or waited for.
+        """
 
     def waiting(self) -> list[BatchPart]:
         """Return the batches that hold a request of this run and have not ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -33,11 +34,12 @@ class Window:
     def __init__(self) -> None:
         #: None: there is nothing more to wait for
         self._done: queue.SimpleQueue[Attempt | None] = queue.SimpleQueue()
-        self._stopped = False
+        #: set once no more attempts are to begin
+        self.stopped = threading.Event()
 
     def stop(self) -> None:
         """Begin no more attempts."""
-        self._stopped = True
+        self.stopped.set()
         self._done.put(None)
 
     def make_all(self, session: RunSession, state: RunState, taken: Callable[[], object]) -> None:
@@ -46,10 +48,10 @@ class Window:
         calls: CallsInFlight[AttemptResult] = CallsInFlight(min(concurrency, state.count))
         waiting = iter(state.planned)
         try:
-            for attempt in islice(waiting, 0 if self._stopped else _AHEAD * concurrency):
+            for attempt in islice(waiting, 0 if self.stopped.is_set() else _AHEAD * concurrency):
                 calls.add(attempt, self._call(session, attempt))
             for _ in state.planned:
-                if (done := self._done.get()) is None or self._stopped:
+                if (done := self._done.get()) is None or self.stopped.is_set():
                     break
                 state.take(calls.take(done))
                 taken()

@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from pytest_jsbench import (
 )
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.engines.base import BatchLimits, BatchState
 from pytest_jsbench.engines.recorded import recordings
+from pytest_jsbench.lab.batches import submission
 from pytest_jsbench.library.options import READERS, EvaluationOptions
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
@@ -297,6 +300,44 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
     release.set()
     # the answer that was on its way is kept, if it comes before the file is read
     assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
+
+
+def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed_in = threading.Event()
+
+    class Batches:
+        def upload(self, lines: object) -> object:
+            return lambda: "b0"
+
+        def line(self, name: str, request: Request) -> bytes:
+            return b"{}"
+
+        def state(self, batch: str) -> BatchState:
+            handed_in.set()
+            return BatchState(ended=False, answered=0, failed=0, total=1)
+
+        def close(self) -> None: ...
+
+        limits = BatchLimits(requests=100, size=10_000)
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setattr(submission, "build_batches", lambda *_: Batches())
+
+    async def cancelled() -> None:
+        case = {"id": "a", "schema": {"type": "object"}}
+        running = asyncio.ensure_future(aevaluate("openai", [case], model="m", batch="wait", output=tmp_path))
+        await asyncio.to_thread(handed_in.wait, 20)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    start = time.perf_counter()
+    asyncio.run(cancelled())
+
+    assert time.perf_counter() - start < 5  # the first pause between two looks
+    (ledger,) = tmp_path.glob("*/batch.json")
+    (batch,) = json.loads(ledger.read_text())["batches"]
+    assert (batch["id"], batch["ended"]) == ("b0", False)
 
 
 def test_one_that_is_cancelled_before_its_engine_and_cases_are_there_asks_nothing() -> None:

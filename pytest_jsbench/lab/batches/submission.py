@@ -190,7 +190,9 @@ class Submission:
     #: the limit of cost, in US dollars
     most: float | None = None
     polling: Polling = field(default_factory=Polling)
-    sleep: Callable[[float], None] = time.sleep
+    #: set by another thread when nothing more is to be handed in or waited for
+    stopped: threading.Event = field(default_factory=threading.Event)
+    sleep: Callable[[float], object] = time.sleep
     #: called with each batch that was submitted
     told: Callable[[BatchPart], None] = lambda _: None
     #: US dollars: what ended batches cost, and the most that the others may cost
@@ -212,6 +214,8 @@ class Submission:
         limits = self.batches.limits
         earlier = {name: part for part in self.file for name in part.requests}
         for request in requests:
+            if self.stopped.is_set():
+                return
             name = name_of(request)
             self._asked[name] = 0.0
             if self._is_in(earlier.get(name), name) or (line := self._line(name, request)) is None:
@@ -229,6 +233,7 @@ class Submission:
         """Query the batches until all have ended, or once with `leave`; read those that have ended."""
         pauses, broken = self.polling.pauses(), 0
         while waiting := self.waiting():
+            leave = leave or self.stopped.is_set()
             for part in waiting:
                 try:
                     state = self._states[str(part.id)] = self.batches.state(str(part.id))
@@ -364,8 +369,10 @@ class SessionBatches:
         *,
         handed_in: Callable[[BatchPart], None] = lambda _: None,
         progress: Callable[[BatchState], None] = lambda _: None,
+        stopped: threading.Event | None = None,
     ) -> None:
         """Hand the attempts in, and wait, or look once, as the plan says."""
+        stopped = stopped or threading.Event()
         session, plan = self._session, self._session.plan
         (variant,) = plan.variants.values()
         limit, metadata = plan.limits.max_cost, session.handover.metadata
@@ -379,6 +386,8 @@ class SessionBatches:
                 price=None if limit is None else price_of(metadata, batch=True),
                 most=limit,
                 polling=POLLING,
+                stopped=stopped,
+                sleep=stopped.wait,
                 told=handed_in,
             )
             resources.callback(self._spend, submission)

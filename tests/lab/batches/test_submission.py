@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,6 +216,21 @@ def test_left_alone_a_batch_is_looked_at_once(session: Session) -> None:
     session.run("a", leave=True)
     assert isinstance(session.answer("a"), Completion)
     assert sizes(session) == [1]
+
+
+def test_once_stopped_nothing_is_waited_for_or_handed_in(session: Session) -> None:
+    stopped = threading.Event()
+    handing = session.handing(stopped=stopped)
+    handing.sleep = lambda _: stopped.set()
+    with handing.answers:
+        handing.hand_in([asking("a")])
+        session.batches.looks["b0"] = -100
+        handing.wait()
+        handing.hand_in([asking("b")])
+
+    assert sizes(session) == [1]
+    assert [part.id for part in handing.waiting()] == ["b0"]
+    assert session.answer("a").reason is MissingReason.BATCH
 
 
 def test_only_what_broke_in_a_batch_that_has_ended_is_handed_in_again(session: Session) -> None:
