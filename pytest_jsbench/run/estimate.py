@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.generations import Usage
+from pytest_jsbench.core.generations import Request, Usage
 from pytest_jsbench.core.prompts import estimate, prompt_of
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.run.attempts import most_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
@@ -23,7 +24,8 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
     """
     Say what the attempts would take, a few facts for each of the run's variants; nobody is called.
 
-    Tokens of prompts are a low estimate from their texts, those of answers the most that may come; so is the cost.
+    Tokens of prompts are a low estimate from their texts, those of answers the most that may come. The cost is what a
+    limit of it holds back: of prompt and schema, which most engines send too, the most tokens that there may be.
     """
     planned = list(attempts)
     for name, variant in plan.variants.items() if planned else ():
@@ -33,23 +35,28 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
 
 def _facts(plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]) -> Iterator[tuple[str, str]]:
     asked = metadata.engine_asked
-    lengths = [length for attempt in attempts if (length := _length(plan, variant, attempt)) is not None]
-    usage = Usage(input_tokens=sum(lengths), output_tokens=len(lengths) * variant.params.max_tokens)
-    yield variant.name or "calls", f"{counted(len(lengths), 'call')} to {asked.engine} {asked.model}, retries apart"
-    yield "tokens", f"about {usage.input_tokens:,} in, {usage.output_tokens:,} out at most"
+    requests = [request for attempt in attempts if (request := _request(plan, variant, attempt)) is not None]
+    tokens = sum(estimate(request.prompt).tokens for request in requests)
+    most = [most_of(request) for request in requests]
+    usage = Usage(
+        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
+    )
+    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {asked.engine} {asked.model}, retries apart"
+    yield "tokens", f"about {tokens:,} in, {usage.output_tokens:,} out at most"
     yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
-    yield "time", _time(plan, variant, len(lengths), usage)
+    yield "time", _time(plan, variant, len(requests), tokens)
 
 
-def _length(plan: Plan, variant: Variant, attempt: Attempt) -> int | None:
-    """The tokens of an attempt's prompt; None where it would not be asked."""
+def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
+    """The request of an attempt, its schema as the case has it; None where it would not be asked."""
     case = plan.cases.case(attempt.key)
     if not isinstance(case, Case):
         return None
     try:
-        return estimate(prompt_of(case, variant.template.render)).tokens
+        prompt = prompt_of(case, variant.template.render)
     except JSBenchError:  # the run says so of this case
         return None
+    return Request(key=attempt.key, repeat=attempt.repeat, prompt=prompt, schema=case.schema, params=variant.params)
 
 
 def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
@@ -62,9 +69,9 @@ def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
     return "none is known" if cost is None else f"${cost:,.2f} at most, by the published price"
 
 
-def _time(plan: Plan, variant: Variant, calls: int, usage: Usage) -> str:
+def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     """Say how many times as long as one call it takes, and the least that the limits want."""
-    limits, tokens = plan.limits, usage.input_tokens or 0
+    limits = plan.limits
     pairs = ((calls, limits.requests_per_minute), (tokens, limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]
     rounds = calls / variant.concurrency

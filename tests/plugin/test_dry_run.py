@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from pytest_jsbench.run import estimate
 from tests.plugin.conftest import Bench, both_ways
 
 
@@ -65,3 +66,16 @@ def test_the_cost_is_that_of_the_published_price_without_a_key(bench: Bench, mon
     result = bench.run_only(*engine, "--jsbench-dataset=schemas", "--jsbench-dry-run")
 
     result.stdout.fnmatch_lines(["calls      1 call to openai gpt-5.4-mini*", "cost       $0.* at most, by the *"])
+
+
+def test_the_cost_is_no_less_than_what_a_limit_would_hold_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("urllib3", reason="needs the extra openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setattr(estimate, "price_of", lambda *_, **__: lambda usage: float(usage.input_tokens))
+    bench.case("a", schema={"type": "object", "description": "word " * 20_000})
+
+    engine = ("--jsbench-engine=openai", "--jsbench-model=m")
+    result = bench.run_only(*engine, "--jsbench-dataset=schemas", "--jsbench-dry-run")
+
+    (cost,) = re.findall(r"^cost +\$([\d,]+)", result.stdout.str(), flags=re.MULTILINE)
+    assert int(cost.replace(",", "")) > 2 * 100_000 / 2  # in the prompt and beside it, a token for two bytes
