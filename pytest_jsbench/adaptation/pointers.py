@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: a step that llama.cpp reads as it stands: it knows no escapes
 _PLAIN = re.compile(r"[\w.$-]+")
+_POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
 _ROOT = ("$defs", "root")
 
 
@@ -29,7 +30,9 @@ def with_pointers(schema: Schema) -> Schema:
         return schema
     parts = list(located(schema))
     referring: dict[Tokens, Any] = {path: part for path, part in parts if isinstance(part.get("$ref"), str)}
-    if all(part["$ref"].startswith("#/") for part in referring.values()):
+    # below another identifier a pointer begins there
+    nested = any(isinstance(part.get(name), str) for _, part in parts[1:] for name in ("$id", "id"))
+    if not nested and all(_POINTER.fullmatch(part["$ref"]) for part in referring.values()):
         return schema
     references, places = References(schema, dialect), {id(part): path for path, part in parts}
     targets = {path: places.get(id(references.resolve(part, part["$ref"]))) for path, part in referring.items()}

@@ -55,3 +55,14 @@ def test_every_reference_is_a_pointer_and_the_schema_means_the_same(schema: dict
 )
 def test_what_is_written_so_already_or_cannot_be_stays_as_it_is(schema: Any) -> None:
     assert with_pointers(schema) == schema
+
+
+def test_a_pointer_below_an_identifier_and_an_encoded_one_begin_at_the_schema_itself() -> None:
+    nested = {"$id": "https://example.com/a", "$ref": "#/$defs/t", "$defs": {"t": TEXT}}
+    number = {"t": {"type": "integer"}}
+
+    assert with_pointers({"properties": {"a": nested}, "$defs": number}) == {
+        "properties": {"a": {"$ref": "#/properties/a/$defs/t", "$defs": {"t": TEXT}}},
+        "$defs": number,
+    }
+    assert with_pointers({"$ref": "#/%24defs/t", "$defs": number}) == {"$ref": "#/$defs/t", "$defs": number}
