@@ -31,7 +31,9 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     The answer quoted a secret, gave a listed value in other capitals, breaks a keyword that the engine was never told,
     was held to no schema at all, or did not come as text.
     """
-    verdict = replace(decide(generation, schema, judge), trivial=judge.constants(schema))
+    verdict = decide(generation, schema, judge)
+    if verdict.trivial is None:  # no text of the model's was judged by it
+        verdict = replace(verdict, trivial=judge.constants(schema))
     if isinstance(generation, Completion) and generation.secret_replaced:
         verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
     if isinstance(generation, Completion) and generation.sent is not None and generation.sent.left_out:

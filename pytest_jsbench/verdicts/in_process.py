@@ -76,6 +76,11 @@ class Compiled:
         return FieldNames(self.read.schema, self.read.dialect)
 
     @functools.cached_property
+    def constants(self) -> tuple[str, ...]:
+        """The constant answers that conform."""
+        return tuple(text for text in CONSTANT_ANSWERS if self.validator.is_valid(json.loads(text)))
+
+    @functools.cached_property
     def second(self) -> SecondOpinionSeeker:
         """The other validator."""
         return SecondOpinionSeeker(self.read, formats=self.read.asserts_formats(self._policy))
@@ -139,7 +144,7 @@ class InProcessJudge:
         compiled = self._compiled(schema_text)
         if isinstance(compiled, SchemaProblem):
             return None
-        return tuple(text for text in CONSTANT_ANSWERS if compiled.validator.is_valid(json.loads(text)))
+        return compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
         """The verdict, and the same verdict again each time that more of its details are known."""
@@ -257,14 +262,17 @@ def constants(schema: str, policy: str) -> Any:
     return _judge(policy).constants(schema)
 
 
-def judged(schema: str, policy: str, text: str, truncated: bool) -> Iterator[Any]:
+def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
     Judge an answer for the parent: the verdict and its instance, then all details each time that more are known.
 
-    The parent reads the instance itself where that is the whole text.
+    The parent reads the instance itself where that is the whole text. `trivial` asks for the constant answers too.
     """
-    verdicts = _judge(policy).judge(schema, text, truncated=truncated)
+    judge = _judge(policy)
+    verdicts = judge.judge(schema, text, truncated=truncated)
     first = next(verdicts)
+    if trivial:
+        first = structs.replace(first, trivial=judge.constants(schema))
     # a Decimal leaves as the double that everyone else reads
     instance = "null" if PARTLY.isdisjoint(first.notes) else json.dumps(first.instance, default=float)
     yield first.to_dict(), instance

@@ -101,14 +101,18 @@ class Judge:
         reason, message = self._why_not(reply)
         return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
 
-    def judge(self, schema: Schema, text: str, *, truncated: bool = False) -> Verdict:
-        """The verdict on an answer; `truncated` says that the provider stopped it at the token limit."""
+    def judge(self, schema: Schema, text: str, *, truncated: bool = False, trivial: bool = False) -> Verdict:
+        """
+        The verdict on an answer; `truncated` says that the provider stopped it at the token limit.
+
+        With `trivial` it lists the constant answers that conform to the schema.
+        """
         written = write_schema(schema)
         if isinstance(written, SchemaProblem):
             return written.verdict
         # one character over the limit is as much too long as any number of them
         text = text[: LONGEST_TEXT + 1]
-        reply = self._ask("judged", written, text, truncated)
+        reply = self._ask("judged", written, text, truncated, trivial)
         if reply.values:
             # what came before the child ended stands, with fewer details
             (verdict, instance), *details = reply.values
@@ -191,7 +195,7 @@ def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> 
     if tools is not None and tools.required and not truncated:
         message = f"no tool was called; expected a call of {_quoted(tools.allowed)}"
         return _no_instance(FailureType.NO_CALL, None, message)
-    verdict = judge.judge(schema, completion.text, truncated=truncated)
+    verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=True)
     if verdict.reason != SyntaxReason.EMPTY:
         return verdict
     if _ends_in_document(completion.reasoning, schema, judge):

@@ -361,7 +361,7 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--gate", "pass_rat>=0.9"], "jsbench: --gate: 'pass_rat': no metric"),
+        (["--gate", "pass_rat>=0.9"], "jsbench: --gate: no metric 'pass_rat': did you mean 'pass_rate'?"),
         (
             ["--gate", "baseline.difference>=0"],
             "--gate baseline.difference>=0: there is nothing to compare with; add --",
