@@ -157,7 +157,7 @@ _NEAR = 0.86
 
 
 def misspelt(schema: Schema) -> list[str]:
-    """A sentence for each word that stands in the place of a keyword, is none, and is near to one."""
+    """Say of each word in the place of a keyword that it is near to one; or that a schema has no keyword at all."""
     meanings: dict[str, str] = {}
     pending: list[Any] = [schema]
     while pending:
@@ -169,7 +169,10 @@ def misspelt(schema: Schema) -> list[str]:
             for keyword in _HOLDING & subschema.keys():
                 value = subschema[keyword]
                 pending += list(value.values()) if keyword in NAMED and isinstance(value, dict) else [value]
-    return [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
+    sentences = [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
+    if not sentences and isinstance(schema, dict) and schema and (KEYWORDS | ANNOTATIONS | _OTHERS).isdisjoint(schema):
+        sentences.append("no keyword of JSON Schema stands in it, so that every answer conforms: is it one?")
+    return sentences
 
 
 @lru_cache(maxsize=4096)

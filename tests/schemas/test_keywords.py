@@ -58,6 +58,13 @@ def test_only_a_word_in_the_place_of_a_keyword_is_taken_for_one_that_is_misspelt
     assert misspelt(schema) == []
 
 
+def test_an_object_without_any_keyword_is_asked_for_what_it_is() -> None:
+    (sentence,) = misspelt({"hello": 3, "name": "shop"})
+
+    assert sentence == "no keyword of JSON Schema stands in it, so that every answer conforms: is it one?"
+    assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
+
+
 def test_a_misspelt_keyword_is_found_wherever_a_schema_stands() -> None:
     schema = {"anyOf": [{"items": {"propertes": {}}}], "not": {"$defs": {"a": {"minlength": 1}}}, "Required": []}
 
