@@ -139,9 +139,10 @@ _LOWER = Better.LOWER
 _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, chief=True,
            tables=VARIANTS | RUNS | GRAMMARS, roomy=TASKS | GRAMMAR_RUNS),
-    Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN),
+    Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
+           left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
-           heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
+           left_out=("missing",), heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
     Figure("pass_at_k", RATE, "Pass@k", of="cases", counted_open=_OPEN),
     Figure("pass_hat_k", RATE, "Pass^k", of="cases", counted_open=_OPEN, tables=VARIANTS),
     Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), chief=True,

@@ -176,6 +176,17 @@ def test_an_incomplete_run_meets_a_gate_only_if_it_would_whatever_was_lost(text:
     assert "the run is incomplete" in result.message
 
 
+@pytest.mark.parametrize("text", ["pass_rate_nontrivial>=0.5", "pass_rate_nontrivial.ci_low>=0.01", "floor<=0"])
+def test_a_case_that_was_never_asked_may_have_been_a_trivial_one_or_not(text: str) -> None:
+    records = [record("a", verdict=replace(examples.PASSED, trivial=()))]
+    planned = tuple(CaseKey(task="simple", id=name) for name in "abcd")
+
+    assert check(Gate.parse(text), summarize(examples.run(*records))).met
+    result = check(Gate.parse(text), summarize(examples.run(*records, planned=planned)))
+    assert not result.met
+    assert "the run is incomplete" in result.message
+
+
 @pytest.mark.parametrize("text", ["pass_rate>=0.75", "empirical_coverage>=0.75", "failure_rates.truncated<=0.25"])
 def test_what_was_lost_does_not_matter_where_the_gate_holds_without_it(text: str) -> None:
     result = check(Gate.parse(text), summary(record("a"), record("b"), record("c"), broken("d")))
