@@ -33,14 +33,14 @@ class Design:
         """The 95 % interval that such a pass rate will have."""
         return exact_interval(self.rate, self.cases)
 
-    @property
-    def _variance(self) -> float:
-        """Of the difference of a case's shares, where both runs are equal."""
-        return 2 * self.rate * (1 - self.rate) * (1 - self.correlation) / self.repeats
+    def _variance(self, difference: float) -> float:
+        """Of the difference of a case's shares: of two equal runs, and no less than of so many cases that differ."""
+        equal = 2 * self.rate * (1 - self.rate) * (1 - self.correlation)
+        return max(equal, abs(difference) * (1 - abs(difference))) / self.repeats
 
     def power(self, difference: float) -> float:
         """The chance that a difference of the pass rates is told from none."""
-        error = math.sqrt(self._variance / self.cases)
+        error = math.sqrt(self._variance(difference) / self.cases)
         return 1.0 if error == 0 else _NORMAL.cdf(abs(difference) / error + _NORMAL.inv_cdf(SIGNIFICANCE / 2))
 
     def cases_for(self, difference: float, power: float) -> int:
@@ -51,4 +51,4 @@ class Design:
         2594-2604), as the lower bound of a two-sided interval has to be above the margin.
         """
         quantiles = _NORMAL.inv_cdf(power) - _NORMAL.inv_cdf(SIGNIFICANCE / 2)
-        return max(1, math.ceil(quantiles**2 * self._variance / difference**2))
+        return max(1, math.ceil(quantiles**2 * self._variance(difference) / difference**2))

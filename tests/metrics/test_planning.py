@@ -35,6 +35,9 @@ def test_so_many_cases_have_the_power_that_was_asked_for(repeats: int) -> None:
     assert Design(cases=cases, repeats=repeats, rate=0.6, correlation=0.3).power(0.1) == pytest.approx(0.8, abs=0.02)
 
 
-def test_attempts_that_all_end_alike_differ_by_nothing_but_the_difference() -> None:
-    assert Design(cases=5, correlation=1.0).power(0.01) == 1.0
-    assert Design(cases=5, correlation=1.0).cases_for(0.01, 0.8) == 1
+@pytest.mark.parametrize("alike", [Design(cases=20, rate=1.0), Design(cases=20, correlation=1.0)])
+def test_runs_that_never_differ_need_cases_all_the_same_to_show_a_difference(alike: Design) -> None:
+    # the exact test needs 6 that differ, all in one direction
+    assert [paired_difference([((0, 1), (1, 1))] * n).p_value < SIGNIFICANCE for n in (5, 6)] == [False, True]
+    assert alike.cases_for(0.05, 0.8) >= 6 / 0.05
+    assert alike.power(0.05) < 0.2
