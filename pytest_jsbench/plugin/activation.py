@@ -108,7 +108,7 @@ def _register_controller(config: pytest.Config, context: RunContext, worker: Wor
         from pytest_jsbench.plugin.dry_run import DryRun
 
         config.pluginmanager.register(DryRun(config, context), "jsbench-dry-run")
-    if context.plan.batch is not None:
+    elif context.plan.batch is not None:
         from pytest_jsbench.plugin.batch import Batch
 
         config.pluginmanager.register(Batch(config, context, controller), "jsbench-batch")

@@ -79,3 +79,15 @@ def test_the_cost_is_no_less_than_what_a_limit_would_hold_back(bench: Bench, mon
 
     (cost,) = re.findall(r"^cost +\$([\d,]+)", result.stdout.str(), flags=re.MULTILINE)
     assert int(cost.replace(",", "")) > 2 * 100_000 / 2  # in the prompt and beside it, a token for two bytes
+
+
+def test_a_dry_run_of_batches_hands_nothing_in(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("urllib3", reason="needs the extra openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    bench.case("a")
+
+    engine = ("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-dataset=schemas")
+    result = bench.run_only(*engine, "--jsbench-batch", "--jsbench-output=runs", "--jsbench-dry-run")
+
+    result.stdout.fnmatch_lines(["calls      1 call to openai m*", "dry run    nobody was called, *"])
+    assert not (bench.path / "runs").exists()
