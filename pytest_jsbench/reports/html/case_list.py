@@ -50,11 +50,11 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
     List a run's attempts, with what the comparisons say of each; each record is read at most once, and none is kept.
 
-    Where the list cannot show all at once, those that did not pass come first, then those that passed and are not right
-    in all. So it is attempts that are right that have no details, and in the end no line, in a page without more room.
+    Those that did not pass come first, then those that passed and are not right in all. So it is attempts that are
+    right that have no details, and in the end no line, in a page without more room.
     """
     ranked = len(run.outcomes) > CHUNK
-    outcomes = sorted(run.outcomes, key=rank) if ranked else run.outcomes
+    outcomes = sorted(run.outcomes, key=rank)
     records, planned = iter(Records(outcomes)), Counter(run.planned)
     variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))

@@ -73,15 +73,15 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
     assert '<a href="#simple%3A%3Ab">simple::b</a>' in text
     cases = unpacked(text, "index")["cases"]
     assert [(one["name"], one["outcome"], one["change"]) for one in cases] == [
-        ("simple::a", "passed", "mended"),
         ("simple::b", "schema_violation", "broke"),
         ("simple::c", "invalid_schema", ""),
+        ("simple::a", "passed", "mended"),
     ]
     details = unpacked(text, "chunk0")
-    assert details[1]["verdict"].splitlines()[1] == "minimum at $.n [schema /properties/n/minimum]: -1 < 0"
-    assert (details[0]["answer"], details[0]["prompt"], details[2]["answer"]) == ('{"n": 1}', "[user]\nanswer", "")
+    assert details[0]["verdict"].splitlines()[1] == "minimum at $.n [schema /properties/n/minimum]: -1 < 0"
+    assert (details[2]["answer"], details[2]["prompt"], details[1]["answer"]) == ('{"n": 1}', "[user]\nanswer", "")
     assert (
-        details[0]["measured"]
+        details[2]["measured"]
         == "TTFT 0.200 s, TGT 1.000 s, GCT 0.800 s, waited 0.500 s to be sent, 30 input tokens, 11 output tokens"
     )
 
@@ -143,8 +143,8 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
     index = unpacked(text, "index")
     assert index["variants"] == ["a", "b"]
     assert [(one["name"], one["variant"], one["outcome"]) for one in index["cases"]] == [
-        ("simple::case00", 0, "passed"),
         ("simple::case01", 0, "schema_violation"),
+        ("simple::case00", 0, "passed"),
         ("simple::case00", 1, "passed"),
         ("simple::case01", 1, "passed"),
     ]
@@ -175,7 +175,7 @@ def test_each_variant_says_what_changed_since_the_baseline() -> None:
     text = "".join(render(run, summary, comparisons=changed))
 
     assert text.count("of 2 cases pass") == 3
-    assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["", "broke", "", "mended"]
+    assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["broke", "", "", "mended"]
 
 
 @needs_jinja2

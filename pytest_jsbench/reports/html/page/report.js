@@ -96,8 +96,8 @@
     }
     const detail = await detailOf(at);
     parts(place, [["Verdict", detail.verdict], ["Test", detail.test], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values],
-      ["Expected", detail.expected], ["Schema", laidOut(detail.schema)],
-      ["Schema that was sent", laidOut(detail.sent)], ["Prompt", detail.prompt], ["Measured", detail.measured]]);
+      ["Expected", detail.expected], ["Prompt", detail.prompt], ["Schema", laidOut(detail.schema)],
+      ["Schema that was sent", laidOut(detail.sent)], ["Measured", detail.measured]]);
   };
   // the answers of all variants beside each other, and once what they have in common
   const compare = async (group, place) => {
@@ -120,7 +120,7 @@
     });
     place.replaceChildren(sides);
     if (known.length) {
-      parts(place, [["Schema", laidOut(known[0].schema)], ["Schema that was sent", laidOut(common("sent"))], ["Prompt", common("prompt")]]);
+      parts(place, [["Prompt", common("prompt")], ["Schema", laidOut(known[0].schema)], ["Schema that was sent", laidOut(common("sent"))]]);
     }
   };
   const toggle = (button, place, fillIn) => {
