@@ -427,6 +427,11 @@ def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
 
 def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> AnswerDocument | NotJson:
     fence, info = opening["fence"], opening["info"].strip()
+    if "\n" not in text and "\r" not in text and text[len(fence) :].endswith(fence):
+        # all on one line, as models write it, though CommonMark knows no such fence
+        inside = text[len(fence) :].rstrip(fence[0])
+        marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
+        return _read(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
     if "`" in info:
         message = "a fence that does not stand on a line of its own"
         return NotJson(reason=SyntaxReason.FENCE_NOT_ALONE, message=message)

@@ -170,7 +170,7 @@ class InProcessJudge:
         names = compiled.field_names
         extra = names.extra_fields(instance, policy.ignored_fields)
         failure_type, reason = None, None
-        if extra.count and (policy.extra_fields == "fail" if valid else validator.is_valid(extra.rest)):
+        if policy.extra_fields == "fail" and extra.count and (valid or validator.is_valid(extra.rest)):
             failure_type, reason = FailureType.HALLUCINATION, extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Generation
 
 #: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
-JUDGE_VERSION = "3"
+JUDGE_VERSION = "4"
 #: the reason of an answer without text whose provider gave a JSON document as reasoning
 IN_REASONING = "in_reasoning"
 #: bytes of address space; judging the largest real schemas takes a tenth of it

@@ -65,7 +65,12 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
     ),
     SyntaxReason.FENCE_NOT_ALONE: ReasonExamples(
         meaning="has a fence with something beside it",
-        texts=(f"Here you are:\n{_FENCED}", f"{_FENCED}\nI hope this helps!", '{"a": 1}\n```', '```json {"a": 1}```'),
+        texts=(
+            f"Here you are:\n{_FENCED}",
+            f"{_FENCED}\nI hope this helps!",
+            '{"a": 1}\n```',
+            '```json {"a": 1}``` Done.',
+        ),
     ),
     SyntaxReason.SEVERAL_DOCUMENTS: ReasonExamples(
         meaning="holds more than one document",
