@@ -86,7 +86,8 @@ def _lower_bound(successes: float, n: float) -> float:
         log_x -= step
         if abs(step) <= _PRECISION * max(1.0, -log_x):
             break
-    return math.exp(log_x)
+    # what the steps leave open is no part of it, so that 1 of 1 has the bound 0.025
+    return round(math.exp(log_x), 12)
 
 
 def _beta_series(x: float, a: float, b: float) -> float:

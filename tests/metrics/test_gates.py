@@ -417,7 +417,7 @@ def test_every_output_says_the_same_verdict(tmp_path: Path, found: tuple[Run, li
 
 def _of_page(page: str) -> tuple[str, list[str]]:
     found = re.search(
-        r'<p class="verdict (?:good|bad)"><strong>(\w+)</strong></p>\s*<ul.*?>(.*?)</ul>', page, re.DOTALL
+        r'<h1 class="verdict (?:good|bad)"><strong>(\w+)</strong>.*?<ul class="because">(.*?)</ul>', page, re.DOTALL
     )
     assert found is not None
     return found.group(1), [html.unescape(one) for one in re.findall(r"<li>(.*?)</li>", found.group(2))]

@@ -113,7 +113,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is run here is a run of its own, even where these tests are run by xdist or on GitHub."""
-    for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_"))]:
+    for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_")) or name == "CI"]:
         monkeypatch.delenv(name)
     # what a process has compiled, the next one need not compile again, as for a user
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

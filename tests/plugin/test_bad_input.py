@@ -50,7 +50,7 @@ from tests.plugin.conftest import Bench
         (["jsbench::orderz"], "ERROR: not found: jsbench::orderz: did you mean 'jsbench::orders'?*"),
         (["jsbench::orderz::a"], "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders::a'?*"),
         (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
-        (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: 'pas_rate': no metric*did you mean 'pass_rate'?*"),
+        (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: no metric 'pas_rate': did you mean 'pass_rate'?*"),
         (["--jsbench-gate=ordres.pass_rate>=0.9"], "*--jsbench-gate: *no task or metric*did you mean 'orders'?*"),
         (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
         (["--jsbench-gate=baseline.n>=1"], "*--jsbench-gate baseline.n>=1: *add --jsbench-baseline=RUN"),
