@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Mapping
 from itertools import accumulate
 from pathlib import PurePath
@@ -121,12 +123,36 @@ def from_json(kind: Any, data: object) -> Any:
 
     ValueError names the first place that is not as the type describes it, with what was found and what was expected.
     """
+    _described.make(kind)
     try:
         return msgspec.convert(data, kind, dec_hook=_of_text)
     except msgspec.ValidationError as error:
         raise ValueError(printable(_misfit(str(error), data), _LONGEST_PROBLEM)) from error
     except UnicodeEncodeError:
         raise ValueError("the name of a field holds a lone surrogate") from None
+
+
+class _Described:
+    """
+    Has each type described by one thread: msgspec does so when a type is first used, and two threads at it crash the
+    process (msgspec 0.22). There is one of it in a process, which any thread calls, as long as the process lives.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kinds: set[Any] = set()
+
+    def make(self, kind: Any) -> None:
+        """Have the type described, where it is not yet."""
+        if kind not in self._kinds:
+            with self._lock, contextlib.suppress(msgspec.ValidationError):
+                msgspec.convert(_NOTHING, kind, dec_hook=_of_text)
+            self._kinds.add(kind)
+
+
+#: no value of any type
+_NOTHING = object()
+_described = _Described()
 
 
 def _of_text(kind: Any, value: object) -> object:
