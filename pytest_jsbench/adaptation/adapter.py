@@ -115,7 +115,12 @@ class Ledger:
 
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """The changes that an engine made to a schema before it sent it, keyword by keyword, as `bounded` does."""
+    from pytest_jsbench.adaptation.pointers import put_below
+
     ledger = Ledger("relax")
+    if isinstance(after, Mapping) and (itself := put_below(after)) is not None and before != after:
+        ledger.note("rewritten", "$ref", (), "the schema was put below $defs by the engine, where a pointer finds it")
+        after = itself
     places: list[tuple[Path, Any, Any]] = [((), before, after)]
     for path, was, now in places:  # which grows meanwhile
         if isinstance(was, Mapping) and isinstance(now, Mapping):
@@ -140,7 +145,8 @@ def _note_left_out(ledger: Ledger, name: str, path: Path, *, forbids: bool) -> N
     if forbids and path[-1:] == ("properties",):
         ledger.note("rewritten", "properties", path[:-1], "what is forbidden was left out by the engine")
     else:
-        kind: ChangeKind = "rewritten" if forbids and name == "items" else "widened"
+        said_otherwise = (forbids and name == "items") or name in _NAMES_OF_PLACES
+        kind: ChangeKind = "rewritten" if said_otherwise else "widened"
         ledger.note(kind, name, path, "left out by the engine")
 
 
@@ -149,6 +155,8 @@ def _bound(value: object) -> str:
     return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""
 
 
+#: by which references find a schema; where they are left out, pointers do
+_NAMES_OF_PLACES = frozenset({"$schema", "$id", "id"})
 _UPPER_BOUNDS = (("maxLength",), ("maxItems",))
 #: the largest real schemas take half a second
 SECONDS = 10.0

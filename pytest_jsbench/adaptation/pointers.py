@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[\w.$-]+")
 _POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
 _ROOT = ("$defs", "root")
+
+
+def put_below(schema: Mapping[str, Any]) -> Any:
+    """The schema itself, where `with_pointers` has put it below `$defs`; None where it has not."""
+    return follow(schema, _ROOT) if schema.get("$ref") == f"#{pointer_of(_ROOT)}" else None
 
 
 def with_pointers(schema: Schema) -> Schema:

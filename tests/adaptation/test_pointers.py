@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft201909Validator, Draft202012Validator
 
+from pytest_jsbench.adaptation.adapter import changes_by_engine
 from pytest_jsbench.adaptation.pointers import with_pointers
 
 TEXT = {"type": "string"}
@@ -66,3 +67,12 @@ def test_a_pointer_below_an_identifier_and_an_encoded_one_begin_at_the_schema_it
         "$defs": number,
     }
     assert with_pointers({"$ref": "#/%24defs/t", "$defs": number}) == {"$ref": "#/$defs/t", "$defs": number}
+
+
+def test_what_was_put_below_defs_is_no_loss() -> None:
+    schema = {"$id": "https://example.com/node", **NODE}
+
+    changes = changes_by_engine(schema, with_pointers(schema))
+
+    assert {change.kind for change in changes} == {"rewritten"}
+    assert ("$ref", "") in {(change.keyword, change.path) for change in changes}
