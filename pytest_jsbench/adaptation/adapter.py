@@ -118,7 +118,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     from pytest_jsbench.adaptation.pointers import put_below
 
     ledger = Ledger("relax")
-    if isinstance(after, Mapping) and (itself := put_below(after)) is not None and before != after:
+    own = isinstance(before, Mapping) and put_below(before) is not None  # the user's, written in the same shape
+    if not own and isinstance(after, Mapping) and (itself := put_below(after)) is not None:
         ledger.note("rewritten", "$ref", (), "the schema was put below $defs by the engine, where a pointer finds it")
         after = itself
     places: list[tuple[Path, Any, Any]] = [((), before, after)]

@@ -69,6 +69,15 @@ def test_a_pointer_below_an_identifier_and_an_encoded_one_begin_at_the_schema_it
     assert with_pointers({"$ref": "#/%24defs/t", "$defs": number}) == {"$ref": "#/$defs/t", "$defs": number}
 
 
+def test_a_schema_that_its_user_put_below_defs_is_compared_as_it_stands() -> None:
+    def schema(**bound: int) -> dict[str, Any]:
+        return {"$ref": "#/$defs/root", "$defs": {"root": {"type": "array", **bound}}}
+
+    (change,) = changes_by_engine(schema(), schema(maxItems=8))
+
+    assert (change.kind, change.keyword, change.path) == ("tightened", "maxItems", "/$defs/root")
+
+
 def test_what_was_put_below_defs_is_no_loss() -> None:
     schema = {"$id": "https://example.com/node", **NODE}
 
