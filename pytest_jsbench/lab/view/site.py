@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -63,7 +63,7 @@ def make_site(folder: Path, token: str) -> Starlette:
             Route("/", site.runs),
             Route("/style.css", site.style),
             Route("/run/{run}", site.run),
-            Route("/run/{run}/{number:int}", site.attempt),
+            Route("/run/{run}/{number}", site.attempt),
             Route("/compare", site.compare),
             Route("/beside", site.beside),
         ],
@@ -87,7 +87,6 @@ class _Line:
     name: str
     ending: str
     reason: str
-    keywords: Sequence[str]
 
 
 class _Site:
@@ -122,7 +121,7 @@ class _Site:
         run = self._find(name)
         wanted = {key: request.query_params.get(key, "") for key in ("text", "task", "outcome", "keyword", "variant")}
         chosen = [pair for pair in _ranked(run) if _meets(pair[1], wanted)]
-        start = max(0, _whole(request.query_params.get("start")))
+        start = _whole(request.query_params.get("start", "")) or 0
         part = chosen[start : start + _PAGE]
         return self._page(
             "run.html",
@@ -147,9 +146,9 @@ class _Site:
 
     def attempt(self, request: Request) -> Response:
         """An attempt: what was asked, what came, and what is wrong with it."""
-        name, number = request.path_params["run"], request.path_params["number"]
+        name, number = request.path_params["run"], _whole(request.path_params["number"])
         run = self._find(name)
-        if not 0 <= number < len(run.outcomes):
+        if number is None or number >= len(run.outcomes):
             raise HTTPException(404)
         outcome = run.outcomes[number]
         sides = [(name, _line(number, outcome), details_of(outcome.read()))]
@@ -226,15 +225,14 @@ def _line(number: int, outcome: AttemptOutcome) -> _Line:
         name=outcome.attempt.name(several=bool(outcome.repeat)),
         ending=ending_of(outcome),
         reason=reason_of(outcome.read()),
-        keywords=sorted(outcome.broken),
     )
 
 
-def _drawn(blocks: Sequence[Block] | Iterator[Block]) -> list[tuple[str, Block]]:
+def _drawn(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
     """Each block with the word by which a template knows how to draw it."""
     return [
-        ("table" if isinstance(one, TableBlock) else "facts" if isinstance(one, list) else "heading", one)
-        for one in blocks
+        ("table" if isinstance(block, TableBlock) else "facts" if isinstance(block, list) else "heading", block)
+        for block in blocks
     ]
 
 
@@ -242,5 +240,5 @@ def _address(wanted: Mapping[str, str], start: int) -> str:
     return "?" + urlencode({**{key: value for key, value in wanted.items() if value}, "start": max(0, start)})
 
 
-def _whole(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 12 else 0
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else None

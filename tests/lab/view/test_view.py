@@ -146,6 +146,8 @@ def test_two_runs_are_compared_and_a_case_that_changed_stands_side_by_side(clien
         ("/run/nothing", 404),
         ("/run/..%2f..%2fetc", 404),
         ("/run/first/99", 404),
+        ("/run/first/one", 404),
+        (f"/run/first/{'1' * 5000}", 404),
         ("/beside?case=orders::b", 404),
         ("/compare?run=first", 400),
         ("/run/first?start=-5", 200),
