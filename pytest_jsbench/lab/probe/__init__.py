@@ -1,1 +1,1 @@
-"""Whether a server holds its answers to their schemas, and in which ways of asking."""
+"""Find out in which ways of asking a server holds its answers to their schemas."""

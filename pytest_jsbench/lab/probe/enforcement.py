@@ -1,5 +1,5 @@
 """
-Whether a server holds its answers to their schemas: what a probe's answers come to, for each way of asking.
+Decide from a probe's answers, for each way of asking, if a server holds them to their schemas.
 
 An answer that conforms is evidence, since the prompt asks for another and the schema holds words made at random. How
 good the evidence is, a control tells: the same questions with the schema only shown in the prompt.

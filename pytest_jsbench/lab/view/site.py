@@ -21,7 +21,8 @@ from starlette.routing import Route
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.lab.view.shelf import Shelf
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run, open_lines
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block, TableBlock
 from pytest_jsbench.reports.comparison_report import labels, side_by_side, table_of_runs
@@ -122,7 +123,8 @@ class _Site:
         wanted = {key: request.query_params.get(key, "") for key in ("text", "task", "outcome", "keyword", "variant")}
         chosen = [pair for pair in _ranked(run) if _meets(pair[1], wanted)]
         start = _whole(request.query_params.get("start", "")) or 0
-        part = chosen[start : start + _PAGE]
+        with open_lines() as opened:
+            part = [(number, outcome, outcome.read(opened)) for number, outcome in chosen[start : start + _PAGE]]
         return self._page(
             "run.html",
             name=name,
@@ -137,7 +139,7 @@ class _Site:
                 "keyword": sorted({keyword for outcome in run.outcomes for keyword in outcome.broken}),
                 "variant": list(run.variants),
             },
-            lines=[_line(number, outcome) for number, outcome in part],
+            lines=[_line(*attempt) for attempt in part],
             found=len(chosen),
             start=start,
             earlier=_address(wanted, start - _PAGE) if start else "",
@@ -151,8 +153,7 @@ class _Site:
         if number is None or number >= len(run.outcomes):
             raise HTTPException(404)
         outcome = run.outcomes[number]
-        sides = [(name, _line(number, outcome), details_of(outcome.read()))]
-        return self._page("attempt.html", title=str(outcome.key), sides=sides)
+        return self._page("attempt.html", title=str(outcome.key), sides=[_side(name, number, outcome)])
 
     def compare(self, request: Request) -> Response:
         """Two runs or more beside each other, and the cases that changed between the first and the last."""
@@ -178,7 +179,7 @@ class _Site:
             run = self._find(name)
             for number, outcome in enumerate(run.outcomes):
                 if str(outcome.key) == case:
-                    sides.append((name, _line(number, outcome), details_of(outcome.read())))
+                    sides.append(_side(name, number, outcome))
         if not sides:
             raise HTTPException(404)
         return self._page("attempt.html", title=case, sides=sides)
@@ -219,12 +220,17 @@ def _meets(outcome: AttemptOutcome, wanted: Mapping[str, str]) -> bool:
     )
 
 
-def _line(number: int, outcome: AttemptOutcome) -> _Line:
+def _side(run: str, number: int, outcome: AttemptOutcome) -> tuple[str, _Line, dict[str, Any]]:
+    record = outcome.read()
+    return run, _line(number, outcome, record), details_of(record)
+
+
+def _line(number: int, outcome: AttemptOutcome, record: Record) -> _Line:
     return _Line(
         number=number,
         name=outcome.attempt.name(several=bool(outcome.repeat)),
         ending=ending_of(outcome),
-        reason=reason_of(outcome.read()),
+        reason=reason_of(record),
     )
 
 
