@@ -27,8 +27,8 @@ from pytest_jsbench.engines.base import PASSED_ON, Address
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.options import Key, Options, choose_format, package_version, require_package
-from pytest_jsbench.engines.providers import chat
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
+from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class LocalEngine(OpenAIEngine):
             address=Address.parse(address),
             response_format=info.response_format,
             streaming=info.streaming,
-            wire=chat.CHAT,
-            path=chat.PATH,
+            wire=CHAT,
+            path=CHAT_PATH,
             seed_field="seed",
             # with it an answer would depend on the requests before it
             extra_body={"cache_prompt": False, **limits},
@@ -198,7 +198,7 @@ def _hold(path: str, body: Mapping[str, Any], _: str, *, max_tokens: int) -> tup
     llama.cpp takes a schema there, and ignores it, but knows the field of chat. Without a limit a small model that has
     lost its way fills the context, and the application's client asks it again.
     """
-    limit = "max_output_tokens" if path == chat.RESPONSES_PATH else "max_tokens"
+    limit = "max_output_tokens" if path == RESPONSES_PATH else "max_tokens"
     if body.get(limit) is None and body.get("max_completion_tokens") is None:
         body = {**body, limit: max_tokens}
     shape = get(body, "text", "format")

@@ -47,22 +47,11 @@ VERSION = "2026-10-21"
 PASSES_ON = ("/messages",)
 
 
-def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
-    """The body of one call; the API has no seed, and few models take a temperature."""
+def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     messages = request.prompt.messages
     system = "\n\n".join(message.content for message in messages if message.role in INSTRUCTING)
-    body: dict[str, Any] = {
-        "model": settings.model,
-        "messages": _turns(messages),
-        **settings.sampling(request.params),
-        **_called_tools(messages),
-        **FORMATS[settings.response_format](settings, request.schema),
-    }
-    if system:
-        body["system"] = system
-    if settings.streaming:
-        body["stream"] = True
-    return settings.with_extra(body, repeat=request.repeat)
+    instructions = {"system": system} if system else {}
+    return settings.body(request, {"messages": _turns(messages), **_called_tools(messages), **instructions})
 
 
 def _json_schema(_: ProviderSettings, schema: Schema) -> dict[str, Any]:
@@ -194,7 +183,7 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-MESSAGES = WireFormat(to_body=to_body, formats=FORMATS, take=_take_event, take_whole=_take_whole)
+MESSAGES = WireFormat(to_body=_to_body, formats=FORMATS, take=_take_event, take_whole=_take_whole)
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:

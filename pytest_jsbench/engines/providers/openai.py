@@ -31,7 +31,7 @@ from pytest_jsbench.engines.options import (
     read_reasoning,
 )
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
-from pytest_jsbench.engines.providers import chat
+from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
     ProviderBatchFactory,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.providers.provider import ProviderSettings, WireFormat
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: small, with structured outputs, and without a shutdown date in the list of models of openai 3.52
 DEFAULT_MODEL = "gpt-5.4-mini"
@@ -57,7 +57,7 @@ OPTIONS = (
     | {"max_tokens_field", "seed_field", "effort_field", "budget_field"}
 )
 AZURE_OPTIONS = OPTIONS | {"api_version"}
-PASSES_ON = (chat.PATH, chat.RESPONSES_PATH)
+PASSES_ON = (CHAT_PATH, RESPONSES_PATH)
 
 _ENDPOINT = "AZURE_OPENAI_ENDPOINT"
 _VERSION = "OPENAI_API_VERSION"
@@ -120,8 +120,8 @@ def read_openai_settings(
         address,
         formats=_formats(preset, api),
         model=model,
-        wire=chat.CHAT if in_chat else _responses(),
-        path=chat.PATH if in_chat else chat.RESPONSES_PATH,
+        wire=CHAT if in_chat else RESPONSES,
+        path=CHAT_PATH if in_chat else RESPONSES_PATH,
         preset=preset,
         reasoning=_read_reasoning(options, api, preset),
     )
@@ -145,12 +145,6 @@ def read_openai_settings(
             **({} if preset is None else {"preset": preset.version}),
         },
     )
-
-
-def _responses() -> WireFormat:
-    from pytest_jsbench.engines.providers.responses import RESPONSES
-
-    return RESPONSES
 
 
 def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, ...] | None:
@@ -218,7 +212,7 @@ def _azure_authorization(key: Key) -> dict[str, str]:
 
 def _at_deployment(path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
     """Return the path of the deployment, and the body; Responses names it in its body alone."""
-    return path if path == chat.RESPONSES_PATH else f"/deployments/{quote(model, safe='')}{path}", body
+    return path if path == RESPONSES_PATH else f"/deployments/{quote(model, safe='')}{path}", body
 
 
 class OpenAIEngine(ProviderEngine):

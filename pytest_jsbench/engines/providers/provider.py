@@ -220,6 +220,20 @@ class ProviderSettings:
             fields[self.seed_field] = params.seed
         return {name: value for name, value in fields.items() if value is not None}
 
+    def body(self, request: Request, conversation: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of one call where all fields stand side by side; what nobody asked for is not sent."""
+        body = {
+            "model": self.model,
+            **conversation,
+            **self.sampling(request.params),
+            **self.wire.formats[self.response_format](self, request.schema),
+        }
+        if self.streaming:
+            body["stream"] = True
+        if self.single_call and self.response_format is ResponseFormat.TOOL:
+            body["parallel_tool_calls"] = False
+        return self.with_extra(body, repeat=request.repeat)
+
     def with_extra(self, body: Mapping[str, Any], *, repeat: int) -> dict[str, Any]:
         """The body of a case's n-th call, with the extra body, whose seed is raised by n as any other is."""
         whole = {**body, **self.extra_body}
