@@ -157,16 +157,16 @@ class RecordedFactory(UnsharedFactory):
         """Say who answered then."""
         recordings, _ = self._read(config)
         with _errors_of(config):
-            engines = [recordings.read(path).engine for path in recordings.paths()]
-        if not engines:
+            files = [recordings.read(path).file for path in recordings.paths()]
+        if not files:
             raise EngineError(_nothing_in(recordings.folder) + "; fill it with --jsbench-record and an engine")
-        models = sorted({engine["model"] for engine in engines})
+        models = sorted({file.model for file in files})
         return EngineInfo(
             engine=config.name,
             model=models[0] if len(models) == 1 else "several",
-            response_format=ResponseFormat(engines[0]["response_format"]),
-            streaming=all(engine["streaming"] for engine in engines),
-            details={"recorded_engine": ", ".join(sorted({engine["engine"] for engine in engines}))},
+            response_format=files[0].response_format,
+            streaming=all(file.streaming for file in files),
+            details={"recorded_engine": ", ".join(sorted({file.engine for file in files}))},
         )
 
     def build(self, config: EngineConfig) -> RecordedEngine:
@@ -321,17 +321,17 @@ class RecordingEngine:
             return None
         if self._strict and recording.asked_otherwise(request):
             return None
-        return Remembered(answer=recording.answer_to(request), model=recording.engine["model"])
+        return Remembered(answer=recording.answer_to(request), model=recording.file.model)
 
     def generate(self, request: Request) -> Completion | Declined:
         """Ask the engine, and write its answer down."""
         schema = copy.deepcopy(request.schema)  # which an engine may change
         answer = self._engine.generate(request)
-        recording = Recording.of(request, schema, answer, self.info)
         try:
             with self._lock:
                 place = self._place(replace(request, schema=schema))
-                self._recordings.write(replace(recording, key=place))
+                recording = Recording.of(replace(request, key=place), schema, answer, self.info)
+                self._recordings.write(recording)
                 self._written[place, request.repeat] = request.key
         except JSBenchError as error:
             why = getattr(error.__cause__, "strerror", None) or error

@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -151,7 +151,7 @@ class _Sampled(TypedDict, total=False):
     seed: int
 
 
-class _Said(Struct, frozen=True, kw_only=True):
+class _Said(TypedDict):
     test: Mapping[str, Any]
     run: Mapping[str, Any]
 
@@ -170,7 +170,7 @@ class _Server(Struct, frozen=True, kw_only=True):
     body: list[str]
 
 
-class _File(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is in the file of a recording; every text is a list of its lines."""
 
     recording: int = written(RECORDING_VERSION)
@@ -189,6 +189,7 @@ class _File(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: as a record has it, with the tools that were declared
     answer: Mapping[str, Any]
     server: _Server | None = None
+    #: as the engine was asked for it
     schema: Schema
 
 
@@ -196,71 +197,45 @@ class _File(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Recording:
     """An attempt, as far as it can be said again."""
 
+    file: RecordingFile
     key: CaseKey
-    repeat: int
-    #: who answered: engine, model, response format
-    engine: Mapping[str, Any]
-    #: how it was sampled, as far as it was said; for people
-    params: Mapping[str, Any] = field(default_factory=dict)
     prompt: Prompt
-    #: as the engine was asked for it
-    schema: Schema
     answer: Completion | Declined
-    #: what was said of engine and sampling, by the `test` and by the `run`
-    said: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def of(cls, request: Request, schema: Schema, answer: Completion | Declined, info: EngineInfo) -> Recording:
         """Make the recording of one call."""
-        params = {name: getattr(request.params, name) for name in _PARAMS}
-        return cls(
-            key=request.key,
+        values = to_json(structs.replace(answer, server=None))
+        sent = values.pop("sent")
+        values = {name: value for name, value in values.items() if value is not None}
+        values |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
+        values |= {name: _figures(values[name]) for name in ("timing", "usage") if name in values}
+        if isinstance(answer, Completion):
+            values |= {name: values[name].split("\n") for name in _TEXTS if name in values}
+        server, params = answer.server, {name: getattr(request.params, name) for name in _PARAMS}
+        turns = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in request.prompt.messages]
+        file = RecordingFile(
+            task=request.key.task,
+            id=request.key.id,
             repeat=request.repeat,
-            engine={
-                "engine": info.engine,
-                "model": request.origin.model or info.model,
-                "response_format": info.response_format.value,
-                "streaming": info.streaming,
-            },
-            params={name: value for name, value in params.items() if value is not None},
-            prompt=request.prompt,
+            engine=info.engine,
+            model=request.origin.model or info.model,
+            response_format=info.response_format,
+            streaming=info.streaming,
+            params=cast("_Sampled", {name: value for name, value in params.items() if value is not None}),
+            said=cast("_Said", request.origin.said),
+            messages=cast("list[_Turn]", turns),
+            answer=values,
+            server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
             schema=schema,
-            answer=answer,
-            said=request.origin.said,
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The recording as JSON values, every text a list of its lines."""
-        answer = to_json(structs.replace(self.answer, server=None))
-        sent = answer.pop("sent")
-        answer = {name: value for name, value in answer.items() if value is not None}
-        answer |= {"tools": sent["tools"]} if sent and "tools" in sent else {}
-        answer |= {name: _figures(answer[name]) for name in ("timing", "usage") if name in answer}
-        if isinstance(self.answer, Completion):
-            answer |= {name: answer[name].split("\n") for name in _TEXTS if name in answer}
-        server = self.answer.server
-        turns: Any = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in self.prompt.messages]
-        values: dict[str, Any] = to_json(
-            _File(
-                task=self.key.task,
-                id=self.key.id,
-                repeat=self.repeat,
-                **self.engine,
-                params=cast("_Sampled", dict(self.params)),
-                said=_Said(**self.said),
-                messages=turns,
-                answer=answer,
-                server=None if server is None else _Server(**{**asdict(server), "body": server.body.split("\n")}),
-                schema=self.schema,
-            )
-        )
-        return values
+        return cls(file=file, key=request.key, prompt=request.prompt, answer=answer)
 
     @classmethod
     def from_dict(cls, data: object) -> Recording:
-        """The inverse of `to_dict`; RecordError says what is missing."""
+        """Read what is in a file; RecordError says what is missing."""
         try:
-            file = from_json(_File, data)
+            file = from_json(RecordingFile, data)
             answer: dict[str, Any] = dict(file.answer)
             if answer.get("type") == "completion":
                 answer |= {name: "\n".join(from_json(list[str], answer[name])) for name in _TEXTS if name in answer}
@@ -268,39 +243,45 @@ class Recording:
             if (tools := answer.pop("tools", None)) is not None:
                 sent = {"response_format": file.response_format, "schema": None, "tools": tools}
             generation = from_json(Completion | Declined, {"timing": None, "sent": sent, "usage": {}, **answer})
-            engine = {name: getattr(file, name) for name in ("engine", "model", "response_format", "streaming")}
             turns = ({**turn, "content": "\n".join(turn["content"])} for turn in file.messages)
             return cls(
+                file=file,
                 key=CaseKey(task=file.task, id=file.id),
-                repeat=file.repeat,
-                engine={**engine, "response_format": file.response_format.value},
-                params=file.params,
                 prompt=Prompt(messages=tuple(Message.of(turn, exact=False) for turn in turns)),
-                schema=file.schema,
                 answer=structs.replace(generation, server=file.server and _server(file.server)),
-                said={"test": file.said.test, "run": file.said.run},
             )
         except ValueError as error:
             raise RecordError(f"not a recording of pytest-jsbench: {error}") from error
+
+    @property
+    def repeat(self) -> int:
+        """The number of its attempt, from 0."""
+        return self.file.repeat
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON values of its file."""
+        values: dict[str, Any] = to_json(self.file)
+        return values
 
     def changed(self, request: Request) -> str:
         """Say what of prompt and schema is not as it was recorded; nothing where all is."""
         changes = {
             "prompt": prompt_change(self.prompt, request.prompt),
-            "schema": json_change(self.schema, request.schema),
+            "schema": json_change(self.file.schema, request.schema),
         }
         return "; ".join(f"the {name} is not the recorded one: {change}" for name, change in changes.items() if change)
 
     def asked_otherwise(self, request: Request) -> str:
         """Say which settings are not those that it was recorded with; nothing where all are."""
-        used = {**self.engine, **self.params}
-        return settings_change(self.said, used, request.origin.said, repeat=request.repeat)
+        file, then = self.file, cast("Mapping[str, Mapping[str, Any]]", self.file.said)
+        used = {"engine": file.engine, "model": file.model, "response_format": file.response_format.value}
+        return settings_change(then, {**used, **file.params}, request.origin.said, repeat=request.repeat)
 
     def answer_to(self, request: Request) -> Completion | Declined:
         """The recorded answer, sampled as it was then, with what is asked otherwise now."""
-        params: dict[str, Any] = {"temperature": None, "seed": None, **self.params}
+        params: dict[str, Any] = {"temperature": None, "seed": None, **self.file.params}
         sent = Sent(
-            response_format=ResponseFormat(self.engine["response_format"]),
+            response_format=self.file.response_format,
             params=replace(request.params, **params),
             asked_otherwise=self.asked_otherwise(request) or None,
             tools=None if self.answer.sent is None else self.answer.sent.tools,
@@ -312,7 +293,7 @@ class Recording:
         exchange, server = request.origin.exchange, self.answer.server
         if exchange is None or server is None:
             return False
-        return server.path == exchange.path and self.said["test"] == request.origin.test
+        return server.path == exchange.path and self.file.said["test"] == request.origin.test
 
     def is_alike(self, other: Recording) -> bool:
         """True where all is the same but the time, which is another every time."""
