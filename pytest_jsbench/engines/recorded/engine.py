@@ -114,7 +114,8 @@ class ReplayEngine:
             message = f"{request.key} was recorded with --jsbench-instances: there is no answer to say again"
             raise CallError(FaultKind.ENGINE, message)
         who = record.answered_by
-        used = {"model": self.info.model if who is None else who.model, "response_format": self.info.response_format}
+        model, response_format = self.info.model if who is None else who.model, self.info.response_format
+        used = {"model": model, "response_format": response_format.value}
         sampled = {} if record.params is None else asdict(record.params)
         asked = of_repeat(self._asked, request.repeat)
         params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
