@@ -247,8 +247,8 @@ def _answer(given: object, watch: Stopwatch) -> Completion | Declined:
     raise CallError(FaultKind.ENGINE, message)
 
 
-class ApplicationFactory(UnsharedFactory):
-    """Builds the `application` engine."""
+class ApplicationFactory(FunctionFactory):
+    """Builds the `application` engine, which says that somebody else is to be asked."""
 
     options: frozenset[str] = frozenset()
 
@@ -261,20 +261,16 @@ class ApplicationFactory(UnsharedFactory):
         model = config.model or "unknown"
         return EngineInfo(engine=config.name, model=model, response_format=ResponseFormat.TEXT, streaming=False)
 
-    def build(self, config: EngineConfig) -> Engine:
-        """Return an engine that says that somebody else is to be asked."""
-        message = (
-            f"engine '{config.name}' asks nobody: jsbench.check(answer) takes what an application got; to ask a model, "
-            "name another engine"
-        )
 
-        def refuse(_: Request) -> NoReturn:
-            raise CallError(FaultKind.ENGINE, message)
-
-        return _FunctionEngine(function=refuse, info=self.describe(config))
+def _ask_nobody(_: Request) -> NoReturn:
+    message = (
+        "engine 'application' asks nobody: jsbench.check(answer) takes what an application got; to ask a model, "
+        "name another engine"
+    )
+    raise CallError(FaultKind.ENGINE, message)
 
 
-APPLICATION = ApplicationFactory()
+APPLICATION = ApplicationFactory(_ask_nobody)
 
 
 def as_threaded(engine: Any) -> Engine:
