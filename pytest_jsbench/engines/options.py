@@ -265,13 +265,17 @@ def require_package(
     """See that the package is there and new enough, without importing it; else MissingRequirement."""
     install = f"pip install 'pytest-jsbench[{extra}]'"
     if not is_installed(module or package):
-        message = f"engine '{engine}' needs the package {package}: {install}"
-        raise MissingRequirement(message, expected=package, where=install)
+        raise missing(engine, f"the package {package}", install, expected=package, where=install)
     installed = package_version(package)
     if minimum and tuple(map(int, _NUMBER.findall(installed)[: len(minimum)])) < minimum:
         wanted = ".".join(map(str, minimum))
-        message = f"engine '{engine}' needs {package}>={wanted}, found {installed}: {install}"
-        raise MissingRequirement(message, found=installed, expected=f"{package}>={wanted}", where=install)
+        needed = f"{package}>={wanted}"
+        raise missing(engine, f"{needed}, found {installed}", install, found=installed, expected=needed, where=install)
+
+
+def missing(engine: str, what: str, ways: str, **facts: Any) -> MissingRequirement:
+    """The error of an engine that needs something from outside, with the ways to it."""
+    return MissingRequirement(f"engine '{engine}' needs {what}: {ways}", **{"expected": what, **facts})
 
 
 def is_installed(package: str) -> bool:
@@ -306,11 +310,8 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
         raise MissingRequirement(message, expected="a key", where=config.api_key_env)
     if optional:
         return Key(value="")
-    message = (
-        f"engine '{config.name}' needs a key: set {' or '.join(variables)}, or name another variable with"
-        " --jsbench-api-key-env"
-    )
-    raise MissingRequirement(message, expected="a key", where=variables[0])
+    ways = f"set {' or '.join(variables)}, or name another variable with --jsbench-api-key-env"
+    raise missing(config.name, "a key", ways, where=variables[0])
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:

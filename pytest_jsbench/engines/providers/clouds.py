@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key
+from pytest_jsbench.engines.options import Key, Options, find_address, find_key, missing
 from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
 from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
@@ -59,7 +59,7 @@ class Bedrock:
         if _of_aws(self.profile, lambda session: session.get_credentials()) is not None:
             return key
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
-        raise _missing(config, "credentials of AWS", ways)
+        raise missing(config.name, "credentials of AWS", ways)
 
     def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
         """Return the path that names the model, and the body without it."""
@@ -105,7 +105,7 @@ def bedrock_settings(config: EngineConfig) -> ProviderSettings:
         profile, lambda session: session.get_config_variable("region")
     )
     if region is None:
-        raise _missing(config, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
+        raise missing(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
     given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
     address = given or Address(url=f"https://bedrock-runtime.{region}.amazonaws.com")
     model = _model(config, "the id of a model or of an inference profile, us.anthropic.…")
@@ -134,7 +134,7 @@ class Vertex:
                 "gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS, or name the variable of "
                 "an access token with --jsbench-api-key-env"
             )
-            raise _missing(config, "credentials of Google Cloud", ways) from error
+            raise missing(config.name, "credentials of Google Cloud", ways) from error
         return key
 
     def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
@@ -173,11 +173,11 @@ def vertex_settings(config: EngineConfig) -> ProviderSettings:
     options = Options(config, VERTEX_OPTIONS)
     region = _option(options, "region", "CLOUD_ML_REGION")
     if region is None:
-        raise _missing(config, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
+        raise missing(config.name, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
     project = _option(options, "project", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
     if project is None:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
-        raise _missing(config, "a project of Google Cloud", ways)
+        raise missing(config.name, "a project of Google Cloud", ways)
     given = find_address(config, "ANTHROPIC_VERTEX_BASE_URL")
     # as the SDK has it
     host = f"aiplatform.{region}.rep" if region in ("us", "eu") else f"{region}-aiplatform"
@@ -235,10 +235,6 @@ def _option(options: Options, option: str, *variables: str) -> str | None:
 
 def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:
     return replace(settings, provider=provider, find_key=cloud.find_key, place=cloud.place, cloud=cloud)
-
-
-def _missing(config: EngineConfig, what: str, ways: str) -> MissingRequirement:
-    return MissingRequirement(f"engine '{config.name}' needs {what}: {ways}", expected=what, where=config.name)
 
 
 def _model(config: EngineConfig, such_as: str) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
@@ -28,6 +28,7 @@ from pytest_jsbench.engines.options import (
     find_key,
     find_model,
     headers_of_environment,
+    missing,
     read_reasoning,
 )
 from pytest_jsbench.engines.presets import ProviderPreset, preset_of
@@ -177,11 +178,8 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
     settings = read_openai_settings(config, options, address, model=model, limit="max_completion_tokens")
     version = options.text("api_version", default=os.environ.get(_VERSION, "").strip() or None)
     if version is None:
-        message = (
-            f"engine '{config.name}' needs the API's version: --jsbench-engine-option"
-            f" api_version=2025-04-01-preview, or set {_VERSION}"
-        )
-        raise MissingRequirement(message, expected="a version", where="api_version")
+        ways = f"--jsbench-engine-option api_version=2025-04-01-preview, or set {_VERSION}"
+        raise missing(config.name, "the API's version", ways, where="api_version")
     return replace(
         settings,
         extra_query={"api-version": version, **settings.extra_query},
@@ -197,8 +195,9 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
 def _azure_address(config: EngineConfig) -> Address:
     address = find_address(config, _ENDPOINT)
     if address is None:
-        message = f"engine '{config.name}' needs the resource's address: set {_ENDPOINT}, or --jsbench-base-url"
-        raise MissingRequirement(message, expected="https://RESOURCE.openai.azure.com", where=_ENDPOINT)
+        ways = f"set {_ENDPOINT}, or --jsbench-base-url"
+        expected = "https://RESOURCE.openai.azure.com"
+        raise missing(config.name, "the resource's address", ways, expected=expected, where=_ENDPOINT)
     url = address.url.rstrip("/")
     if url.endswith(f"{_AZURE_PATH}/v1"):
         message = f"{url} speaks OpenAI's own API, without versions: --jsbench-engine=openai --jsbench-base-url={url}"
