@@ -163,14 +163,9 @@ class Response:
         self._connection: _Connection | None = connection
         self._client = client
 
-    @property
-    def is_error(self) -> bool:
-        """True of a refusal, whose body says why."""
-        return self.status >= 400
-
     def checked(self) -> Response:
         """Return it; EnclosedError, with what its body says, for a refusal."""
-        if self.is_error:
+        if self.status >= 400:
             with closing(self):
                 raise refusal(self.status, self.headers, self.read())
         return self
@@ -188,7 +183,7 @@ class Response:
             count += len(piece)
             if bounded and count > LONGEST_BODY:
                 self.close()
-                if self.is_error:  # its words are cut short
+                if self.status >= 400:  # its words are cut short
                     return
                 raise CallError(FaultKind.BAD_RESPONSE, f"the answer is longer than {LONGEST_BODY:,} bytes")
             yield piece

@@ -353,6 +353,9 @@ _REST = (
     _Rule(FaultKind.BAD_RESPONSE),
 )
 
+#: Groq's words in the place of a text
+_OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
+
 _CARRYING_A_SCHEMA = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
 _WITHOUT_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_REST)
 _WITH_SCHEMA = (*_REFUSAL, *_ACCOUNT, *_REQUEST, *_SCHEMA, *_REST)
@@ -367,7 +370,9 @@ def classify_error(
     `route` says which model was asked where; the secret is empty where none was sent.
     """
     if error.failed_generation is not None:
-        return _failed_generation(error, sent)
+        limit = any(map(_OUT_OF_TOKENS.search, (error.message, error.failed_generation)))
+        finish = FinishReason.LENGTH if limit else FinishReason.REJECTED
+        return Completion(text=error.failed_generation, finish_reason=finish, timing=None, usage=error.usage, sent=sent)
     rules = _WITH_SCHEMA if sent.response_format in _CARRYING_A_SCHEMA else _WITHOUT_SCHEMA
     rule = next(rule for rule in rules if rule.holds(error))
     message = one_line(error.message, secret=secret)
@@ -387,17 +392,6 @@ def _lacks_format(rule: _Rule, error: ProviderError, sent: Sent) -> bool:
     """True where it is the response format that the model, or the way to it, does not have."""
     structured = rule is _NO_STRUCTURED_OUTPUT and sent.response_format is not ResponseFormat.TEXT
     return structured and re.search(_OF_STRUCTURED_OUTPUT, error.message, re.IGNORECASE) is not None
-
-
-#: Groq's words in the place of a text
-_OUT_OF_TOKENS = re.compile(r"max completion tokens reached", re.IGNORECASE)
-
-
-def _failed_generation(error: ProviderError, sent: Sent) -> Completion:
-    text = error.failed_generation or ""
-    limit = any(map(_OUT_OF_TOKENS.search, (error.message, text)))
-    finish = FinishReason.LENGTH if limit else FinishReason.REJECTED
-    return Completion(text=text, finish_reason=finish, timing=None, usage=error.usage, sent=sent)
 
 
 def explain_error(
