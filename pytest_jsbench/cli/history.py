@@ -52,7 +52,7 @@ def _add(options: argparse.Namespace, out: Output) -> bool:
     found = [evaluations.read(path) for path in options.runs]
     for one in found:
         warn(one)
-    entries = [history.HistoryEntry.of(one, options.label) for whole in found for one in whole.each]
+    entries = [history.HistoryLine.of(one, options.label) for whole in found for one in whole.each]
     added, before = history.add(options.file, entries)
     warn(before)
     for entry in entries:

@@ -37,7 +37,7 @@ MEASURES = {
 }
 #: beside them: the share of what was cached says whether times can be compared
 CACHED = "cached_tokens"
-_MEASURED = (*MEASURES, CACHED)
+MEASURED = (*MEASURES, CACHED)
 #: of a case's attempts, in order, by name; None where one has none
 Measures = Mapping[str, tuple["float | None", ...]]
 #: of a case's attempts, in order
@@ -131,7 +131,7 @@ class CaseOutcome:
 def _measures(measures: Any, attempts: int) -> Measures:
     if not isinstance(measures, Mapping):
         raise RecordError("measures of a case: expected an object of what was measured of each of its attempts")
-    known = {name: values for name, values in measures.items() if name in _MEASURED}
+    known = {name: values for name, values in measures.items() if name in MEASURED}
     for values in known.values():
         numbers = isinstance(values, list) and all(
             value is None or (type(value) in (int, float) and math.isfinite(value) and value >= 0) for value in values
@@ -196,7 +196,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
         tests=ended,
         measures={
             name: (*(measure.get(name) for measure in measures), *[None] * missing)
-            for name in _MEASURED
+            for name in MEASURED
             if any(measure.get(name) is not None for measure in measures)
         },
     )

@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, Struct
 
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.core.files import FileReader, Unreadable, append_whole, locked, parse_json, unwritable
-from pytest_jsbench.core.json_values import Digest, digest, from_json, written
+from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, written
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
-from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED, UNDECIDED
-from pytest_jsbench.metrics.comparison import told
-from pytest_jsbench.metrics.figures import FIGURES, RATES, bounded
-from pytest_jsbench.metrics.statistics import PairedDifference, Share, adjusted, paired_difference
+from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
+from pytest_jsbench.metrics.comparison import Comparison, compare, several
+from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.settings import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
@@ -37,6 +38,7 @@ _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
     *bounded(name for name in RATES if FIGURES[name].chief),
     *(row.name for row in FIGURES.values() if row.chief and not row.is_rate),
+    *(f"{name}_count" for name, row in TIMES.items() if row.chief),
     "input_tokens",
 )
 #: significant digits of them
@@ -57,6 +59,10 @@ _USUAL: Mapping[str, Any] = {
 
 _Bits = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1)]
+#: cases of which a line keeps what was measured, so that none is longer than it may be
+_MOST_MEASURED = 20_000
+#: the end of an attempt that did not pass, of which a line does not say why
+_FAILED = "failed"
 
 
 class WrittenCases(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,65 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     #: the same, of attempts that say nothing about the model: the call broke, the attempt is missing, or the answer
     #: could not be judged
     undecided: _Bits
+    #: times, tokens and cost, by their names: the mean of each case's attempts, null where it has none. Nothing of
+    #: more than 20,000 cases
+    measures: Mapping[str, tuple[_Number | None, ...]] = {}
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> WrittenCases:
+        """What a line keeps of an evaluation's cases; RecordError where it does not say how each case ended."""
+        if evaluation.outcomes is None:
+            message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
+            raise RecordError(message, where=evaluation.source)
+        ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
+        most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
+        ends = [end for _, case in ordered for end in (*case.attempts, *[MISSING] * (most - len(case.attempts)))]
+        measured = {name: [case.measured(name) for _, case in ordered] for name in MEASURED}
+        measures = {
+            name: tuple(float(f"{fmean(values):.4g}") if values else None for values in of_cases)
+            for name, of_cases in measured.items()
+            if any(of_cases) and len(ordered) <= _MOST_MEASURED
+        }
+        return cls(
+            count=len(ordered),
+            digest=digest([[str(key), outcome.schema] for key, outcome in ordered]),
+            attempts=most,
+            passed=_bits(end == PASSED for end in ends),
+            undecided=_bits(end in UNDECIDED for end in ends),
+            measures=measures,
+        )
+
+    def check(self) -> None:
+        """RecordError where there are more bits than attempts, or not as many measurements as cases."""
+        passed, undecided, bits = int(self.passed, 16), int(self.undecided, 16), self.count * self.attempts
+        if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
+            message = f"cases.passed and cases.undecided are not of {self.count} cases with {self.attempts} attempts"
+            raise RecordError(message)
+        if any(len(values) != self.count for values in self.measures.values()):
+            raise RecordError(f"cases.measures are not of {self.count} cases")
+
+    @property
+    def outcomes(self) -> dict[CaseKey, CaseOutcome]:
+        """The outcome of each case, under its place among them; what was measured stands at its first attempt."""
+        size = self.count * self.attempts
+        passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
+        ends = [
+            MISSING if open_ == "1" else PASSED if right == "1" else _FAILED
+            for right, open_ in zip(passed, undecided, strict=True)
+        ]
+        return {
+            CaseKey(task="case", id=str(at)): CaseOutcome(
+                schema="",
+                attempts=tuple(ends[at * self.attempts : (at + 1) * self.attempts]),
+                measures={name: (values[at],) for name, values in self.measures.items()},
+            )
+            for at in range(self.count)
+        }
+
+
+def _bits(ends: Iterable[bool]) -> str:
+    """The ends as a hexadecimal number, the first of them as its lowest bit."""
+    return f"{int(''.join('01'[end] for end in ends)[::-1] or '0', 2):x}"
 
 
 class NamedRun(TypedDict):
@@ -112,81 +177,6 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     #: what was decided of the run; None where nothing was
     verdict: Literal["passed", "failed", "incomplete"] | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseBits:
-    """How each attempt at each case of a run ended, a bit for each, in the order of the cases' names."""
-
-    count: int
-    #: of their names and schemas
-    digest: str
-    #: the most that a case had; those that another lacks are undecided
-    attempts: int
-    passed: int
-    undecided: int
-
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> CaseBits:
-        """The bits of an evaluation; RecordError where it does not say how each case ended."""
-        if evaluation.outcomes is None:
-            message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
-            raise RecordError(message, where=evaluation.source)
-        ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
-        most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
-        ends = [end for _, case in ordered for end in (*case.attempts, *[MISSING] * (most - len(case.attempts)))]
-        return cls(
-            count=len(ordered),
-            digest=digest([[str(key), outcome.schema] for key, outcome in ordered]),
-            attempts=most,
-            passed=_bits(end == PASSED for end in ends),
-            undecided=_bits(end in UNDECIDED for end in ends),
-        )
-
-    @classmethod
-    def read(cls, cases: WrittenCases) -> CaseBits:
-        """The bits as they are written; RecordError where there are more of them than cases."""
-        passed, undecided = int(cases.passed, 16), int(cases.undecided, 16)
-        count, attempts = cases.count, cases.attempts
-        bits = count * attempts
-        if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
-            raise RecordError(f"cases.passed and cases.undecided are not of {count} cases with {attempts} attempts")
-        return cls(count=count, digest=cases.digest, attempts=attempts, passed=passed, undecided=undecided)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The bits as JSON values."""
-        return asdict(self) | {"passed": f"{self.passed:x}", "undecided": f"{self.undecided:x}"}
-
-    def difference(self, before: CaseBits) -> PairedDifference:
-        """The difference of the pass rates, over the cases that both decided, by as many attempts as both made."""
-        most = min(self.attempts, before.attempts)
-        return paired_difference(zip(before._shares(most), self._shares(most), strict=True))
-
-    def _shares(self, most: int) -> list[Share]:
-        """Of the first attempts at each case those that passed, and those that are decided."""
-        size = self.count * self.attempts
-        passed, undecided = (f"{bits:0{size}b}"[::-1] for bits in (self.passed, self.undecided))
-        starts = range(0, size, self.attempts)
-        return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
-
-
-def _bits(ends: Iterable[bool]) -> int:
-    """The first of them as the lowest bit."""
-    return int("".join("01"[end] for end in ends)[::-1] or "0", 2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
-    """One line: what is kept of a run."""
-
-    label: str
-    #: empty in a run without variants
-    variant: str
-    #: what produced it, as run.json says it
-    run: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    cases: CaseBits
-    verdict: str | None
-
     @property
     def identity(self) -> tuple[object, ...]:
         """Equal for two lines of one run."""
@@ -210,7 +200,7 @@ class HistoryEntry:
         )
 
     @classmethod
-    def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryEntry:
+    def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
         """What is kept of a run of ours, or of one variant of it; RecordError of any other evaluation."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
             message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
@@ -228,45 +218,37 @@ class HistoryEntry:
                     name: value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
                     for name, value in metrics.items()
                 },
-                "cases": CaseBits.of(evaluation).to_dict(),
+                "cases": to_json(WrittenCases.of(evaluation)),
                 "verdict": None if evaluation.verdict is None else evaluation.verdict.status.value,
             }
         )
 
     @classmethod
-    def from_dict(cls, data: Any) -> HistoryEntry:
-        """The inverse of `to_dict`; RecordError where it is no line of a history."""
+    def from_dict(cls, data: Any) -> HistoryLine:
+        """The line that `to_json` gives so; RecordError where it is none of a history."""
         try:
-            line = from_json(HistoryLine, data)
+            line = from_json(cls, data)
             from_json(_Run, {"run": line.run})
             METRICS.check(line.metrics)
-            entry = cls(
-                label=line.label,
-                variant=line.variant,
-                run=line.run,
-                metrics=line.metrics,
-                cases=CaseBits.read(line.cases),
-                verdict=line.verdict,
-            )
-            if entry.started_at.tzinfo is None:
+            line.cases.check()
+            if line.started_at.tzinfo is None:
                 raise ValueError("no time zone in run.started_at")
         except ValueError as error:
             raise RecordError(f"not a line of a history: {printable(str(error))}") from error
-        return entry
+        return line
 
-    def to_dict(self) -> dict[str, Any]:
-        """The line as JSON values."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {"schema_version": HISTORY_VERSION, **values, "cases": self.cases.to_dict()}
+    def since(self, before: HistoryLine) -> Comparison:
+        """The comparison with an earlier line, by the cases of both, which are the same."""
+        return compare(before.cases.outcomes, self.cases.outcomes, self.changes_since(before))
 
-    def changes_since(self, before: HistoryEntry) -> tuple[SettingDifference, ...]:
+    def changes_since(self, before: HistoryLine) -> tuple[SettingDifference, ...]:
         """The settings in which the run differs from that of an earlier line."""
         settings = [before.evaluation.settings, self.evaluation.settings]
         return differences(settings, same_cases=self.cases.digest == before.cases.digest)
 
-    def alike(self, earlier: Sequence[HistoryEntry]) -> list[HistoryEntry]:
+    def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
         """Those of the earlier lines that have the same cases."""
-        return [entry for entry in earlier if entry.cases.digest == self.cases.digest]
+        return [line for line in earlier if line.cases.digest == self.cases.digest]
 
 
 def _label_of(evaluation: Evaluation, given: str | None) -> str:
@@ -282,24 +264,19 @@ def _label_of(evaluation: Evaluation, given: str | None) -> str:
 class SinceBefore:
     """The newest line of a label against one before it that had the same cases."""
 
-    before: HistoryEntry
-    #: its p-value is, in a series, adjusted for all tests of the history
-    difference: PairedDifference
-    settings: tuple[SettingDifference, ...]
-
-    @classmethod
-    def of(cls, now: HistoryEntry, then: HistoryEntry) -> SinceBefore:
-        """The comparison of two lines, by itself."""
-        return cls(before=then, difference=now.cases.difference(then.cases), settings=now.changes_since(then))
+    before: HistoryLine
+    #: its p-values are, in a series, adjusted for all tests of the history
+    comparison: Comparison
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON values."""
         return {
             "run_id": self.before.run["run_id"],
-            **self.difference.to_dict_of_several(),
-            "real": self.difference.real,
-            "settings": [setting.to_dict() for setting in self.settings],
-            "sentence": told(self.difference),
+            **self.comparison.difference.to_dict_of_several(),
+            "real": self.comparison.real,
+            "settings": [setting.to_dict() for setting in self.comparison.settings],
+            "sentence": self.comparison.sentence,
+            "ratios": {name: ratio.to_dict() for name, ratio in self.comparison.ratios.items()},
         }
 
 
@@ -308,7 +285,7 @@ class Series:
     """The lines of one label, in order of time."""
 
     label: str
-    entries: tuple[HistoryEntry, ...]
+    entries: tuple[HistoryLine, ...]
     #: the newest line against the last and the first one before it that had its cases; none where there is none
     since: tuple[SinceBefore, ...]
 
@@ -316,7 +293,7 @@ class Series:
         """The series as JSON values."""
         changes = [(), *(now.changes_since(before) for before, now in pairwise(self.entries))]
         lines = [
-            {**entry.to_dict(), "changes": [one.to_dict() for one in settings]}
+            {**to_json(entry), "changes": [setting.to_dict() for setting in settings]}
             for entry, settings in zip(self.entries, changes, strict=True)
         ]
         return {"label": self.label, "lines": lines, "since": [since.to_dict() for since in self.since]}
@@ -326,7 +303,7 @@ class Series:
 class History:
     """The lines of a history's file."""
 
-    entries: tuple[HistoryEntry, ...]
+    entries: tuple[HistoryLine, ...]
     #: what could not be read of it, one line each
     warnings: tuple[str, ...]
 
@@ -338,13 +315,13 @@ class History:
         RecordError where the file cannot be read, where a line of JSON is none of a history, or where several lines are
         damaged, and more than are whole: then it is another file.
         """
-        entries: dict[tuple[object, ...], HistoryEntry] = {}
+        entries: dict[tuple[object, ...], HistoryLine] = {}
         damaged: list[RecordError] = []
         for line in FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
             if line.data is not None and not line.data.strip():
                 continue
             try:
-                entry = HistoryEntry.from_dict(parse_json(line.data or b"", largest=LONGEST_LINE))
+                entry = HistoryLine.from_dict(parse_json(line.data or b"", largest=LONGEST_LINE))
             except Unreadable as error:
                 damaged.append(RecordError(f"{path}:{line.number}: {error.problem}"))
                 continue
@@ -358,27 +335,27 @@ class History:
     @property
     def series(self) -> tuple[Series, ...]:
         """The lines by their labels, and in each in order of time."""
-        by_label: dict[str, list[HistoryEntry]] = {}
+        by_label: dict[str, list[HistoryLine]] = {}
         for entry in sorted(self.entries, key=lambda entry: entry.started_at):
             by_label.setdefault(entry.label, []).append(entry)
         compared = {label: _last_and_first(entries) for label, entries in by_label.items()}
-        several = iter(adjusted([since.difference for of_label in compared.values() for since in of_label]))
+        together = iter(several([since.comparison for of_label in compared.values() for since in of_label]))
         since = {
-            label: tuple(replace(one, difference=next(several)) for one in of_label)
+            label: tuple(replace(pair, comparison=next(together)) for pair in of_label)
             for label, of_label in compared.items()
         }
         labels = dict.fromkeys(entry.label for entry in self.entries)
         return tuple(Series(label=label, entries=tuple(by_label[label]), since=since[label]) for label in labels)
 
 
-def _last_and_first(entries: Sequence[HistoryEntry]) -> list[SinceBefore]:
+def _last_and_first(entries: Sequence[HistoryLine]) -> list[SinceBefore]:
     """The newest line against the last and the first one that had its cases."""
     *earlier, newest = entries
     alike = newest.alike(earlier)
-    return [SinceBefore.of(newest, then) for then in (*alike[-1:], *alike[:-1][:1])]
+    return [SinceBefore(before=then, comparison=newest.since(then)) for then in (*alike[-1:], *alike[:-1][:1])]
 
 
-def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry], History]:
+def add(path: Path, entries: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
     """
     Add a line for each run that has none yet; which were added, and what the file held before.
 
@@ -394,7 +371,7 @@ def add(path: Path, entries: Iterable[HistoryEntry]) -> tuple[list[HistoryEntry]
             if size:
                 file.seek(size - 1)
                 torn = b"" if file.read(1) == b"\n" else b"\n"
-            text = "".join(json.dumps(entry.to_dict(), ensure_ascii=True, allow_nan=False) + "\n" for entry in added)
+            text = "".join(json.dumps(to_json(entry), ensure_ascii=True, allow_nan=False) + "\n" for entry in added)
             if added:
                 append_whole(file, torn + text.encode("ascii"), size)
     except OSError as error:
@@ -430,7 +407,7 @@ def _table(series: Series, last: int) -> TableBlock:
     return table.beside(Column(heading="Since"), changes)
 
 
-def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> list[str]:
+def _times(entries: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
     """When each of them was, as exactly as it takes to tell them apart."""
     times: list[str] = []
     for form in forms:
@@ -440,14 +417,14 @@ def _times(entries: Sequence[HistoryEntry], forms: Sequence[str] = _TIMES) -> li
     return times
 
 
-def _change(entry: HistoryEntry, earlier: Sequence[HistoryEntry]) -> str:
+def _change(entry: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
     """What a line has changed of the last one with the same cases."""
     if not earlier:
         return ""
     alike = entry.alike(earlier)
     if not alike:
         return "other cases"
-    difference = entry.cases.difference(alike[-1].cases)
+    difference = entry.since(alike[-1]).difference
     return f"+{difference.rose} -{difference.fell}"
 
 
@@ -466,8 +443,10 @@ def _newest(series: Series) -> Iterator[Fact]:
     times = _times(series.entries, _TIMES[1:])
     for word, since in zip(("newest", "and"), series.since, strict=False):
         when = times[series.entries.index(since.before)]
-        tests = since.difference.comparisons
+        tests = since.comparison.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
-        yield word, f"since {when}: {told(since.difference)}{holm}"
+        yield word, f"since {when}: {since.comparison.sentence}{holm}"
+        yield from since.comparison.ratios_told
         # what is changed of the line before it stands under the table
-        yield from incomparable(since.settings) if since.before is series.entries[-2] else apart(since.settings)
+        settings = since.comparison.settings
+        yield from incomparable(settings) if since.before is series.entries[-2] else apart(settings)

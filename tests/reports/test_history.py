@@ -10,18 +10,13 @@ import jsonschema
 import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.formats import published
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import markdown
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.history import (
-    CaseBits,
-    History,
-    HistoryEntry,
-    add,
-    report,
-)
+from pytest_jsbench.reports.history import History, HistoryLine, add, report
 from pytest_jsbench.reports.terminal import report_lines
 from tests import examples
 from tests.examples import replace
@@ -49,7 +44,7 @@ def evaluation(*ends: str, day: int = 1, schema: Any = True, **metadata: Any) ->
 
 
 def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> History:
-    add(path, [HistoryEntry.of(one, label) for one in evaluations])
+    add(path, [HistoryLine.of(one, label) for one in evaluations])
     return History.read(path)
 
 
@@ -57,9 +52,12 @@ def told(found: History, **changes: Any) -> str:
     return " ".join(" ".join(report_lines(report(found.series, last=10), **changes)).split())
 
 
-def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_path: Path) -> None:
+def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "h.jsonl"
-    entry = HistoryEntry.of(evaluation("pf?" * 1000))
+    entry = HistoryLine.of(evaluation("pf?" * 1000, engine="recorded"))
+    measured = HistoryLine.of(evaluation("pf?" * 1000))
 
     assert add(path, [entry]) == ([entry], History(entries=(), warnings=()))
 
@@ -67,13 +65,16 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(tmp_p
     jsonschema.validate(json.loads(line), published("history"))
     assert History.read(path).entries == (entry,)
     assert len(line) < 4000
+    assert len(json.dumps(to_json(measured))) < 4000 + 3000 * 50
+    monkeypatch.setattr("pytest_jsbench.reports.history._MOST_MEASURED", 2)
+    assert not HistoryLine.of(evaluation("pf?")).cases.measures
 
 
 def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
-    path, one = tmp_path / "h.jsonl", HistoryEntry.of(evaluation("pf"))
+    path, one = tmp_path / "h.jsonl", HistoryLine.of(evaluation("pf"))
 
     add(path, [one])
-    added, _ = add(path, [one, HistoryEntry.of(evaluation("pp", day=2)), replace(one, variant="b")])
+    added, _ = add(path, [one, HistoryLine.of(evaluation("pp", day=2)), replace(one, variant="b")])
 
     assert [entry.variant for entry in added] == ["", "b"]
     assert len(path.read_text().splitlines()) == 3
@@ -84,7 +85,7 @@ def test_bits_give_the_difference_that_whole_runs_give() -> None:
     for _ in range(50):
         first, second = (evaluation("".join(chance.choices("ppf?", k=12))) for _ in range(2))
 
-        found = CaseBits.of(second).difference(CaseBits.of(first))
+        found = HistoryLine.of(second).since(HistoryLine.of(first)).difference
 
         assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
 
@@ -96,13 +97,29 @@ def test_bits_of_several_attempts_give_the_difference_of_shares_that_whole_runs_
             evaluation(*["".join(chance.choices("ppf?", k=12)) for _ in range(count)]) for count in (repeats, 3)
         )
 
-        found = CaseBits.of(second).difference(CaseBits.of(first))
+        found = HistoryLine.of(second).since(HistoryLine.of(first)).difference
 
         assert found.repeated
         assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
     assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
     assert "9 0 +1 -0" in told(better)
+
+
+def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_them(tmp_path: Path) -> None:
+    before, now = (evaluation("p" * 8, day=day) for day in (1, 2))
+    stalled = {
+        key: replace(outcome, measures={**outcome.measures, "tpot": (160.0,)})
+        for key, outcome in (now.outcomes or {}).items()
+    }
+
+    found = kept(tmp_path / "h.jsonl", before, replace(now, outcomes=stalled))
+
+    text = told(found)
+    assert "the same verdict on each of 8 cases" in text
+    assert "TTFT 1.00 (1.00 to 1.00 over 8 cases); TPOT 2.00 (2.00 to 2.00 over 8 cases): longer; TGT 1.00" in text
+    (since,) = found.series[0].to_dict()["since"]
+    assert since["ratios"]["tpot"] == compare(before.outcomes or {}, stalled).ratios["tpot"].to_dict()
 
 
 def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:
@@ -131,7 +148,7 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
         "scripted, m, json_schema",
         "scripted, m, json_schema, prompt chat",
     ]
-    assert [[since.difference.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
+    assert [[since.comparison.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
     assert "adjusted for 2 tests, Holm" in told(both)
 
 
@@ -140,7 +157,7 @@ def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: 
 
     (series,) = kept(tmp_path / "h.jsonl", *runs).series
 
-    assert [(since.before.run["run_id"], since.difference.real) for since in series.since] == [
+    assert [(since.before.run["run_id"], since.comparison.real) for since in series.since] == [
         ("run3", False),
         ("run1", True),
     ]
@@ -185,7 +202,7 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
     kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
     path.write_text(path.read_text() + '<<<<<<< HEAD\n{"schema_version": "1.0", "la')
 
-    added, known = add(path, [HistoryEntry.of(evaluation("pp", day=3))])
+    added, known = add(path, [HistoryLine.of(evaluation("pp", day=3))])
 
     assert len(added) == 1
     assert [entry.run["run_id"] for entry in History.read(path).entries] == ["run1", "run2", "run3"]
@@ -207,7 +224,7 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path
     path.write_text(line + "\n")
 
     with pytest.raises(JSBenchError) as caught:
-        add(path, [HistoryEntry.of(evaluation("p"))])
+        add(path, [HistoryLine.of(evaluation("p"))])
 
     assert said in str(caught.value) or "the whole has no " in str(caught.value)
     assert f"{path}:1" in str(caught.value)
@@ -220,14 +237,15 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path
         ({"passed": "ff"}, "are not of 2 cases"),
         ({"undecided": "3"}, "are not of 2 cases"),
         ({"count": 10_000_000, "attempts": 10_000_000}, "are not of 10000000 cases with 10000000 attempts"),
+        ({"measures": {"ttft": [1.0]}}, "cases.measures are not of 2 cases"),
     ],
 )
-def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, str], said: str) -> None:
-    data = HistoryEntry.of(evaluation("pp")).to_dict()
+def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, Any], said: str) -> None:
+    data = to_json(HistoryLine.of(evaluation("pp")))
     data["cases"] |= bits
 
     with pytest.raises(JSBenchError, match=said):
-        HistoryEntry.from_dict(data)
+        HistoryLine.from_dict(data)
 
 
 def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> None:
@@ -247,7 +265,7 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
 
 
 def _add_many(path: Path, first: int) -> None:
-    entry = HistoryEntry.of(evaluation("pf"))
+    entry = HistoryLine.of(evaluation("pf"))
     for number in range(first, first + 20):
         add(path, [replace(entry, run={**entry.run, "run_id": f"r{number}"})])
 
@@ -268,7 +286,7 @@ def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) 
 
 def test_what_names_no_run_is_no_line() -> None:
     with pytest.raises(JSBenchError, match="does not say which run it is"):
-        HistoryEntry.of(parse({"metrics": {"n": 1}}, source="x.json"))
+        HistoryLine.of(parse({"metrics": {"n": 1}}, source="x.json"))
 
 
 def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expects_some(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
-from pytest_jsbench.reports.history import History, HistoryEntry
+from pytest_jsbench.reports.history import History, HistoryLine
 from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
 from tests import examples
 from tests.examples import record, replace
@@ -159,7 +159,7 @@ def run_evaluation(**metadata: Any) -> Evaluation:
 
 def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_formula() -> None:
     entries = [
-        HistoryEntry.of(run_evaluation(run_id=f"r{day}", started_at=f"2026-11-0{day}T10:00:00+00:00"), label)
+        HistoryLine.of(run_evaluation(run_id=f"r{day}", started_at=f"2026-11-0{day}T10:00:00+00:00"), label)
         for label, days in (("$one$", (1, 2)), ("two", (3,)))
         for day in days
     ]
@@ -176,7 +176,7 @@ def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_f
 
 
 def test_in_a_long_history_a_band_stands_for_the_whiskers() -> None:
-    entry = HistoryEntry.of(run_evaluation())
+    entry = HistoryLine.of(run_evaluation())
     days = [
         replace(entry, run={**entry.run, "run_id": f"r{day}", "started_at": f"{2000 + day}-11-01T10:00:00+00:00"})
         for day in range(61)
