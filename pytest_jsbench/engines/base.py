@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.prompts import Prompt
@@ -192,6 +193,14 @@ class Sampler(Protocol):
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """The parameters of answers that are asked for with these; what the provider decides stays None."""
+
+
+@runtime_checkable
+class FileFactory(Protocol):
+    """A factory of an engine whose model is a file on this machine."""
+
+    def model_file(self, config: EngineConfig) -> Path | None:
+        """The file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
 
 
 @runtime_checkable

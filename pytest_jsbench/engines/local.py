@@ -253,6 +253,10 @@ class LocalFactory:
             },
         )
 
+    def model_file(self, config: EngineConfig) -> Path | None:
+        """The GGUF file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
+        return find_model_file(config) if config.api_key is None else None
+
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:  # noqa: ARG002  a protocol
         """At temperature 0, unless another is asked for."""
         return at_zero(params)

@@ -153,7 +153,7 @@ class RunMetadata:
     streaming: bool | None
     #: whose published prices hold; None for a server of one's own
     provider: str | None = None
-    #: versions of the engine's libraries, and settings that change answers
+    #: versions of the engine's libraries, settings that change answers, and the SHA-256 of a local model's file
     details: Mapping[str, Any] = field(default_factory=dict)
     #: how answers are sampled: what was asked for, and what the engine itself adds
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import platform
 from collections.abc import Mapping
@@ -17,6 +19,7 @@ from pytest_jsbench.core.generations import EngineInfo, ResponseFormat
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
+from pytest_jsbench.engines.base import FileFactory
 from pytest_jsbench.engines.secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
 from pytest_jsbench.records.variants import together
@@ -24,6 +27,8 @@ from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
 
@@ -85,9 +90,11 @@ def _describe_variant(
 
 
 def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
-    engine = variant.engine
+    engine, factory = variant.engine, variant.factory
     try:
-        return describe(variant.factory, engine)
+        info = describe(factory, engine)
+        file = factory.model_file(engine) if isinstance(factory, FileFactory) and not only_lists else None
+        return info if file is None else replace(info, details={**info.details, "model_digest": _file_digest(file)})
     except EngineError:
         if not only_lists:
             raise
@@ -95,6 +102,18 @@ def _describe_engine(variant: Variant, *, only_lists: bool) -> EngineInfo:
         return EngineInfo(
             engine=engine.name, model=engine.model or "default", response_format=response_format, streaming=True
         )
+
+
+def _file_digest(path: Path) -> str:
+    """Digest a model's file, which is read once for all of a process, as long as nobody has written it anew."""
+    status = path.stat()
+    return _read_digest(path, status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _read_digest(path: Path, size: int, changed: int) -> str:  # noqa: ARG001  the file is another one with them
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _describe_cases(plan: Plan) -> dict[str, Any]:

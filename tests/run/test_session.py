@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench import EngineConfig, open_engine
+from pytest_jsbench.engines.registry import find
+from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import AnsweredBy
+from pytest_jsbench.records.variants import difference
+from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate
 from pytest_jsbench.run.session import RunSession, provider_name
+from pytest_jsbench.settings.options import DEFAULTS
 from pytest_jsbench.settings.plan import Plan
+from pytest_jsbench.settings.variants import Variant
 from tests import examples
 
 OURS = EngineConfig(name="openai", base_url="http://me:secret@a/v1", api_key_env="ONE")
@@ -63,3 +70,20 @@ def test_an_engine_that_cannot_be_closed_keeps_no_file_open(tmp_path: Path) -> N
         session.close()
 
     assert (journal._closed, journal._file) == (True, None)
+
+
+@pytest.mark.parametrize("engine", ["local", "llguidance"])
+def test_a_run_says_which_file_its_model_is_and_another_of_that_name_has_other_answers(
+    engine: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "model.gguf"
+    values = {**DEFAULTS, "engine": engine, "model": str(file), "engine_option": {}}
+    plan = Plan(variants={"": Variant.of("", values, factory=find(engine))}, suite=False)
+    file.write_bytes(b"weights")
+    first, listed = describe_run(plan, Entry.LIBRARY), describe_run(plan, Entry.LIBRARY, only_lists=True)
+    file.write_bytes(b"other weights")
+    second = describe_run(plan, Entry.LIBRARY)
+
+    assert first.details["model_digest"] == f"sha256:{hashlib.sha256(b'weights').hexdigest()}"
+    assert "model_digest" not in listed.details
+    assert "model_digest" in difference(first, second)

@@ -347,6 +347,10 @@ class DecodingFactory:
             require_package(config.name, "filelock", extra=self.library)
         local.FACTORY.check(server_config(config))
 
+    def model_file(self, config: EngineConfig) -> Path | None:
+        """The GGUF file, as the engine `local` has it."""
+        return local.FACTORY.model_file(config)
+
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
         """At temperature 0, unless another is asked for; what only takes the likeliest tokens has no seed."""
         sampled = local.FACTORY.sampled(config, params)
