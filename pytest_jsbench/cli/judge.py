@@ -25,7 +25,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.reports.evaluations import UNKNOWN, run_of, run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES
@@ -61,7 +61,7 @@ def judge_records(
     comparers: Mapping[str, Comparer] = MappingProxyType({}),
 ) -> bool:
     """Judge a run's answers again, by the run's policy and comparers with these changes; True where all passed."""
-    before = run = run_of(path, journal.read_run(path))
+    before = run = journal.read_run(path).run(path)
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from pytest_jsbench.core.errors import JournalError, RecordError
+from pytest_jsbench.core.errors import JournalError, JSBenchError, RecordError
 from pytest_jsbench.core.files import (
     FileReader,
     Line,
@@ -136,6 +136,16 @@ class JournalContent:
     def records(self) -> Records:
         """The records, read again from the file."""
         return Records(self.outcomes)
+
+    def run(self, path: Path, error: type[JSBenchError] = RecordError) -> Run:
+        """The run that these records make, without a verdict; an error of this kind where they have no header."""
+        if self.metadata is None:
+            message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
+            raise error(message, where=path)
+        planned = self.metadata.planned()
+        if planned is None:  # a run of an old version has no plan: its records stand for it
+            planned = tuple(outcome.key for outcome in self.outcomes)
+        return Run(metadata=self.metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
 
 
 def read(path: Path) -> JournalContent:

@@ -17,7 +17,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.variants import difference, each, together
+from pytest_jsbench.records.variants import difference, together
 
 #: attempts of all parts
 MOST_ATTEMPTS = 1_000_000
@@ -61,28 +61,22 @@ class Merged:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     path: Path
-    metadata: RunMetadata
-    outcomes: tuple[AttemptOutcome, ...]
-    warnings: tuple[str, ...] = ()
-
-    def of_variant(self, metadata: RunMetadata) -> _Part:
-        """Return the part that is of one variant."""
-        outcomes = tuple(outcome for outcome in self.outcomes if outcome.variant == metadata.variant)
-        return _Part(path=self.path, metadata=metadata, outcomes=outcomes)
+    #: one of its variants, or all of it
+    run: Run
 
 
 def merge(paths: Sequence[Path]) -> Merged:
     """The runs as one; MergeError where they are not parts of the same one."""
-    parts = [_read(path) for path in paths]
+    parts = [_Part(path=path, run=_read(path)) for path in paths]
     of_variants = _by_variant(parts)
-    attempts = sum(len(_plan(of_one)) * of_one[0].metadata.repeats for of_one in of_variants.values())
+    attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
     if attempts > MOST_ATTEMPTS:
         message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
     twice, replaced = 0, 0
     disagreeing: dict[Attempt, None] = {}
-    for outcome in itertools.chain.from_iterable(part.outcomes for part in parts):
+    for outcome in itertools.chain.from_iterable(part.run.outcomes for part in parts):
         before = made.get(outcome.attempt)
         kept = made[outcome.attempt] = _choose(before, outcome)
         if before is not None:
@@ -90,14 +84,14 @@ def merge(paths: Sequence[Path]) -> Merged:
             replaced += kept is outcome
             if not (before.failed or outcome.failed) and before.passed != outcome.passed:
                 disagreeing[outcome.attempt] = None
-    metadatas = [of_one[0].metadata for of_one in of_variants.values()]
-    metadata = together(metadatas) if parts[0].metadata.variants else metadatas[0]
+    metadatas = [runs[0].metadata for runs in of_variants.values()]
+    metadata = together(metadatas) if parts[0].run.variants else metadatas[0]
     absent = [
         f"{shard} of variant {name}" if name else shard
-        for name, of_one in of_variants.items()
-        for shard in _absent_shards(of_one)
+        for name, runs in of_variants.items()
+        for shard in _absent_shards(runs)
     ]
-    notes = [warning for part in parts for warning in part.warnings]
+    notes = [warning for part in parts for warning in part.run.warnings]
     notes.append(
         f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, of which {twice} were in more than one"
     )
@@ -105,10 +99,10 @@ def merge(paths: Sequence[Path]) -> Merged:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
     # the same for the same parts, in whatever order they are given, and another one than each of theirs
-    names = sorted(part.metadata.uuid or part.metadata.run_id for part in parts)
+    names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
-    planned = tuple(itertools.chain.from_iterable(_attempts(of_one, made) for of_one in of_variants.values()))
+    planned = tuple(itertools.chain.from_iterable(_attempts(runs, made) for runs in of_variants.values()))
     run = Run(
         metadata=replace(metadata, uuid=uuid, dataset=whole_dataset, resumed_from=None).with_plan(planned),
         planned=tuple(attempt.key for attempt in planned),
@@ -128,51 +122,43 @@ def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) 
     return f"{note}: {names}{more}" if names else note
 
 
-def _read(path: Path) -> _Part:
-    content = journal.read_run(path)
-    if content.metadata is None:
-        raise MergeError(f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in")
-    metadata = content.metadata
-    number, count = _shard(metadata)
+def _read(path: Path) -> Run:
+    run = journal.read_run(path).run(path, MergeError)
+    number, count = _shard(run)
     if number > count:
         message = f"{path} is shard {number}/{count}; expected at most {count}/{count}"
         raise MergeError(message, found=number, expected=count, where=path)
-    return _Part(path=path, metadata=metadata, outcomes=content.outcomes, warnings=content.warnings)
+    return run
 
 
-def _by_variant(parts: Sequence[_Part]) -> dict[str, list[_Part]]:
+def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     """The parts of each variant, or of the one of no name; MergeError where two of one variant did not ask the same."""
     by_variant: dict[str, list[_Part]] = {}
     for part in parts:
-        _compare(part, parts[0], _otherwise(part.metadata, parts[0].metadata))
-        for metadata in each(part.metadata):
-            of_one = by_variant.setdefault(metadata.variant, [])
-            of_one.append(part.of_variant(metadata))
-            _compare(part, of_one[0], _asked_otherwise(metadata, of_one[0].metadata))
+        ours, theirs = parts[0].run.metadata, part.run.metadata
+        for name, value_of in _ALIKE.items():
+            if (then := value_of(theirs)) != (now := value_of(ours)):
+                raise _asked_otherwise(
+                    part, parts[0], f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
+                )
+        for name, run in (part.run.each() or {theirs.variant: part.run}).items():
+            of_variant = by_variant.setdefault(name, [])
+            of_variant.append(_Part(path=part.path, run=run))
+            first = of_variant[0].run.metadata
+            otherwise = difference(run.metadata, first)
+            if not otherwise and run.metadata.prompt != first.prompt:
+                otherwise = f"with prompt {json.dumps(run.metadata.prompt)}, that one with {json.dumps(first.prompt)}"
+            if otherwise:
+                raise _asked_otherwise(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
     if "" in by_variant and len(by_variant) > 1:
         names = ", ".join(filter(None, by_variant))
         message = f"not parts of one run: some have variants ({names}), and some have none"
         raise MergeError(message, found=list(by_variant))
-    return by_variant
+    return {name: [part.run for part in of_variant] for name, of_variant in by_variant.items()}
 
 
-def _compare(part: _Part, first: _Part, otherwise: str) -> None:
-    if otherwise:
-        raise MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
-
-
-def _asked_otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
-    otherwise = difference(theirs, ours)
-    if not otherwise and theirs.prompt != ours.prompt:
-        otherwise = f"with prompt {json.dumps(theirs.prompt)}, that one with {json.dumps(ours.prompt)}"
-    return f"{otherwise} (variant {ours.variant})" if otherwise and ours.variant else otherwise
-
-
-def _otherwise(theirs: RunMetadata, ours: RunMetadata) -> str:
-    for name, value_of in _ALIKE.items():
-        if (then := value_of(theirs)) != (now := value_of(ours)):
-            return f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
-    return ""
+def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
+    return MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
 
 
 def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
@@ -186,46 +172,36 @@ def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutco
     return other if first.failed else first
 
 
-def _attempts(parts: Sequence[_Part], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
+def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
     """The attempts planned for a variant; own tests are in each shard whole, and say themselves how often."""
-    metadata = parts[0].metadata
-    own = {
-        attempt
-        for attempt, outcome in made.items()
-        if outcome.asked_by is not None and attempt.variant == metadata.variant
-    }
+    variant, repeats = runs[0].metadata.variant, runs[0].metadata.repeats
+    own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
     keys = {attempt.key for attempt in own}
-    for part in parts:
-        often = Counter(key for key in part.metadata.planned() or () if key in keys)
-        own |= {Attempt(key, repeat, metadata.variant) for key, count in often.items() for repeat in range(count)}
-    of_cases = itertools.product((key for key in _plan(parts) if key not in keys), range(metadata.repeats))
-    return (*(Attempt(key, repeat, metadata.variant) for key, repeat in of_cases), *sorted(own))
+    for run in runs:
+        often = Counter(key for key in run.planned if key in keys)
+        own |= {Attempt(key, repeat, variant) for key, count in often.items() for repeat in range(count)}
+    of_cases = itertools.product((key for key in _plan(runs) if key not in keys), range(repeats))
+    return (*(Attempt(key, repeat, variant) for key, repeat in of_cases), *sorted(own))
 
 
-def _plan(parts: Iterable[_Part]) -> tuple[CaseKey, ...]:
+def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
     """All that was planned, in the dataset's order: shards hold every n-th case, so they are dealt back in turn."""
-    plans = []
-    for part in sorted(parts, key=lambda part: _shard(part.metadata)):
-        planned = part.metadata.planned()
-        # of one that was written before plans were: what was recorded is what is known
-        plans.append(dict.fromkeys((outcome.key for outcome in part.outcomes) if planned is None else planned))
-    dealt = itertools.chain.from_iterable(itertools.zip_longest(*plans))
+    plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}
-    for key in dealt:
-        if key is not None:
-            by_task.setdefault(key.task, {})[key] = None
+    for key in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*plans))):
+        by_task.setdefault(key.task, {})[key] = None
     return tuple(itertools.chain.from_iterable(by_task.values()))
 
 
-def _shard(metadata: RunMetadata) -> tuple[int, int]:
+def _shard(run: Run) -> tuple[int, int]:
     """Number and count; the whole is the first of one."""
-    number, _, count = str(metadata.dataset.get("shard") or "1/1").partition("/")
+    number, _, count = str(run.metadata.dataset.get("shard") or "1/1").partition("/")
     return int(number), int(count)
 
 
-def _absent_shards(parts: Iterable[_Part]) -> Iterator[str]:
+def _absent_shards(runs: Iterable[Run]) -> Iterator[str]:
     """Those that are not there; of many in a row the first and the last, since a stranger's file may say any count."""
-    shards = sorted({_shard(part.metadata) for part in parts})
+    shards = sorted(set(map(_shard, runs)))
     for count in sorted({count for _, count in shards} if (1, 1) not in shards else ()):
         for before, after in itertools.pairwise([0, *(number for number, of in shards if of == count), count + 1]):
             if after - before > _MOST_LISTED:

@@ -21,7 +21,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
-from pytest_jsbench.records.variants import each, match, strangers
+from pytest_jsbench.records.variants import match, strangers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +32,15 @@ class Resumption:
     #: the run's own folder
     folder: Path
     #: the earlier run; None where it was killed before it had anything to write
-    metadata: RunMetadata | None
+    metadata: RunMetadata | None = None
     #: its answers to this run's questions, each of this run's variant that asks the same, wherever it stands
-    answers: tuple[AttemptOutcome, ...]
+    answers: tuple[AttemptOutcome, ...] = ()
     #: answers to a project's own tests, each taken over if its test asks the same
     project_answers: tuple[AttemptOutcome, ...] = ()
     #: records that are of no attempt of this run: another schema, another prompt, or no case of it
-    left_out: int
+    left_out: int = 0
     #: calls that broke, and are made again
-    broken: int
+    broken: int = 0
     warnings: tuple[str, ...]
     #: whether answers are of a variant that the earlier run called otherwise, so that their lines are written anew
     renamed: bool = False
@@ -113,21 +113,16 @@ def resume(
     # a run in it was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
-        return Resumption(
-            source=path, folder=path, metadata=None, answers=(), left_out=0, broken=0, warnings=(warning,)
-        )
-    content = journal.read_run(path)
-    if content.metadata is None and not path.is_dir():
-        message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
-        raise ResumeError(message, where=path)
-    names = {variant.variant: variant.variant for variant in each(metadata)}
-    changed: dict[str, str] = {}
-    if content.metadata is not None:
-        names, changed = match(content.metadata, metadata), strangers(content.metadata, metadata)
+        return Resumption(source=path, folder=path, warnings=(warning,))
+    content, folder = journal.read_run(path), journal.find_files(path)[0].parent
+    if content.metadata is None and path.is_dir():
+        return Resumption(source=path, folder=folder, warnings=content.warnings)
+    theirs = content.run(path, ResumeError).metadata
+    names, changed = match(theirs, metadata), strangers(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
-    redacted = content.metadata is not None and _redacted(path, content.metadata, metadata)
+    redacted = _redacted(path, theirs, metadata)
     # what a test hands in, it hands in again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
@@ -157,8 +152,8 @@ def resume(
         asked_by_tests = ()
     return Resumption(
         source=path,
-        folder=journal.find_files(path)[0].parent,
-        metadata=content.metadata,
+        folder=folder,
+        metadata=theirs,
         answers=answers,
         project_answers=asked_by_tests,
         left_out=left_out,

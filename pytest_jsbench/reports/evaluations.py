@@ -337,18 +337,8 @@ def _measured(metadata: RunMetadata, summary: Summary, *, source: str) -> Evalua
 
 def read_run(path: Path) -> Run:
     """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
-    run = run_of(path, journal.read_run(path))
+    run = journal.read_run(path).run(path)
     return replace(run, verdict=_verdict(journal.find_files(path)[0].with_name("run.json"), run.metadata.run_id))
-
-
-def run_of(path: Path, content: journal.JournalContent) -> Run:
-    """The run that these records make, without a verdict; RecordError where they have no header."""
-    if content.metadata is None:
-        raise RecordError(f"{path} has no header line; expected the records.jsonl of a run", where=path)
-    planned = content.metadata.planned()
-    if planned is None:  # a run of an old version has no plan: its records stand for it
-        planned = tuple(outcome.key for outcome in content.outcomes)
-    return Run(metadata=content.metadata, planned=planned, outcomes=content.outcomes, warnings=content.warnings)
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:

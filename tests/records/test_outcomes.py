@@ -18,7 +18,6 @@ from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.reports.evaluations import run_of
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
 from tests import examples
@@ -63,7 +62,7 @@ def sent_by_worker(outcome: AttemptOutcome) -> AttemptOutcome:
 
 def written(path: Path, records: Sequence[Record]) -> Run:
     journal.write(path, examples.metadata().with_plan(one.attempt for one in records), records)
-    return run_of(path, journal.read(path))
+    return journal.read(path).run(path)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -169,7 +168,7 @@ def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Pat
     run = written(tmp_path / "one.jsonl", records)
     foreign = (tmp_path / "one.jsonl").read_text().replace('"answer"', '"antwört"').rstrip("\n")
     (tmp_path / "one.jsonl").write_text(foreign, encoding="utf-8")
-    run = run_of(tmp_path / "one.jsonl", journal.read(tmp_path / "one.jsonl"))
+    run = journal.read(tmp_path / "one.jsonl").run(tmp_path)
     sources: list[Place | Record] = [one.source for one in run.outcomes[::-1]]
 
     places = list(journal.write(tmp_path / "two.jsonl", run.metadata, [*sources, records[0]]))
