@@ -80,6 +80,14 @@ class DecisionCounts:
         )
 
 
+#: what an outcome has as its record, and as the verdict in that
+_OF_RECORD = (
+    *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
+    *("answered_by", "called_again"),
+)
+_OF_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_kept", "trivial")
+
+
 class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="outcome", tag_field="type"):
     """An attempt without its schema, prompt and answer."""
 
@@ -209,38 +217,22 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
             *(keyword for decision in decided or () for keyword in decision.keywords),
         ]
         return cls(
-            key=record.key,
-            repeat=record.repeat,
+            **{name: getattr(record, name) for name in _OF_RECORD},
+            **{name: getattr(verdict, name) for name in _OF_VERDICT},
             source=source or record,
             generation=None if generation is None else type_of(generation),
-            failure_type=verdict.failure_type,
-            reason=verdict.reason,
-            valid=verdict.valid,
-            disputed=verdict.disputed,
             broken=tuple(dict.fromkeys(broken)),
-            notes=verdict.notes,
-            codes=record.codes,
             fault=generation.kind if isinstance(generation, Failed) else None,
             timing=getattr(generation, "timing", None),
             usage=getattr(generation, "usage", None),
             decisions=None if decided is None else DecisionCounts.of(decided),
-            queue_s=record.queue_s,
-            retries=record.retries,
             keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
-            schema_digest=record.schema_digest,
-            prompt_digest=record.prompt_digest,
-            started_at=record.started_at,
-            asked_by=record.asked_by,
-            answered_by=record.answered_by,
             asked_otherwise=None if sent is None else sent.asked_otherwise,
             batch=record.batch is not None,
             redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
-            order_kept=verdict.order_kept,
-            trivial=verdict.trivial,
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),
-            called_again=record.called_again,
         )
 
 
