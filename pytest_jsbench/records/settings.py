@@ -26,35 +26,20 @@ class Bearing(StrEnum):
 
 
 #: where a run's metadata has each setting, those first that people tell runs apart by
-_PLACES: Mapping[str, tuple[Bearing, tuple[str, ...]]] = {
-    "engine": (Bearing.ANSWERS, ("engine",)),
-    "model": (Bearing.ANSWERS, ("model",)),
-    "response_format": (Bearing.ANSWERS, ("response_format",)),
-    "prompt": (Bearing.ANSWERS, ("prompt",)),
-    "temperature": (Bearing.ANSWERS, ("params", "temperature")),
-    "max_tokens": (Bearing.ANSWERS, ("params", "max_tokens")),
-    "shots": (Bearing.ANSWERS, ("shots",)),
-    "adapt": (Bearing.ANSWERS, ("adapt",)),
-    "seed": (Bearing.ANSWERS, ("params", "seed")),
-    "provider": (Bearing.ANSWERS, ("provider",)),
-    "prompt_digest": (Bearing.ANSWERS, ("prompt_digest",)),
-    "judge": (Bearing.VERDICTS, ("versions", "judge")),
-    "dataset": (Bearing.CASES, ("dataset", "source")),
-    "revision": (Bearing.CASES, ("dataset", "revision")),
-    "split": (Bearing.CASES, ("dataset", "split")),
-    "tasks": (Bearing.CASES, ("dataset", "tasks")),
-    "limit": (Bearing.CASES, ("dataset", "limit")),
-    "where": (Bearing.CASES, ("dataset", "where")),
-    "sample": (Bearing.CASES, ("dataset", "sample")),
-    "sample_seed": (Bearing.CASES, ("dataset", "sample_seed")),
-    "steps": (Bearing.CASES, ("dataset", "steps")),
-    "shard": (Bearing.CASES, ("dataset", "shard")),
-    "labelled": (Bearing.CASES, ("dataset", "labelled")),
-    "repeats": (Bearing.CASES, ("repeats",)),
-    "concurrency": (Bearing.TIMES, ("concurrency",)),
-    "streaming": (Bearing.TIMES, ("streaming",)),
-    "timeout": (Bearing.TIMES, ("params", "timeout")),
+_PLACES: Mapping[Bearing, tuple[str, ...]] = {
+    Bearing.ANSWERS: (
+        *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
+        *("params.seed", "provider", "prompt_digest"),
+    ),
+    Bearing.VERDICTS: ("versions.judge",),
+    Bearing.CASES: (
+        *("dataset.source", "dataset.revision", "dataset.split", "dataset.tasks", "dataset.limit", "dataset.where"),
+        *("dataset.sample", "dataset.sample_seed", "dataset.steps", "dataset.shard", "dataset.labelled", "repeats"),
+    ),
+    Bearing.TIMES: ("concurrency", "streaming", "params.timeout"),
 }
+#: of a run that does not say: the first rules had no number, and only a program makes steps
+_UNSAID: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
 #: objects of the metadata of which each member is a setting, and what their names begin with
 _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "details": (Bearing.ANSWERS, "engine."),
@@ -139,28 +124,20 @@ UNKNOWN, NOT_SET = "not known", "not set"
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
     """The settings in a run's metadata, as JSON values, by name; what is not there is not among them."""
-    return {setting.name: setting for setting in _settings(metadata)}
-
-
-def _settings(metadata: Mapping[str, Any]) -> Iterator[Setting]:
-    recorded = metadata.get("engine") in RECORDED
-    for name, (bears_on, path) in _PLACES.items():
-        if recorded and name in _SAMPLING:
-            continue
-        value: Any = metadata
-        for step in path:
-            value = value.get(step, _ABSENT) if isinstance(value, Mapping) else _ABSENT
-        if name == "judge" and value is _ABSENT and isinstance(metadata.get("versions"), Mapping):
-            value = "1"  # the first rules had no number
-        if name == "steps" and value is _ABSENT and isinstance(metadata.get("dataset"), Mapping):
-            value = []  # a program's filters, changes and samples: only a program makes some
-        if _is_simple(value):
-            yield Setting(name=name, bears_on=bears_on, value=value)
+    settings: dict[str, Setting] = {}
+    for bears_on, places in _PLACES.items():
+        for place in places:
+            group, _, member = place.rpartition(".")
+            holder, name = metadata.get(group) if group else metadata, "dataset" if member == "source" else member
+            value = holder.get(member, _UNSAID.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
+            if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
+                settings[name] = Setting(name=name, bears_on=bears_on, value=value)
     for group, (bears_on, prefix) in _GROUPS.items():
         members = metadata.get(group)
         for member, value in _leaves(members, _DEEPEST) if isinstance(members, Mapping) else ():
             name = printable(f"{prefix}{member}", _LONGEST_NAME, cut="middle")
-            yield Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
+            settings[name] = Setting(name=name, bears_on=_OTHERWISE.get(name, bears_on), value=value)
+    return settings
 
 
 _ABSENT = object()
@@ -184,14 +161,6 @@ def _is_simple(value: object) -> bool:
     )
 
 
-def _without_selection(run: Mapping[str, Setting]) -> Mapping[str, Setting]:
-    """The settings of a run but for those that choose its cases."""
-    kept = {name: setting for name, setting in run.items() if name not in _SELECTION}
-    if (steps := kept.get("steps")) is not None and isinstance(steps.value, list | tuple):
-        kept["steps"] = replace(steps, value=[step for step in steps.value if step.startswith(_CHANGING_STEP)])
-    return kept
-
-
 def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> tuple[SettingDifference, ...]:
     """
     The settings in which runs differ, those first that bear on answers; what only one of them knows is not one.
@@ -199,7 +168,11 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
     Where runs had the `same_cases`, it is no difference that they chose them in other ways.
     """
     if same_cases:
-        runs = [_without_selection(run) for run in runs]
+        kept = [{name: setting for name, setting in run.items() if name not in _SELECTION} for run in runs]
+        for run in kept:
+            if (steps := run.get("steps")) is not None and isinstance(steps.value, list | tuple):
+                run["steps"] = replace(steps, value=[step for step in steps.value if step.startswith(_CHANGING_STEP)])
+        runs = kept
     differing: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
         values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
@@ -209,7 +182,8 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
     for name, others in _IMPLIED_BY.items():
         if name in differing and _groups(runs, others) == _groups(runs, (*others, name)):
             del differing[name]
-    return tuple(sorted(differing.values(), key=lambda one: list(Bearing).index(one.bears_on)))
+    order = list(Bearing)
+    return tuple(sorted(differing.values(), key=lambda difference: order.index(difference.bears_on)))
 
 
 def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
