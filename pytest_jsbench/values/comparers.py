@@ -251,11 +251,14 @@ def _without_comparer(part: dict[str, Any]) -> dict[str, Any]:
 
 
 class SchemaPlaces:
-    """Follows one schema; without one there is no place."""
+    """Follows one schema: all that may describe a value, or only what does so whatever the value is."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, certain: bool = False) -> None:
         self._schema = schema
         self._references = CertainReferences(schema)
+        self._same_value = ("allOf",) if certain else _SAME_VALUE
+        self._members: tuple[str, ...] = () if certain else _MEMBERS
+        self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
 
     def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
         """These places, and those of the schemas that they refer to or are made of."""
@@ -268,7 +271,7 @@ class SchemaPlaces:
             schema = follow(self._schema, place)
             if isinstance(step, str):
                 named = isinstance(properties := schema.get("properties"), Mapping) and step in properties
-                below += [(*place, "properties", step)] if named else [(*place, keyword) for keyword in _MEMBERS]
+                below += [(*place, "properties", step)] if named else [(*place, keyword) for keyword in self._members]
                 continue
             for keyword in ("prefixItems", "items"):
                 first = schema.get(keyword)
@@ -276,7 +279,7 @@ class SchemaPlaces:
                     below.append((*place, keyword, str(step)))
                     break
             else:
-                below += [(*place, keyword) for keyword in _ITEMS]
+                below += [(*place, keyword) for keyword in self._items]
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
@@ -299,7 +302,7 @@ class SchemaPlaces:
         for reference in self._references_at(place):
             if (target := self._references.find(place, reference)) is not None:
                 yield target
-        yield from self._held(place, _SAME_VALUE)
+        yield from self._held(place, self._same_value)
 
     def _referred(self, place: Tokens) -> Iterator[Tokens]:
         """The places that references there lead to, each definition where that is not known."""

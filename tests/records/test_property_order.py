@@ -20,6 +20,7 @@ AB: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
         (True, {"b": 1, "a": 2}, None),
         ({"items": AB}, [{"a": 1, "b": 2}, {"b": 1, "a": 2}], False),
         ({"items": AB}, [{"a": 1, "b": 2}, {"a": 1}], True),
+        ({"prefixItems": [{}], "items": AB}, [{"b": 1, "a": 2}, {"a": 1, "b": 2}], True),
         ({"properties": {"a": AB}}, {"a": {"b": 1, "a": 2}}, False),
         ({"$ref": "#/$defs/ab", "$defs": {"ab": AB}}, {"b": 1, "a": 2}, False),
         ({"allOf": [AB, {"properties": {"c": {}, "d": {}}}]}, {"c": 1, "a": 2, "b": 3, "d": 4}, True),
