@@ -13,7 +13,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.records.explanation import next_step
+from pytest_jsbench.records.records import next_step
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 from tests import examples
 from tests.examples import replace
