@@ -115,7 +115,7 @@ class Ledger:
 
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """The changes that an engine made to a schema before it sent it, keyword by keyword, as `bounded` does."""
-    from pytest_jsbench.adaptation.pointers import put_below
+    from pytest_jsbench.adaptation.bounding import put_below
 
     ledger = Ledger("relax")
     own = isinstance(before, Mapping) and put_below(before) is not None  # the user's, written in the same shape
@@ -126,8 +126,13 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     for path, was, now in places:  # which grows meanwhile
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             for name in {**was, **now}:
-                if name not in now:
-                    _note_left_out(ledger, name, path, forbids=was[name] is False)
+                forbids = was.get(name) is False
+                if name not in now and forbids and path[-1:] == ("properties",):  # another keyword says so
+                    note = "what is forbidden was left out by the engine"
+                    ledger.note("rewritten", "properties", path[:-1], note)
+                elif name not in now:
+                    said_otherwise = (forbids and name == "items") or name in _NAMES_OF_PLACES
+                    ledger.note("rewritten" if said_otherwise else "widened", name, path, "left out by the engine")
                 elif name not in was:
                     ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
                 else:
@@ -139,16 +144,6 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
             kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
             ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound(now)}")
     return ledger.changes()
-
-
-def _note_left_out(ledger: Ledger, name: str, path: Path, *, forbids: bool) -> None:
-    """Note what the engine did not send; what forbids a property, or more items, is said by another keyword."""
-    if forbids and path[-1:] == ("properties",):
-        ledger.note("rewritten", "properties", path[:-1], "what is forbidden was left out by the engine")
-    else:
-        said_otherwise = (forbids and name == "items") or name in _NAMES_OF_PLACES
-        kind: ChangeKind = "rewritten" if said_otherwise else "widened"
-        ledger.note(kind, name, path, "left out by the engine")
 
 
 def _bound(value: object) -> str:

@@ -26,7 +26,7 @@ from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canon
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
-from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES
+from pytest_jsbench.schemas.keywords import APPLICATORS, BY_KIND, KEYWORDS, REFERENCES, children
 from pytest_jsbench.schemas.references import cycle
 
 if TYPE_CHECKING:
@@ -268,22 +268,18 @@ def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
     """Adapt the schema to the subset; the result lists the changes, or names the first obstacle."""
     try:
-        return _adapt(schema, subset, mode)
+        adapted, ledger = _finite(schema, subset, mode)
+        exceeded = list(_excess(adapted, subset.limits))
+        if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
+            # too many are optional: require them all
+            adapted, ledger = _finite(schema, replace(subset, all_required=True), mode)
+            exceeded = list(_excess(adapted, subset.limits))
+        for keyword, count, limit in exceeded:
+            ledger.refuse(keyword, (), f"{count}, {limit}")
     except Blocked as blocked:
         return blocked.obstacle
     except Contradiction:
         return Inexpressible(keyword="", path="", message="nothing that the provider could be asked for conforms")
-
-
-def _adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted:
-    adapted, ledger = _finite(schema, subset, mode)
-    exceeded = list(_excess(adapted, subset.limits))
-    if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
-        # too many are optional: require them all
-        adapted, ledger = _finite(schema, replace(subset, all_required=True), mode)
-        exceeded = list(_excess(adapted, subset.limits))
-    for keyword, count, limit in exceeded:
-        ledger.refuse(keyword, (), f"{count}, {limit}")
     if not ledger.changes() and adapted != schema:
         ledger.note("rewritten", "", (), "the same in other words")
     foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
@@ -355,20 +351,11 @@ def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
     yield node, depth
-    for child in _children(node):
+    for child in children({keyword: value for keyword, value in node.items() if keyword not in _DEFINITIONS}):
         yield from _walk(child, depth)
     for keyword in _DEFINITIONS:
         for child in node.get(keyword, {}).values():
             yield from _walk(child, 0)
-
-
-def _children(node: Node) -> Iterator[Node]:
-    yield from node.get("properties", {}).values()
-    for keyword in ("anyOf", "allOf", "prefixItems"):
-        yield from node.get(keyword, ())
-    for keyword in ("items", "additionalProperties"):
-        if isinstance(node.get(keyword), Mapping):
-            yield node[keyword]
 
 
 def _characters(values: Iterable[Any]) -> int:
@@ -405,7 +392,7 @@ def _unavoidable(node: Node) -> Iterator[str]:
         yield node["$ref"]
     required = node.get("required", ())
     optional = [id(child) for name, child in node.get("properties", {}).items() if name not in required]
-    for child in _children(node):
+    for child in children(node):
         if id(child) not in optional:
             yield from _unavoidable(child)
 
