@@ -116,7 +116,6 @@ class ChildProcess:
 
     def __init__(self, alarm: AlarmKind) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
-        self._owner = os.getpid()
         #: of the texts that the child keeps
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
@@ -139,10 +138,7 @@ class ChildProcess:
             raise
 
     def alive(self) -> bool:
-        """Tell whether it runs, and is this process's own, not that of the process this one was forked from."""
-        if self._owner != os.getpid():
-            self._process.returncode = 0  # keeps Popen from minding a child that is not ours
-            return False
+        """Tell whether it runs."""
         if self._wait(0) is None:
             return True
         self._release()
@@ -198,8 +194,6 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the process in good order: it goes when its input is closed."""
-        if self._owner != os.getpid():
-            return
         with contextlib.suppress(OSError):
             self._input.close()
         if self._wait(_GOODBYE) is None:
@@ -210,6 +204,10 @@ class ChildProcess:
         """End the process now."""
         self._process.kill()
         self._release()
+
+    def disown(self) -> None:
+        """Keep Popen from minding a child that is not this process's, but that of the one it was forked from."""
+        self._process.returncode = 0
 
     def _wait(self, patience: float = math.inf) -> int | None:
         """
@@ -297,16 +295,9 @@ class GuardedCalls:
     `close`, or when nothing refers to this object any more.
     """
 
-    def __init__(
-        self,
-        *,
-        memory: int | None = MEMORY,
-        private: bool = False,
-        longest: int | None = LONGEST_REPLY,
-        alarm: AlarmKind | None = None,
-    ) -> None:
+    def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
         """`memory` counts all that the child maps, or only what is `private` to it; None: there is no bound."""
-        self._memory, self._private, self._longest = memory, private, longest
+        self._memory, self._private = memory, private
         self._alarm: AlarmKind = alarm or best_alarm()
         #: held while a thread talks to the child
         self._lock = threading.Lock()
@@ -319,7 +310,7 @@ class GuardedCalls:
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
         """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted where it returns nothing."""
         try:
-            reply = self.values_of(function, *arguments, seconds=seconds, memory=self._memory, longest=self._longest)
+            reply = self.values_of(function, *arguments, seconds=seconds, memory=self._memory, longest=LONGEST_REPLY)
         except RecursionError:
             raise BoundExceeded("as it is nested too deeply") from None
         match reply:
@@ -333,7 +324,7 @@ class GuardedCalls:
             case ChildReply(error="RecursionError"):
                 raise BoundExceeded("as it is nested too deeply")
             case ChildReply(error="size"):
-                raise BoundExceeded(f"within {(self._longest or 0) >> 20} MB of text")
+                raise BoundExceeded(f"within {LONGEST_REPLY >> 20} MB of text")
             case ChildReply(error=str(kind)):
                 raise CallBroke(f"{kind}: {reply.detail}")
         return reply.values[0]
@@ -354,12 +345,6 @@ class GuardedCalls:
         each of the others a second.
         """
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
-        reply = self._exchange({"call": function, "arguments": arguments, **bounds}, kept)
-        if reply.error == ABSENT:
-            raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
-        return reply
-
-    def _exchange(self, request: dict[str, Any], kept: str | None) -> ChildReply:
         with self._lock:
             child = self._child
             if child is None or not child.alive():
@@ -367,7 +352,7 @@ class GuardedCalls:
                 self._child = child = ChildProcess(self._alarm)
                 self._end.callback(child.close)
             try:
-                reply = child.exchange(request, kept=kept)
+                reply = child.exchange({"call": function, "arguments": arguments, **bounds}, kept=kept)
             except BaseException:
                 # what is left of a reply that nobody waits for must not be taken for the next one
                 self._forget()
@@ -375,7 +360,9 @@ class GuardedCalls:
                 raise
             if reply.ending is not None:
                 self._forget()
-            return reply
+        if reply.error == ABSENT:
+            raise ChildNotStarted(f"{reply.detail}; {check_of_packages()}")
+        return reply
 
     def _forget(self) -> ChildProcess | None:
         child, self._child = self._child, None
@@ -400,9 +387,11 @@ class GuardedCalls:
             finally:
                 self._lock.release()
 
-    def renew_lock(self) -> None:
-        """Give up the lock, which a thread that this process does not have may hold since before a fork."""
+    def begin_anew(self) -> None:
+        """In a forked process, give up the child, and the lock, which a thread that it does not have may hold."""
         self._lock = threading.Lock()
+        if (child := self._forget()) is not None:
+            child.disown()
 
 
 _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
@@ -410,7 +399,7 @@ _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for calls in list(_calls):
-        calls.renew_lock()
+        calls.begin_anew()
 
 
 if hasattr(os, "register_at_fork"):

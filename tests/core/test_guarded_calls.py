@@ -314,7 +314,7 @@ WORKING = "tests.core.working"
 
 @pytest.fixture(scope="module")
 def calls() -> Iterator[GuardedCalls]:
-    calls = GuardedCalls(memory=256 << 20, longest=1 << 20)
+    calls = GuardedCalls(memory=256 << 20)
     yield calls
     calls.close()
 
@@ -351,7 +351,7 @@ def test_a_call_has_its_memory_and_no_more(calls: GuardedCalls, name: str) -> No
 
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
-    [("long_text", (1 << 20,), "^within 1 MB of text$"), ("nest", (), "^as it is nested too deeply$")],
+    [("long_text", (16 << 20,), "^within 16 MB of text$"), ("nest", (), "^as it is nested too deeply$")],
 )
 def test_what_comes_of_a_call_is_bounded(
     calls: GuardedCalls, name: str, arguments: tuple[Any, ...], message: str
