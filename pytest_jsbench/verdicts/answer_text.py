@@ -66,7 +66,7 @@ class SyntaxReason(StrEnum):
     DUPLICATE_KEYS = "duplicate_keys"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NotJson:
     """A text that is not one JSON document, and the reason."""
 
@@ -81,7 +81,6 @@ class RefusedError(Exception):
     def __init__(self, reason: SyntaxReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-        self.message = message
 
 
 class Decoder:
@@ -105,8 +104,7 @@ class Decoder:
         """The document that the text is; JSONDecodeError or RefusedError where it is none."""
         instance = self._reader(text).decode(text)
         if holds_lone_surrogate(text, instance):
-            message = "a lone surrogate, which no UTF-8 text can hold"
-            raise RefusedError(SyntaxReason.LONE_SURROGATE, message)
+            raise RefusedError(SyntaxReason.LONE_SURROGATE, "a lone surrogate, which no UTF-8 text can hold")
         return instance
 
     def fault(self, text: str) -> RefusedError | json.JSONDecodeError | None:
@@ -130,11 +128,6 @@ class Decoder:
             counts = Counter(key for key, _ in pairs)
             self.duplicate_key = next(key for key in value if counts[key] > 1)
         return value
-
-
-def too_many(text: str, most: int) -> bool:
-    """Tell whether the text has more arrays and objects than that, seen without parsing it."""
-    return text.count("[") + text.count("{") > most and len(structure(text, b"[{")) > most
 
 
 def holds_lone_surrogate(text: str, value: object) -> bool:
@@ -167,10 +160,11 @@ def exact_number(digits: str) -> float | Decimal:
         return number
     try:
         exact = Decimal(digits)
-    except InvalidOperation:
-        raise _too_small(digits) from None
-    if exact.adjusted() < -LONGEST_NUMBER:
-        raise _too_small(digits)
+    except InvalidOperation:  # of an exponent that is beyond it
+        exact = None
+    if exact is None or exact.adjusted() < -LONGEST_NUMBER:
+        message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
     return number if abs(number) < _WHOLE and exact == Decimal(repr(number)) else exact
 
 
@@ -183,11 +177,6 @@ def _double(digits: str) -> float:
 def _refuse_beyond_limits(digits: str, number: float) -> None:
     if math.isinf(number) or len(digits) > LONGEST_NUMBER:
         raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, f"the number {digits[:20]}… is beyond double precision")
-
-
-def _too_small(digits: str) -> RefusedError:
-    message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
-    return RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
 
 
 def _int(digits: str) -> int:
@@ -261,14 +250,14 @@ def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
     if visible != text and not text.startswith("\ufeff"):
         if (inner := Decoder().fault(visible)) is not None:
             return why_not(visible, inner)
-        return NotJson(reason=SyntaxReason.WHITE_SPACE, message=_EXPLANATIONS[SyntaxReason.WHITE_SPACE])
+        return NotJson(SyntaxReason.WHITE_SPACE, _EXPLANATIONS[SyntaxReason.WHITE_SPACE])
     if isinstance(error, RefusedError) and (text[0] in _OPENERS or not any(map(str.isspace, text))):
-        return NotJson(reason=error.reason, message=error.message)
+        return NotJson(error.reason, str(error))
     reason = _reason(text, error)
     message = _EXPLANATIONS.get(reason) or str(error).partition("\n")[0]
     if reason not in _EXPLANATIONS and isinstance(error, json.JSONDecodeError):
         message = f"{error.msg} (line {error.lineno}, column {error.colno})"
-    return NotJson(reason=reason, message=message)
+    return NotJson(reason, message)
 
 
 def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReason:
@@ -342,14 +331,9 @@ def _goes_on(text: str, position: int) -> bool:
     begun = text[position:]
     if not begun or len(begun) > _LONGEST_BEGINNING:
         return not begun
-    literals = [literal[len(begun) :] for literal in _LITERALS if literal.startswith(begun)]
-    return any(_no_fault_in(len(text), text + more) for more in ("0", *literals))
-
-
-def _no_fault_in(length: int, longer: str) -> bool:
-    """Tell whether the decoder finds no fault in the first characters of the longer text."""
-    fault = Decoder().fault(longer)
-    return fault is None or (isinstance(fault, json.JSONDecodeError) and fault.pos >= length)
+    endings = ("0", *(literal[len(begun) :] for literal in _LITERALS if literal.startswith(begun)))
+    faults = (Decoder().fault(text + ending) for ending in endings)
+    return any(fault is None or getattr(fault, "pos", -1) >= len(text) for fault in faults)
 
 
 #: characters of an answer
@@ -381,11 +365,10 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     nothing is ever searched for or repaired.
     """
     if len(text) > LONGEST_TEXT:
-        message = f"more than {LONGEST_TEXT:,} characters"
-        return NotJson(reason=SyntaxReason.TOO_LARGE, message=message)
-    if too_many(text, _MOST_CONTAINERS):
-        message = f"more than {_MOST_CONTAINERS:,} arrays and objects"
-        return NotJson(reason=SyntaxReason.TOO_LARGE, message=message)
+        return NotJson(SyntaxReason.TOO_LARGE, f"more than {LONGEST_TEXT:,} characters")
+    opened = text.count("[") + text.count("{")
+    if opened > _MOST_CONTAINERS and len(structure(text, b"[{")) > _MOST_CONTAINERS:
+        return NotJson(SyntaxReason.TOO_LARGE, f"more than {_MOST_CONTAINERS:,} arrays and objects")
     answer = _open(text, policy)
     if isinstance(answer, NotJson) and policy.reasoning == "strip":
         answer = _after_reasoning(text, policy) or answer
@@ -393,7 +376,7 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     if policy.duplicate_keys == "fail" and key is not None:
         shown = printable(json.dumps(key, ensure_ascii=False), 60)
         message = f"an object with the same key twice: {shown}; expected each key once"
-        return NotJson(reason=SyntaxReason.DUPLICATE_KEYS, message=message, notes=answer.notes)
+        return NotJson(SyntaxReason.DUPLICATE_KEYS, message, answer.notes)
     return answer
 
 
@@ -421,7 +404,7 @@ def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
         return _read(text, policy)
     if policy.fences == "forbid":
         message = "a Markdown fence around the answer; expected the bare JSON document"
-        return NotJson(reason=SyntaxReason.FENCE_FORBIDDEN, message=message)
+        return NotJson(SyntaxReason.FENCE_FORBIDDEN, message)
     return _read_fenced(text, opening, policy)
 
 
@@ -433,17 +416,15 @@ def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Answ
         marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
         return _read(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
     if "`" in info:
-        message = "a fence that does not stand on a line of its own"
-        return NotJson(reason=SyntaxReason.FENCE_NOT_ALONE, message=message)
+        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence that does not stand on a line of its own")
     if info.lower() not in {"", "json"}:
-        message = f"a fence marked {info[:40]!r}; expected json or nothing"
-        return NotJson(reason=SyntaxReason.FENCE_NOT_JSON, message=message)
+        return NotJson(SyntaxReason.FENCE_NOT_JSON, f"a fence marked {info[:40]!r}; expected json or nothing")
     closing_line = rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*\r?$"
     if closing := re.compile(closing_line, re.MULTILINE).search(text, opening.end()):
         end = closing.start()
         if closing.end() != len(text):
             message = "text after the closing fence; expected the fenced document alone"
-            return NotJson(reason=SyntaxReason.FENCE_NOT_ALONE, message=message)
+            return NotJson(SyntaxReason.FENCE_NOT_ALONE, message)
     else:
         # by CommonMark a fence closes on a line of its own; but no document ends with one either
         end = max(len(text.rstrip(fence[0])), opening.end())
@@ -455,8 +436,7 @@ def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Answ
 def _read(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJson:
     """Decode text that has no white space around it."""
     if too_deep(text, DEEPEST):
-        message = f"arrays and objects more than {DEEPEST} levels deep"
-        return NotJson(reason=SyntaxReason.TOO_DEEP, message=message, notes=notes)
+        return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects more than {DEEPEST} levels deep", notes)
     # jsonschema alone reproduces figures that were made with doubles
     decoder = Decoder(exact=policy.validator != "jsonschema")
     try:

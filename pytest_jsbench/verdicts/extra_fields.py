@@ -153,7 +153,10 @@ class Survey:
             return fields
         if _APPLYING.isdisjoint(keywords):
             return fields
-        fields.open = fields.open or self._leads_out(schema)
+        if any(keyword in keywords and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
+            fields.open = True  # what is referred to cannot be known here
+        if "$ref" in keywords and not isinstance(self._references.resolve(schema, keywords["$ref"]), (dict, bool)):
+            fields.open = True
         for alternatives, certain in self._choices(schema, kind):
             branches = [self._look(alternative, kind, seen) for alternative in alternatives]
             fields.take(branches if certain else [*branches, ObjectFields()])
@@ -172,18 +175,16 @@ class Survey:
             fields.open = self._can_hold(rest, object)
             fields.shaped = fields.shaped or not fields.open
         if "propertyNames" in keywords:
-            self._take_keys(fields, self._look(keywords["propertyNames"], str))
+            # the list of all keys there can be, or patterns of some
+            keys = self._look(keywords["propertyNames"], str)
+            fields.names |= keys.names
+            if keys.shaped:
+                fields.shaped, fields.open = True, False
+            else:
+                fields.patterns |= keys.patterns
+            fields.open = fields.open or keys.open
         if isinstance(least := keywords.get("minProperties"), int | float):
             fields.least = least
-
-    def _take_keys(self, fields: ObjectFields, keys: ObjectFields) -> None:
-        """Add what `propertyNames` says: the list of all keys there can be, or patterns of some."""
-        fields.names |= keys.names
-        if keys.shaped:
-            fields.shaped, fields.open = True, False
-        else:
-            fields.patterns |= keys.patterns
-        fields.open = fields.open or keys.open
 
     def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
         """Add the keys that a schema of keys lists, or finds by a pattern; any other limit to a key names none."""
@@ -245,13 +246,6 @@ class Survey:
         if "$ref" in keywords:
             yield self._references.resolve(schema, keywords["$ref"])
         yield from _list(keywords.get("allOf"))
-
-    def _leads_out(self, schema: dict[str, Any]) -> bool:
-        """Tell whether a reference says what cannot be known here."""
-        keywords = self._keywords(schema)
-        if any(keyword in keywords and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
-            return True
-        return "$ref" in keywords and not isinstance(self._references.resolve(schema, keywords["$ref"]), (dict, bool))
 
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
         """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
@@ -400,8 +394,6 @@ class ExtraFields:
 
     def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
         """The first of all as JSON paths, or those of them for one reason."""
-        if not self._kept:
-            return ()
         return tuple(json_path(path) for path, own in self._kept[:_MOST_LISTED] if reason in {None, own})
 
 

@@ -15,7 +15,7 @@ from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, NotJson,
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.second_opinion import PythonValidator, SecondOpinionSeeker, compile_with_jsonschema
-from pytest_jsbench.verdicts.validation import BeyondRustError, RustValidator, compile_schema
+from pytest_jsbench.verdicts.validation import RustValidator, compile_schema
 from pytest_jsbench.verdicts.verdicts import (
     CONSTANT_ANSWERS,
     FailureType,
@@ -51,24 +51,12 @@ _LONGEST_DETAILED = 1_000_000
 class Compiled:
     """A schema that is ready to be judged by."""
 
-    def __init__(self, read: ReadSchema, validator: RustValidator | PythonValidator, policy: JudgePolicy) -> None:
+    def __init__(self, read: ReadSchema, validator: RustValidator | PythonValidator, *, formats: bool) -> None:
         self.read = read
         self.validator = validator
-        self._policy = policy
-
-    def has_few_violations(self, length: int) -> bool:
-        """Tell whether an answer of that length cannot have so many that listing them goes out of bounds."""
-        return not self.refers and length * len(self.read.text) <= _FEW_VIOLATIONS
-
-    @functools.cached_property
-    def refers(self) -> bool:
-        """Tell whether it can say the same of one value very many times, by a reference of any keyword."""
-        return 'ef"' in self.read.text or self.read.hides_ascii
-
-    @functools.cached_property
-    def is_doubtful(self) -> bool:
-        """Tell whether both validators may make the same mistake."""
-        return self.refers and self.field_names.references.depend_on_the_way
+        self._formats = formats
+        #: whether it can say the same of one value very many times, by a reference of any keyword
+        self.refers = 'ef"' in read.text or read.hides_ascii
 
     @functools.cached_property
     def field_names(self) -> FieldNames:
@@ -81,9 +69,12 @@ class Compiled:
         return tuple(text for text in CONSTANT_ANSWERS if self.validator.is_valid(json.loads(text)))
 
     @functools.cached_property
-    def second(self) -> SecondOpinionSeeker:
-        """The other validator."""
-        return SecondOpinionSeeker(self.read, formats=self.read.asserts_formats(self._policy))
+    def second(self) -> SecondOpinionSeeker | None:
+        """The other validator; None where that has decided itself, or both may make the same mistake."""
+        doubtful = self.refers and self.field_names.references.depend_on_the_way
+        if doubtful or isinstance(self.validator, PythonValidator):
+            return None
+        return SecondOpinionSeeker(self.read, formats=self._formats)
 
 
 class InProcessJudge:
@@ -98,41 +89,32 @@ class InProcessJudge:
     def _compiled(self, schema_text: str) -> Compiled | SchemaProblem:
         compiled = self._kept.pop(schema_text, None)
         if compiled is None:
-            self._make_room(len(schema_text))
+            room = _COMPILED_LENGTH - len(schema_text)
+            while self._kept and (len(self._kept) >= _COMPILED_SCHEMAS or self._kept_length > room):
+                oldest = next(iter(self._kept))
+                del self._kept[oldest]
+                self._kept_length -= len(oldest)
             compiled = self._compile(schema_text)
             self._kept_length += len(schema_text)
         self._kept[schema_text] = compiled
         return compiled
 
-    def _make_room(self, length: int) -> None:
-        while self._kept and (len(self._kept) >= _COMPILED_SCHEMAS or self._kept_length + length > _COMPILED_LENGTH):
-            oldest = next(iter(self._kept))
-            del self._kept[oldest]
-            self._kept_length -= len(oldest)
-
     def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
         read = read_schema(schema_text, self._policy.default_dialect)
         if isinstance(read, SchemaProblem):
             return read
-        validator = self._validator(read)
+        formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
+        compiled_by_rust = compile_schema(read, formats=formats) if exact else None
+        # where it refuses a pattern, only jsonschema can be given an engine of ECMA-262
+        validator = compiled_by_rust or compile_with_jsonschema(read, formats=formats, exact=exact)
         if isinstance(validator, SchemaProblem):
             return validator
-        compiled = Compiled(read, validator, self._policy)
+        compiled = Compiled(read, validator, formats=formats)
         if compiled.refers and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
             message = f"{place}: its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
             return SchemaProblem(failure_type=FailureType.UNJUDGED, reason="endless_reference", message=message)
         return compiled
-
-    def _validator(self, read: ReadSchema) -> RustValidator | PythonValidator | SchemaProblem:
-        formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
-        if exact:
-            try:
-                return compile_schema(read, formats=formats)
-            except BeyondRustError:
-                # only jsonschema can be given an engine of ECMA-262
-                pass
-        return compile_with_jsonschema(read, formats=formats, exact=exact)
 
     def inspect(self, schema_text: str) -> SchemaProblem | None:
         """Find the problem for which nothing can be judged by the schema; None when all is well."""
@@ -142,9 +124,7 @@ class InProcessJudge:
     def constants(self, schema_text: str) -> tuple[str, ...] | None:
         """The constant answers that conform; None where nothing can be judged by the schema."""
         compiled = self._compiled(schema_text)
-        if isinstance(compiled, SchemaProblem):
-            return None
-        return compiled.constants
+        return None if isinstance(compiled, SchemaProblem) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
         """The verdict, and the same verdict again each time that more of its details are known."""
@@ -158,10 +138,9 @@ class InProcessJudge:
             return
         for verdict in _with_violations(self._decide(compiled, read), compiled, len(text)):
             yield verdict
-        # where jsonschema has decided itself, there is no other to ask
-        wanted = self._policy.validator == "both" and isinstance(compiled.validator, RustValidator)
-        if wanted and len(text) <= _LONGEST_DETAILED and not compiled.is_doubtful:
-            opinion = compiled.second.opinion(read.instance, valid=verdict.valid is True)
+        wanted = self._policy.validator == "both" and len(text) <= _LONGEST_DETAILED
+        if wanted and (second := compiled.second) is not None:
+            opinion = second.opinion(read.instance, valid=verdict.valid is True)
             yield structs.replace(verdict, second_opinion=opinion)
 
     def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
@@ -231,7 +210,7 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
     yield verdict
     if verdict.valid or length > _LONGEST_DETAILED:
         return
-    if not compiled.has_few_violations(length):
+    if compiled.refers or length * len(compiled.read.text) > _FEW_VIOLATIONS:
         yield _describe(verdict, compiled.validator.violations(verdict.instance, 1))
     if length <= _LONGEST_LISTED:
         yield _describe(verdict, compiled.validator.violations(verdict.instance))

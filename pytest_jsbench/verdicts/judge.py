@@ -95,11 +95,9 @@ class Judge:
             return text
         reply = self._ask("inspected", text)
         if reply.values:
-            (problem,) = reply.values
-            found: SchemaProblem | None = from_json(SchemaProblem | None, problem)
-            return found
-        reason, message = self._why_not(reply)
-        return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reason, message=message)
+            problem: SchemaProblem | None = from_json(SchemaProblem | None, reply.values[0])
+            return problem
+        return self._undecided(reply)
 
     def judge(self, schema: Schema, text: str, *, truncated: bool = False, trivial: bool = False) -> Verdict:
         """
@@ -118,10 +116,9 @@ class Judge:
             (verdict, instance), *details = reply.values
             if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
                 instance = text
-            found: Verdict = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
-            return structs.replace(found, instance=json.loads(instance))
-        reason, message = self._why_not(reply)
-        return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reason, message=message)
+            decided = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
+            return structs.replace(decided, instance=json.loads(instance))
+        return self._undecided(reply).verdict
 
     def constants(self, schema: Schema) -> tuple[str, ...] | None:
         """The constant answers that conform to the schema, such as `{}`; None where it cannot be said."""
@@ -131,13 +128,14 @@ class Judge:
         values = self._ask("constants", written).values
         return None if not values or values[0] is None else tuple(values[0])
 
-    def _why_not(self, reply: ChildReply) -> tuple[str, str]:
-        """The reason and the message of what has no verdict."""
+    def _undecided(self, reply: ChildReply) -> SchemaProblem:
+        """The problem with what the child did not come to an end of."""
+        message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
-            return "timeout", f"the judge had not decided after {self.policy.timeout:g} s"
-        if reply.error is not None:
-            return reply.ending or "crashed", printable(f"{reply.error}: {reply.detail}", cut="middle")
-        return str(reply.ending), f"the judge's process ended: {reply.detail}"
+            message = f"the judge had not decided after {self.policy.timeout:g} s"
+        elif reply.error is not None:
+            message = printable(f"{reply.error}: {reply.detail}", cut="middle")
+        return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reply.ending or "crashed", message=message)
 
     @property
     def versions(self) -> dict[str, str]:

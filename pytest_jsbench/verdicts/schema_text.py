@@ -106,7 +106,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
     try:
         schema = json.loads(text, parse_float=number)
     except RefusedError as error:
-        return invalid(SchemaReason.NOT_JSON, error.message)
+        return invalid(SchemaReason.NOT_JSON, str(error))
     if holds_lone_surrogate(text, schema):
         return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
     if not isinstance(schema, (bool, dict)):

@@ -23,7 +23,7 @@ from pytest_jsbench.schemas.references import json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, BeyondRustError, compile_schema, unresolvable
+from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, compile_schema, unresolvable
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
 
 if TYPE_CHECKING:
@@ -60,13 +60,6 @@ class GrammarChecker(jsonschema.FormatChecker):
             conforming = self.assumed
         if not conforming:
             raise FormatError(f"{instance!r} is not a {format!r}")
-
-
-def _validator(read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> Validator:
-    cls = _extended(read.dialect.validator, exact=exact)
-    # a registry of its own keeps jsonschema from fetching references over the network or from disk
-    compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=checker)
-    return compiled
 
 
 @functools.cache
@@ -129,36 +122,52 @@ def _multiple_of(validator: Any, factor: object, instance: Any, _schema: object)
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
 
 
-class _ExactValidator:
+class PythonValidator:
     """
-    A schema compiled by jsonschema to compare numbers as they are written.
+    A schema compiled by jsonschema, to compare numbers as they are written where it is to be exact.
 
     Python compares a Decimal with a float by the float's binary value: beside one Decimal, every float becomes one.
     """
 
-    def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None) -> None:
+    def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool = True) -> None:
         self._read = read
         self._checker = checker
-        self._validator = None if read.has_decimals else _validator(read, checker, exact=True)
+        self._exact = exact
+
+    @functools.cached_property
+    def _as_it_is(self) -> Validator:
+        return self._compile(self._read)
 
     @functools.cached_property
     def _by_decimals(self) -> Validator:
-        return _validator(replace(self._read, schema=_as_decimals(self._read.schema)), self._checker, exact=True)
+        return self._compile(replace(self._read, schema=_as_decimals(self._read.schema)))
 
-    def _for(self, instance: Any) -> tuple[Validator, Any]:
-        if self._validator is None or _holds_decimal(instance):
-            return self._by_decimals, _as_decimals(instance)
-        return self._validator, instance
+    def _compile(self, read: ReadSchema) -> Validator:
+        # a registry of its own keeps jsonschema from fetching references over the network or from disk
+        cls = _extended(read.dialect.validator, exact=self._exact)
+        compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=self._checker)
+        return compiled
+
+    def _errors(self, instance: Any) -> Errors:
+        if self._exact and (self._read.has_decimals or _holds_decimal(instance)):
+            return self._by_decimals.iter_errors(_as_decimals(instance))
+        return self._as_it_is.iter_errors(instance)
 
     def is_valid(self, instance: Any) -> bool:
         """Tell whether the instance conforms."""
-        validator, instance = self._for(instance)
-        return validator.is_valid(instance)
+        return next(self._errors(instance), None) is None
 
-    def iter_errors(self, instance: Any) -> Iterator[jsonschema.ValidationError]:
-        """Iterate over the errors of an instance."""
-        validator, instance = self._for(instance)
-        return validator.iter_errors(instance)
+    def violations(self, instance: Any, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """The first violations of an instance that does not conform."""
+        return tuple(
+            Violation(
+                keyword=last_keyword(error.absolute_schema_path),
+                instance_path=json_path(error.absolute_path),
+                schema_path=json_pointer(error.absolute_schema_path),
+                message=printable(error.message, cut="middle"),
+            )
+            for error in islice(self._errors(instance), most)
+        )
 
 
 def _holds_decimal(value: object) -> bool:
@@ -180,7 +189,7 @@ class SecondOpinionSeeker:
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
-        self._validator = _ExactValidator(read, self._checker if formats else None)
+        self._validator = PythonValidator(read, self._checker if formats else None)
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -207,29 +216,6 @@ class SecondOpinionSeeker:
         return answers
 
 
-class PythonValidator:
-    """A schema compiled by jsonschema, which decides where a user asks for that, or a pattern is beyond Rust."""
-
-    def __init__(self, compiled: Validator | _ExactValidator) -> None:
-        self._compiled = compiled
-
-    def is_valid(self, instance: Any) -> bool:
-        """Tell whether the instance conforms."""
-        return self._compiled.is_valid(instance)
-
-    def violations(self, instance: Any, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform."""
-        return tuple(
-            Violation(
-                keyword=last_keyword(error.absolute_schema_path),
-                instance_path=json_path(error.absolute_path),
-                schema_path=json_pointer(error.absolute_schema_path),
-                message=printable(error.message, cut="middle"),
-            )
-            for error in islice(self._compiled.iter_errors(instance), most)
-        )
-
-
 def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | SchemaProblem:
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
@@ -244,16 +230,11 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
         return invalid(SchemaReason.METASCHEMA, f"{path}: {fault.message}")
     if isinstance(read.schema, dict) and (problem := _first_bad_pattern(read.schema)):
         return problem
-    tried: object
-    try:
-        tried = compile_schema(read, formats=False)
-    except BeyondRustError:
-        tried = unresolvable(read)
+    tried = compile_schema(read, formats=False) or unresolvable(read)
     if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
-    if exact:
-        return PythonValidator(_ExactValidator(read, GrammarChecker(read.dialect) if formats else None))
-    return PythonValidator(_validator(plain, _FORMAT_CHECKER if formats else None, exact=False))
+    checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
+    return PythonValidator(read if exact else plain, checker if formats else None, exact=exact)
 
 
 @functools.cache

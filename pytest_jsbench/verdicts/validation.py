@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invali
 from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from jsonschema_rs import KeywordValidator
 
@@ -41,10 +41,6 @@ _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
 _FORMAT = re.compile(r'"format"\s*:\s*"([^"]*)"')
 _CONTENTS = ("contentEncoding", "contentMediaType")
-
-
-class BeyondRustError(Exception):
-    """jsonschema-rs refuses the schema, maybe for a pattern that only an engine of ECMA-262 takes."""
 
 
 class _Annotation:
@@ -81,12 +77,12 @@ class RustValidator:
         return tuple(_violation(error, self._originals) for error in errors)
 
 
-def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem:
-    """The schema in its own dialect, offline; BeyondRustError where it may be a pattern that the library refuses."""
+def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem | None:
+    """The schema in its own dialect, offline; None where it may be a pattern that the library refuses."""
     # no other schema is worth the search
     has_patterns = '"pattern' in read.text or read.hides_ascii
     if has_patterns and "patternProperties/" in read.text:
-        raise BeyondRustError  # a reference may lead through one that is written otherwise
+        return None  # a reference may lead through one that is written otherwise
     try:
         with written_out(read.schema if has_patterns else {}) as originals:
             keywords = {"pattern": pattern_keyword(originals)} if has_patterns else {}
@@ -96,9 +92,7 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Schema
             _metaschema(read.dialect.validator).validate(read.schema)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
         of_schema = isinstance(refused, jsonschema_rs.ValidationError) and not _refers_to_nothing(refused)
-        if has_patterns and of_schema:
-            raise BeyondRustError from None
-        return _problem(refused, read)
+        return None if has_patterns and of_schema else _problem(refused, read)
     return RustValidator(compiled, originals)
 
 
@@ -107,27 +101,21 @@ def _compile(
 ) -> jsonschema_rs.Validator:
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
-    registry = _metaschemas() if refers else None
     # draft 6 does not know them, and draft 7 (validation, 8) lets them be asserted, as it does `format`
     asserts_contents = formats and read.dialect.validator == DRAFT_7.validator
     if not asserts_contents and ('"content' in read.text or read.hides_ascii):
         keywords |= dict.fromkeys(_CONTENTS, _Annotation)
+    # each check costs time in every build, so only those of formats that the schema names are handed over
+    available = checks(read.dialect) if formats else {}
+    named = available if read.hides_ascii else _FORMAT.findall(read.text)
     return validator(
         read.schema,
-        formats=_checks(read) if formats else None,
+        formats={name: available[name] for name in named if name in available},
         validate_formats=formats,
         keywords=keywords,
         offline=True,
-        registry=registry,
+        registry=_metaschemas() if refers else None,
     )
-
-
-def _checks(read: ReadSchema) -> dict[str, Callable[[str], bool]]:
-    """The checks to hand over; each costs time in every build, so only those of formats that the schema names."""
-    available = checks(read.dialect)
-    if read.hides_ascii:
-        return dict(available)
-    return {name: available[name] for name in _FORMAT.findall(read.text) if name in available}
 
 
 @functools.cache
