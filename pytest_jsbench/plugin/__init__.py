@@ -68,13 +68,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
     """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
-    if not _is_asked_for(request.config):
-        from pytest_jsbench.plugin.fixtures import open_without_run
+    from pytest_jsbench.plugin.fixtures import open_fixture, open_without_run
 
-        return open_without_run(request)
-    from pytest_jsbench.plugin.fixtures import open_fixture
-
-    return open_fixture(request)
+    return open_fixture(request) if _is_asked_for(request.config) else open_without_run(request)
 
 
 @pytest.fixture(scope="session")
@@ -89,7 +85,7 @@ def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
 
 @pytest.fixture
 def jsbench_case(request: pytest.FixtureRequest) -> Case:
-    """One case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
+    """A case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
     if not hasattr(request, "param"):
         pytest.skip("no engine named; run with --jsbench-engine=NAME")
     from pytest_jsbench.plugin.fixtures import load_case

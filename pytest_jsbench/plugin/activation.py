@@ -147,7 +147,7 @@ def _refuse_links(config: pytest.Config) -> None:
 
 def _prune(parent: Path, *, keep: int) -> None:
     """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
-    runs = sorted(entry for entry in parent.iterdir() if _is_run(entry))
+    runs = sorted(entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry))
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
             from pytest_jsbench.run.batching import batch_room
@@ -160,8 +160,8 @@ def _prune(parent: Path, *, keep: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_run(entry: Path) -> bool:
+def _holds_records(entry: Path) -> bool:
+    """Say whether it is a folder with records, neither of them a link."""
     records = entry / "records.jsonl"
-    if not _RUN_ID.match(entry.name) or entry.resolve() != entry.parent.resolve() / entry.name:
-        return False
-    return entry.is_dir() and records.is_file() and not records.is_symlink()
+    is_linked = entry.resolve() != entry.parent.resolve() / entry.name or records.is_symlink()
+    return entry.is_dir() and records.is_file() and not is_linked

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.plugin.progress import clock, is_watched, write_line
+from pytest_jsbench.core.text import counted
+from pytest_jsbench.plugin.progress import clock, from_here, is_watched, write_line
 from pytest_jsbench.plugin.secrecy import usage_errors
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Batch:
         self._begun = False
 
     def pytest_report_header(self) -> str | None:
-        """The batches of an earlier run that this one waits for."""
+        """Name the batches of an earlier run that this one waits for."""
         under_way = [part for part in self._context.session.earlier_batches if not part.ended]
         return f"jsbench: going on with {_listed(under_way)}" if under_way else None
 
@@ -66,8 +66,7 @@ class Batch:
         folder = self._context.handover.folder
         if self._batches is None or folder is None:
             return
-        here = Path.cwd()
-        path = folder.relative_to(here) if folder.is_relative_to(here) else folder
+        path = from_here(folder)
         if waiting := self._batches.waiting():
             reporter.write_line(
                 f"jsbench: {_listed(waiting)} not back yet; to go on with it, and pay nothing twice, the same command "
@@ -109,7 +108,6 @@ class Batch:
 
 
 def _listed(parts: Sequence[BatchPart]) -> str:
-    total = sum(len(part.requests) for part in parts)
     names = ", ".join(str(part.id) for part in parts)
-    requests = f"{total:,} request{'' if total == 1 else 's'}"
+    requests = counted(sum(len(part.requests) for part in parts), "request")
     return f"batch{'' if len(parts) == 1 else 'es'} {names} ({requests})"

@@ -64,7 +64,9 @@ def shown_groups(config: pytest.Config, groups: list[tuple[Any, Any]]) -> list[t
 
 def _is_typed(config: pytest.Config, names: str) -> bool:
     arguments = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
-    return any(re.match(f"--benchmark-({names})", str(one)) for one in [*arguments, *config.invocation_params.args])
+    return any(
+        re.match(f"--benchmark-({names})", str(argument)) for argument in [*arguments, *config.invocation_params.args]
+    )
 
 
 def _measured(run: Run, rows: Literal["task", "case"]) -> Iterator[tuple[Any, list[float]]]:

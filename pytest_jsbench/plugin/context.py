@@ -90,20 +90,20 @@ Marks = Mapping[CaseKey, Sequence[str]]
 
 def select(settings: Settings, handed: Mapping[str, Any]) -> tuple[Cases, Marks]:
     """Take the cases that the controller has handed over, or select them where none has."""
-    selection, said = settings.selection, settings.selection.to_dict()
+    selection, description = settings.selection, settings.selection.to_dict()
     if handed and not selection.labelled:
         from pytest_jsbench.datasets.prepared import open_prepared
         from pytest_jsbench.datasets.registry import open_dataset
 
         prepared = open_prepared(Path(handed["folder"]), reopen=_once(lambda: open_dataset(selection)))
         marks: Marks = {CaseKey.parse(key): names for key, names in handed["marks"].items()}
-        return Cases(source=prepared, said=said, strict=selection.strict), marks
+        return Cases(source=prepared, said=description, strict=selection.strict), marks
     from pytest_jsbench.datasets.selection import open_selected
 
     source = open_selected(selection)
     labelled = source if selection.labelled else None
     marks = _marks_of_schemas(source, selection.default_dialect) if asked_for(settings.expressions) else {}
-    return Cases(source=source, said=said, labelled=labelled, strict=selection.strict), marks
+    return Cases(source=source, said=description, labelled=labelled, strict=selection.strict), marks
 
 
 def hand_over(cases: Cases, marks: Marks, folder: Path) -> dict[str, Any]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: cases of the user's own that are looked at before the first test
 _MOST_READ = 2000
+#: exit codes of a session that has run all its tests
+_ENDS = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
 
 
 class Controller:
@@ -212,9 +214,9 @@ class Controller:
         """Say whether there are attempts, or gates for which there should have been some."""
         if self.state.count:
             return True
-        ends = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
-        asked = self._context.settings.gates_typed or self._all_collected.any
-        return bool(self._context.plan.gates) and session.exitstatus in ends and asked
+        ends = {*_ENDS, pytest.ExitCode.NO_TESTS_COLLECTED}
+        expected = self._context.settings.gates_typed or self._all_collected.any
+        return bool(self._context.plan.gates) and session.exitstatus in ends and expected
 
     @property
     def _all_collected(self) -> Collected:
@@ -226,7 +228,9 @@ class Controller:
         from pytest_jsbench.reports.run_files import problem_of
 
         self._worker.leave_records()
-        if self._may_lack_records(session):
+        # there may be attempts that were made and not reported
+        stopped = session.shouldstop or session.shouldfail or self._ending.crashed
+        if stopped or session.exitstatus not in _ENDS or not self.state.complete:
             # xdist ends its workers before their files are read and removed, and not only after
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
@@ -256,12 +260,6 @@ class Controller:
             from pytest_jsbench.plugin.benchmark import add_rows
 
             self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
-
-    def _may_lack_records(self, session: pytest.Session) -> bool:
-        """Say whether there may be attempts that were made and not reported."""
-        stopped = session.shouldstop or session.shouldfail or self._ending.crashed
-        ended = session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
-        return bool(stopped) or not ended or not self.state.complete
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """Give the first attempts of the project's tests during or before which their process or the session ended."""
@@ -328,7 +326,7 @@ _PHASES = {
 
 class SessionEnding:
     """
-    What has failed in the session, and what stopped it.
+    Notes what has failed in the session, and what stopped it.
 
     The controller makes one, and adds each report to it in the main thread; when the session ends, `to_ending` gives
     the verdict what it needs.
@@ -364,7 +362,10 @@ class SessionEnding:
             return
         self._failed += 1
         kind = transport.failure_type_of(report)
-        of_subtests = self._is_of_subtests(report)
+        # those of its subtests have been reported already
+        subtests = self._subtests[report.nodeid]
+        plural = "s" if subtests > 1 else ""
+        of_subtests = subtests > 0 and report.longrepr == f"contains {subtests} failed subtest{plural}"
         if hasattr(report, "context"):
             self._subtests[report.nodeid] += 1
         if kind == FailureType.INVALID_SCHEMA:
@@ -378,11 +379,11 @@ class SessionEnding:
 
     @property
     def finished(self) -> set[str]:
-        """The tests that passed."""
+        """Name the tests that passed."""
         return self.ended - self._not_passed
 
     def stop(self, reason: str) -> None:
-        """The session was stopped before its end."""
+        """Note that the session was stopped before its end."""
         self._stopped = f"the session was stopped: {reason}"
 
     def fail(self, reason: str) -> None:
@@ -406,8 +407,3 @@ class SessionEnding:
             lacking=(self._stopped,) if self._stopped else (),
             deselected=deselected,
         )
-
-    def _is_of_subtests(self, report: pytest.TestReport | pytest.CollectReport) -> bool:
-        """Say whether only subtests of the test failed, which have been reported already."""
-        count = self._subtests[report.nodeid]
-        return count > 0 and report.longrepr == f"contains {count} failed subtest{'s' if count > 1 else ''}"

@@ -144,7 +144,9 @@ class JSBenchCase(pytest.Item):
         stash[_EXPLAINED] = stash.get(_EXPLAINED, 0) + 1
         lines = explanation.split("\n")
         if self.config.get_verbosity() > 0:
-            lines += _prompt_lines(attempt)
+            prompt = attempt.read().prompt
+            for message in () if prompt is None else prompt.messages:
+                lines += excerpt(f"{message.role:<6}", message.shown)
         elif stash[_EXPLAINED] > _MOST_EXPLAINED:
             lines = [line for line in lines if not line.startswith(("  answer:", "    "))]
         return "\n".join(lines)
@@ -153,7 +155,10 @@ class JSBenchCase(pytest.Item):
         """Write a few lines for a case that failed, or that pytest-timeout ended; a traceback for any other error."""
         failed = excinfo.value
         if isinstance(failed, CaseFailed):
-            excinfo = _last_entry(excinfo)
+            entry = excinfo.tb
+            while entry.tb_next is not None:  # dozens, to look at which takes long
+                entry = entry.tb_next
+            excinfo = pytest.ExceptionInfo.from_exc_info((excinfo.type, failed, entry))
         else:
             # pytest looks into the frames that it shows, and keeps in each what it saw
             excinfo.traceback = excinfo.traceback.cut(path=__file__)
@@ -177,21 +182,6 @@ class JSBenchCase(pytest.Item):
 #: cases of this process whose failure has been told, and the most of which the answer is shown
 _EXPLAINED = pytest.StashKey[int]()
 _MOST_EXPLAINED = 10
-
-
-def _prompt_lines(attempt: AttemptOutcome) -> Iterator[str]:
-    """What the model was asked, each message below its role."""
-    prompt = attempt.read().prompt
-    for message in () if prompt is None else prompt.messages:
-        yield from excerpt(f"{message.role:<6}", message.shown)
-
-
-def _last_entry(excinfo: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
-    """Keep only the last entry of its traceback; dozens lie between, to look at which takes long."""
-    entry = excinfo.tb
-    while entry.tb_next is not None:
-        entry = entry.tb_next
-    return pytest.ExceptionInfo.from_exc_info((excinfo.type, excinfo.value, entry))
 
 
 #: waits for the result of an item's attempt: the worker's
@@ -371,7 +361,7 @@ class Collected:
 
     @classmethod
     def of(cls, items: Iterable[pytest.Item], *, before: int) -> Collected:
-        """The tests that will run, of as many as were collected before any was deselected."""
+        """Count the tests that will run, of as many as were collected before any was deselected."""
         chosen = [item for item in items if would_ask(item)]
         return cls(
             project_tests=tuple((item.nodeid, variant_of(item)) for item in chosen if uses(item, FIXTURE)),
@@ -382,7 +372,7 @@ class Collected:
 
     @property
     def any(self) -> bool:
-        """Whether any test was collected that would ask."""
+        """Say whether any test was collected that would ask."""
         return self.selected + self.deselected > 0
 
     def hand_back(self, config: pytest.Config) -> None:
@@ -392,7 +382,7 @@ class Collected:
 
     @classmethod
     def from_worker_output(cls, output: Mapping[str, Any]) -> Collected | None:
-        """The counts that a worker has given to xdist; None if it has given none."""
+        """Read what a worker has given to xdist; None if it has given none."""
         data = output.get(_KEY)
         return None if data is None else from_json(cls, data)
 

@@ -1,4 +1,4 @@
-"""What is added, when the run has ended, to files of others: pytest's JUnit file, the page of a workflow's step."""
+"""Additions to the files of others when the run has ended: pytest's JUnit file, the page of a workflow's step."""
 
 from __future__ import annotations
 

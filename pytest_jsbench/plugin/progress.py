@@ -1,4 +1,4 @@
-"""What is said while a run goes: how far it is, where a person watches, and that calls wait for a provider."""
+"""Lines while a run goes: how far it is, where a person watches, and that calls wait for a provider."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import pytest
@@ -105,6 +105,12 @@ def write_line(config: pytest.Config, line: str, **markup: bool) -> None:
     reporter.write_line(printable(line, None), **markup)
 
 
+def from_here(path: Path) -> Path:
+    """Write a path as it is seen from the working folder, where it is below that."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def is_watched(config: pytest.Config) -> bool:
     """Say whether a person watches the run."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -188,12 +194,9 @@ class ProviderWatch:
                     self._write("jsbench: waiting for the first answer")
                 alive = True
                 with suppress(sqlite3.Error):  # the calls themselves say what is wrong with the file
-                    self._look(limits.providers())
-
-    def _look(self, states: Mapping[str, ProviderState]) -> None:
-        for name, state in states.items():
-            if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
-                self._write(f"jsbench: {line}")
+                    for name, state in limits.providers().items():
+                        if line := self.line(name, state, now=time.monotonic(), watched=is_watched(self._config)):
+                            self._write(f"jsbench: {line}")
 
     def _write(self, line: str) -> None:
         if self._terminal is None:

@@ -31,7 +31,6 @@ from pytest_jsbench.verdicts.judge import judged_by
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
-    from io import FileIO
 
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.core.generations import GenerationParams
@@ -54,7 +53,7 @@ NO_SCHEMA = SchemaProblem(
 
 
 class Heard(NamedTuple):
-    """The result of one attempt, as it is written and shown, and as only its test sees it: with the answer's text."""
+    """The result of an attempt, as it is written and shown, and as only its test sees it: with the answer's text."""
 
     outcome: AttemptResult
     result: Record | Missing
@@ -85,18 +84,18 @@ class StandingAnswers:
         self._lock = threading.Lock()
 
     def __contains__(self, attempt: Attempt) -> bool:
-        """Whether there is an answer of this attempt."""
+        """True for an attempt of which there is an answer."""
         with self._lock:
             return attempt in self._heard
 
     def begin(self) -> None:
-        """The test begins to run, for the first time or again; shared answers are of all tests."""
+        """Note that the test begins to run, for the first time or again; shared answers are of all tests."""
         with self._lock:
             if not self.shared:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> Heard | None:
-        """The answer that an earlier run of the test got to this question; None where there is none."""
+        """Give the answer that an earlier run of the test got to this question; None where there is none."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._heard]):
@@ -110,11 +109,14 @@ class StandingAnswers:
 
     def number(self, question: Question) -> Question:
         """
-        The question with a key that no other attempt of the test has, so that no record replaces another.
+        Give the question a key that no other attempt of the test has, so that no record replaces another.
 
         A shared one that was asked before, and has no answer yet, has the key that it had then.
         """
-        wording = _wording(question) if self.shared and question.given is None else ""
+        wording = ""
+        if self.shared and question.given is None:
+            prompt = None if question.prompt is None else question.prompt.to_messages()
+            wording = digest([question.case.schema, prompt, _json(question.terms.said())])
         key = self.key if self.shared else question.case.key
         with self._lock:
             numbers = (self.key.numbered(number) for number in itertools.count(2))
@@ -195,7 +197,14 @@ class ProjectRunners:
                     if outcome.attempt not in standing:
                         record = judge_again(outcome.read(), runner.judge)
                         standing.keep(Heard(AttemptResult(result=outcome), record))
-                yield partial(_tell, file, size)
+
+                def tell(result: AttemptResult) -> None:
+                    outcome = result.result
+                    if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
+                        with contextlib.suppress(OSError):  # they ask by themselves, then
+                            append_whole(file, json_line(to_json(outcome)), size)
+
+                yield tell
 
     def _recorded(self, question: Question, runner: Runner, same: Callable[[Record], bool]) -> Heard | None:
         """Take the result over from an earlier run, or from a process that has died."""
@@ -246,21 +255,21 @@ class ProjectRunners:
         return Heard(*self._run.keeper.write(structs.replace(record, asked_by=asked_by, variant=self._variant.name)))
 
     def _other(self, runner: Runner) -> AnsweredBy | None:
-        """Engine and model of the answer, where it is not the run's engine."""
+        """Name engine and model of the answer, where it is not the run's engine."""
         model = runner.origin.model
         if model is None and runner.engine is self._run.runner(self._variant.name).engine:
             return None
         return _answered_by(runner.engine, model)
 
     def _params(self, question: Question, config: EngineConfig) -> GenerationParams:
-        """The sampling of the test."""
+        """Read the sampling of the test."""
         params, run = self._variant.params, self._variant
         if config.name != run.engine.name and not self._replays and "max_tokens" not in run.said:
             params = replace(params, max_tokens=find(config.name).max_tokens)
         return question.terms.params(params)
 
     def _terms(self, question: Question) -> str:
-        """A digest of what decides an answer besides the question: engine and sampling, or who gave it."""
+        """Digest what decides an answer besides the question: engine and sampling, or who gave it."""
         if question.given is not None:
             return digest(asdict(question.given.by))
         config = question.terms.engine_config(self._variant.engine)
@@ -276,7 +285,10 @@ class ProjectRunners:
             runner = replace(runner, template=lambda _: prompt)
         config = terms.engine_config(run.engine)
         if config != run.engine and not self._replays:
-            runner = self._at(config, runner)
+            # that engine's context and prices, within the run's limits
+            engine = self._engine(config)
+            admission = self._run.admission(run.name, _answered_by(engine), config)
+            runner = replace(runner, engine=engine, context=run.context or engine.info.context, admission=admission)
             mode, _, _ = run.adapt.partition(":")
             if mode != "verbatim" and (subset := subset_of(config.name)) is not None:
                 runner = replace(runner, adapter=adapter(f"{mode}:{subset}"))
@@ -287,36 +299,29 @@ class ProjectRunners:
             same_before=question.same_before,
             test=terms.said(),
         )
-        asked = run.engine if self._replays else config
+        engine_config = run.engine if self._replays else config
         if question.exchange is not None:
             params = terms.params(runner.params)
-            return self._passing(replace(runner, origin=origin, params=params), asked, question.exchange)
-        params = sampled(find(asked.name), asked, self._params(question, config))
+            return self._passing(replace(runner, origin=origin, params=params), engine_config, question.exchange)
+        params = sampled(find(engine_config.name), engine_config, self._params(question, config))
         return replace(runner, params=params, origin=origin)
 
-    def _passing(self, runner: Runner, asked: EngineConfig, call: ApplicationCall) -> Runner:
-        """The runner for an application's own call: nothing of it is changed, and only the application tries again."""
-        factory = find(asked.name)
-        require_passing(factory, asked.name, call.path)
+    def _passing(self, runner: Runner, config: EngineConfig, call: ApplicationCall) -> Runner:
+        """Make the runner of an application's call: nothing of it is changed, and only the application tries again."""
+        factory = find(config.name)
+        require_passing(factory, config.name, call.path)
         # a server of ours has one model, whatever name it is asked by, and who answered then is known to the recording
-        named = not factory.shared and asked.name not in RECORDED
+        named = not factory.shared and config.name not in RECORDED
         model = call.model if named and call.model not in ("", runner.engine.info.model) else None
-        said = {**runner.origin.test, **call.said}
         by = _answered_by(runner.engine, model)
         return replace(
             runner,
             params=call.params(runner.params),
             adapter=None,
             context=None,
-            origin=replace(runner.origin, exchange=call, model=model, test=said),
-            admission=runner.admission if model is None else self._run.admission(self._variant.name, by, asked),
+            origin=replace(runner.origin, exchange=call, model=model, test={**runner.origin.test, **call.said}),
+            admission=runner.admission if model is None else self._run.admission(self._variant.name, by, config),
         )
-
-    def _at(self, config: EngineConfig, runner: Runner) -> Runner:
-        """The runner with another engine: that engine's context and prices, within the run's limits."""
-        engine = self._engine(config)
-        admission = self._run.admission(self._variant.name, _answered_by(engine), config)
-        return replace(runner, engine=engine, context=self._variant.context or engine.info.context, admission=admission)
 
     def _engine(self, config: EngineConfig) -> Engine:
         name = digest(_json(to_json(config)))  # it may be of a key, and so it is written nowhere
@@ -334,18 +339,6 @@ class ProjectRunners:
 
 def _answered_by(engine: Engine, model: str | None = None) -> AnsweredBy:
     return AnsweredBy(engine=engine.info.engine, model=model or engine.info.model, provider=engine.info.provider)
-
-
-def _tell(file: FileIO, size: int, result: AttemptResult) -> None:
-    outcome = result.result
-    if isinstance(outcome, AttemptOutcome) and isinstance(outcome.source, Place) and not outcome.failed:
-        with contextlib.suppress(OSError):  # they ask by themselves, then
-            append_whole(file, json_line(to_json(outcome)), size)
-
-
-def _wording(question: Question) -> str:
-    prompt = None if question.prompt is None else question.prompt.to_messages()
-    return digest([question.case.schema, prompt, _json(question.terms.said())])
 
 
 def _json(value: object) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class ProjectTest:
-    """One run of a test: the arguments of its marker, and the attempts that it makes."""
+    """A run of a test: the arguments of its marker, and the attempts that it makes."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class ProjectTest:
             self.running = False
 
     def failure(self) -> BaseException | None:
-        """Why the repeats failed, an assertion of the project first; None where enough of them passed."""
+        """Say why the repeats failed, an assertion of the project first; None where enough of them passed."""
         repeats, passed = self.terms.repeats, self.terms.repeats - len(self._failures)
         needed = repeats if self.terms.min_pass is None else self.terms.min_pass
         if passed >= needed:
@@ -152,7 +152,7 @@ class ProjectTest:
             endpoint.refusal = None
 
     def conclude(self, report: pytest.TestReport, error: BaseException | None) -> list[AttemptResult]:
-        """The results that are on no report yet, with the outcome of the test, once it has one."""
+        """Give the results that are on no report yet, with the outcome of the test, once it has one."""
         if self.running or (report.when == "setup" and report.passed):
             if report.failed:
                 self._subtests.append(of_report(report, error, self._clean))
@@ -193,7 +193,9 @@ class ProjectTest:
         if question.exchange is not None:
             self._calls.append(result)
             for call in before:
-                if call.repeat == result.repeat and _tries_again(result, call):
+                # a passed answer that the application asks for anew is another sample
+                again = _fails(call) or result.prompt != call.prompt
+                if call.repeat == result.repeat and again and _goes_on(result, call):
                     self._called_again[call.attempt] = result.key.id
         return result
 
@@ -209,11 +211,6 @@ def _goes_on(later: Record, record: Record) -> bool:
     if record.prompt is None or later.prompt is None or not same:
         return False
     return later.prompt.messages[: len(record.prompt.messages)] == record.prompt.messages
-
-
-def _tries_again(later: Record, record: Record) -> bool:
-    """Tell whether an application calls again for the same: a passed answer that it asks for anew is another sample."""
-    return _goes_on(later, record) and (_fails(record) or later.prompt != record.prompt)
 
 
 _TEST = pytest.StashKey[ProjectTest]()
@@ -271,7 +268,10 @@ class ProjectTests:
             pytest.fail(f"{problem} of {', '.join(self.runners)}: name it as an argument", pytrace=False)
 
     def _open_shared(self, variant: str, name: str, terms: MarkerArguments) -> JSBench:
-        standing = StandingAnswers(_key_of_shared(name), variant, test=f"{SHARED}::{name}", shared=True)
+        key = CaseKey(task=SHARED, id=safe_name(name))
+        if key.number != 1:  # no two names are one case, or a further question of one
+            key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
+        standing = StandingAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
             standing = self._standing.setdefault((variant, name), standing)
         test = ProjectTest(terms, standing, self, _serve_nobody, rerun="")
@@ -387,12 +387,6 @@ def read_terms(item: pytest.Item) -> MarkerArguments:
     return MarkerArguments.of((mark.args, mark.kwargs) for mark in item.iter_markers("jsbench"))
 
 
-def _key_of_shared(name: str) -> CaseKey:
-    """Name the case of a shared answer; no two names are one case, or a further question of one."""
-    key = CaseKey(task=SHARED, id=safe_name(name))
-    return key if key.number == 1 else CaseKey(task=SHARED, id=safe_name(f"{name}/"))
-
-
 def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[str]:
     for item in collected:
         if isinstance(item, pytest.Item) and uses(item, FIXTURE):
@@ -438,7 +432,7 @@ _FAILED = pytest.fail.Exception
 
 
 def of_report(report: pytest.TestReport, error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
-    """The outcome of a test whose last phase has ended with this report; `clean` takes secrets out of a message."""
+    """Read the outcome of a test whose last phase ended with this report; `clean` takes secrets out of a message."""
     if report.passed:
         return OwnOutcome(end=End.PASSED)
     if hasattr(report, "wasxfail"):
@@ -449,7 +443,7 @@ def of_report(report: pytest.TestReport, error: BaseException | None, clean: Cal
 
 
 def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
-    """The outcome of one repeat of a test, which has raised this."""
+    """Read the outcome of a repeat of a test, which has raised this."""
     if error is None:
         return OwnOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -457,7 +451,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
     if _cause(error) is Cause.ERROR:
         error = _telling(error)
     # without pytest's lines on where each value is from, which repeat the answer
-    said = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
+    message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")
     cause, field = None, None
     match error:
         case pytest.skip.Exception():
@@ -467,25 +461,27 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
         case _:
             end, cause = End.FAILED, _cause(error)
     if isinstance(error, CaseFailed):
-        said = error.headline
+        message = error.headline
     elif isinstance(error, TypeRefused):
         field = error.where if isinstance(error.where, str) else None
-        said = str(error.found)
+        message = str(error.found)
     elif cause is Cause.TYPE_REFUSED:
-        field, said = refused(error)
+        field, message = refused(error)
     elif cause is Cause.ERROR:
-        said = described(error)
-    return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(said)))
+        message = described(error)
+    return OwnOutcome(end=end, cause=cause, field=field and one_line(clean(field)), message=one_line(clean(message)))
 
 
 def _telling(error: BaseException) -> BaseException:
-    """Of an exception and those that it was raised from, the first that says what an answer was; or itself."""
-    chain = [error]
-    while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and all(
-        one is not inner for one in chain
-    ):
-        chain.append(inner)
-    return next((one for one in chain if _cause(one) in (Cause.ANSWER, Cause.TYPE_REFUSED)), error)
+    """Find, of an exception and those that it was raised from, the first that says what an answer was; or itself."""
+    inner: BaseException | None = error
+    seen: set[int] = set()
+    while inner is not None and id(inner) not in seen:
+        if _cause(inner) in (Cause.ANSWER, Cause.TYPE_REFUSED):
+            return inner
+        seen.add(id(inner))
+        inner = inner.__cause__ or inner.__context__
+    return error
 
 
 def _cause(error: BaseException) -> Cause:

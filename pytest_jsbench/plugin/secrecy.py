@@ -1,4 +1,4 @@
-"""What pytest shows and sends, without secrets: reports, log records, warnings and usage errors."""
+"""Keeps secrets out of what pytest shows and sends: reports, log records, warnings and usage errors."""
 
 from __future__ import annotations
 

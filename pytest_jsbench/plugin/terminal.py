@@ -1,4 +1,4 @@
-"""What is shown: a header line, letters and words for failure types, and the summary at the very end."""
+"""The terminal: a header line, letters and words for failure types, and the summary at the very end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
 from pytest_jsbench.plugin.options import ROOT
+from pytest_jsbench.plugin.progress import from_here
 from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.settings import RECORDED
 from pytest_jsbench.records.variants import each
@@ -70,14 +70,14 @@ class Terminal:
         """Show the lines on the engine, the cases and what is resumed."""
         context, metadata = self._context, self._context.handover.metadata
         pace = f"{context.plan.concurrency} in flight" if context.plan.batch is None else "handed in as a batch"
-        asked = f"{_asked(context)}, {pace}{_limited(context)}"
+        cases = f"{_cases(context)}, {pace}{_limited(context)}"
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]
             more = len(variants) - _MOST_VARIANTS
             rest = [f"… and {counted(more, 'variant')} more"] if more > 0 else []
-            lines = [*variants[:_MOST_VARIANTS], *rest, asked]
+            lines = [*variants[:_MOST_VARIANTS], *rest, cases]
         else:
-            lines = [_who(metadata), asked, _prompt(context, metadata)]
+            lines = [_who(metadata), cases, _prompt(context, metadata)]
         lines += self._controller.misspelt[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
         if (resumption := context.session.resumption) is not None:
@@ -136,7 +136,10 @@ class Terminal:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             from pytest_jsbench.reports.markdown import workflow_commands
 
-            for line in workflow_commands(run, folder=_from_workspace(self._config.rootpath)):
+            # the path as GitHub knows it: from the top of the repository that the workflow has checked out
+            root, workspace = self._config.rootpath, os.environ.get("GITHUB_WORKSPACE")
+            folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
+            for line in workflow_commands(run, folder=folder):
                 reporter.write_line(line)
         for gate in decision.gates:
             show("gate", gate.message, green=gate.met, red=not gate.met, bold=True)
@@ -152,7 +155,7 @@ class Terminal:
             yield "records", "not kept (--jsbench-output DIR keeps them)"
             yield "unasked", unasked if self._controller.unasked else ""
             return
-        folder = _from_here(handover.folder)
+        folder = from_here(handover.folder)
         passing = "" if plan.output is not None else " (the last 5 runs; --jsbench-output DIR keeps them for good)"
         yield "records", f"{folder}{passing}"
         if plan.output is not None and (page := handover.folder / "report.html").exists():
@@ -162,7 +165,7 @@ class Terminal:
             runs = folder if plan.output is not None else folder.parent  # of which it takes the newest
             yield "page", install + shlex.join(["jsbench", "report", str(runs), "-o", "report.html"])
         if self._controller.unasked and recorded is not None:
-            command = shlex.join(["jsbench", "recordings", str(_from_here(recorded)), "--run", str(folder)])
+            command = shlex.join(["jsbench", "recordings", str(from_here(recorded)), "--run", str(folder)])
             yield "unasked", f"{unasked}; {command} lists them, and deletes them with --prune"
         calls = plan.batch is None and plan.cases.labelled is None and handover.metadata.engine not in RECORDED
         if summary.total.errors and calls and self._context.settings.targets.suite:
@@ -171,14 +174,14 @@ class Terminal:
     def _next_steps(self, run: Run, summary: Summary) -> Iterator[tuple[str, str]]:
         """Say what a person may do after a run of which cases failed, where nobody has set a gate."""
         if failing := run.failed():
-            if asked := next((outcome for outcome in failing if outcome.made), None):
-                yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{asked.key}')}"
+            if outcome := next((outcome for outcome in failing if outcome.made), None):
+                yield "one case", f"{self._context.settings.rerun} -v {shlex.quote(f'{ROOT}::{outcome.key}')}"
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
                 yield "gate", f"none: --jsbench-min-pass-rate={least:g} passes a run like this, and fails a worse one"
 
 
-def _asked(context: RunContext) -> str:
+def _cases(context: RunContext) -> str:
     if not context.settings.targets.suite:
         return "a project's own tests"
     plan, metadata = context.plan, context.handover.metadata
@@ -211,32 +214,17 @@ def _prompt(context: RunContext, metadata: RunMetadata) -> str:
 
 def _variant(context: RunContext, metadata: RunMetadata) -> str:
     prompt = _prompt(context, metadata)
-    said = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
+    line = f"variant {metadata.variant}: {_who(metadata)}{f', {prompt}' if prompt else ''}"
     if context.plan.batch is None:
-        said += f", {context.plan.variants[metadata.variant].concurrency} in flight"
+        line += f", {context.plan.variants[metadata.variant].concurrency} in flight"
     unlimited = context.plan.limits.max_cost is not None and metadata.provider is None
-    return f"{said}, no price known, so not among what the run may cost" if unlimited else said
-
-
-def _from_here(folder: Path) -> Path:
-    here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
-
-
-def _from_workspace(path: Path) -> str:
-    """Write the path as GitHub knows it: from the top of the repository that the workflow has checked out."""
-    workspace = os.environ.get("GITHUB_WORKSPACE")
-    inside = workspace is not None and path.is_relative_to(workspace)
-    return path.relative_to(workspace).as_posix() if inside and workspace is not None else ""
+    return f"{line}, no price known, so not among what the run may cost" if unlimited else line
 
 
 def _limited(context: RunContext) -> str:
     limits = context.plan.limits
-    said = {
-        "requests a minute": limits.requests_per_minute,
-        "tokens a minute": limits.tokens_per_minute,
-    }
-    parts = [f", {value:,g} {words}" for words, value in said.items() if value is not None]
+    rates = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
+    parts = [f", {rate:,g} {unit} a minute" for unit, rate in rates.items() if rate is not None]
     return "".join(parts) + ("" if limits.max_cost is None else f", at most ${limits.max_cost:,g}")
 
 

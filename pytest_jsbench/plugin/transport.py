@@ -1,4 +1,4 @@
-"""What goes between the processes of a run: to xdist's workers their input, and back the results, on reports."""
+"""Carries between the processes of a run: to xdist's workers their input, and back the results, on reports."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
 
 def take(report: pytest.TestReport) -> list[AttemptResult]:
     """Take the results of attempts off a report, which pytest keeps for the whole session."""
-    return [_read(carried) for carried in report.__dict__.pop(_RESULTS, ())]
+    carried = report.__dict__.pop(_RESULTS, ())
+    return [from_json(AttemptResult, parse_json(each)) if isinstance(each, str) else each for each in carried]
 
 
 def write_out(data: dict[str, Any]) -> None:
@@ -87,9 +88,3 @@ def _write(made: AttemptResult | str) -> str:
     if isinstance(result, AttemptOutcome) and isinstance(result.source, Record):
         result = structs.replace(result, source=result.source.kept)
     return json_line(to_json(replace(made, result=result, explanation=""))).decode("ascii")
-
-
-def _read(carried: AttemptResult | str) -> AttemptResult:
-    if isinstance(carried, AttemptResult):
-        return carried
-    return from_json(AttemptResult, parse_json(carried))

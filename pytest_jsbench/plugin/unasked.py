@@ -88,4 +88,4 @@ def _collects_all(config: pytest.Config) -> bool:
         return True
     wanted = [config.rootpath / path for path in config.getini("testpaths")] or [config.rootpath]
     given = [config.invocation_params.dir / path for path in config.args]
-    return all(any(path.is_relative_to(one) for one in given) for path in wanted)
+    return all(any(path.is_relative_to(folder) for folder in given) for path in wanted)

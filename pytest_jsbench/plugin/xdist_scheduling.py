@@ -1,4 +1,4 @@
-"""How xdist hands out tests while calls are in flight."""
+"""Has xdist hand out tests while calls are in flight."""
 
 from __future__ import annotations
 
