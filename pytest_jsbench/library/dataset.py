@@ -101,7 +101,15 @@ class Dataset:
     def filter(self, wanted: str | Callable[[Case], object]) -> Dataset:
         """The cases that meet a condition as `--jsbench-where` takes it, or for which the function gives true."""
         if not isinstance(wanted, str):
-            return self._after(f"filter {_name(wanted)}()", lambda source: _chosen(source, wanted))
+            # a row that holds no schema is none of them
+            return self._after(
+                f"filter {_name(wanted)}()",
+                lambda source: [
+                    case.key
+                    for case in map(source.case, source.keys())
+                    if isinstance(case, Case) and _called(wanted, case)
+                ],
+            )
         from pytest_jsbench.datasets.conditions import parse
 
         condition, dialect = parse(wanted), Selection().default_dialect
@@ -209,12 +217,6 @@ class _Step:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         case = self._source.case(key)
         return case if isinstance(case, BrokenCase) else self._change(case)
-
-
-def _chosen(whole: CaseSource, wanted: Callable[[Case], object]) -> list[CaseKey]:
-    """The cases for which the function gives true; a row that holds no schema is none of them."""
-    cases = (case for case in map(whole.case, whole.keys()) if isinstance(case, Case))
-    return [case.key for case in cases if _called(wanted, case)]
 
 
 def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:

@@ -93,11 +93,11 @@ def open_engine(
             if error.found not in options or error.where != name:
                 raise
             arguments = inspect.signature(open_engine).parameters.keys() - {"engine", "options"}
-            known = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
+            names = sorted(arguments.union(error.expected if isinstance(error.expected, list) else ()))
             is_of_run = error.found in EvaluationOptions.__annotations__
-            offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), known)
+            offer = "say it to evaluate(…)" if is_of_run else nearest(str(error.found), names)
             message = f"open_engine has no argument '{error.found}', and engine '{name}' no such option: {offer}"
-            raise EngineError(message, found=error.found, expected=known, where="open_engine") from None
+            raise EngineError(message, found=error.found, expected=names, where="open_engine") from None
 
 
 #: of a call, and not of a client: these are ours, or name an SDK that is not used

@@ -231,15 +231,18 @@ class Runner:
     def _generate(self, request: Request, waits: _Waits) -> Generation:
         """Try until there is an outcome; Refused where no try may be made."""
         patience = _LONGEST_RETRY_AFTER if self.admission is None else self.admission.patience
+
+        def may_mend(error: BaseException) -> bool:
+            if not isinstance(error, CallError) or error.kind not in RETRIED or (error.retry_after or 0.0) > patience:
+                return False
+            return request.origin.exchange is None  # only an application itself makes its call again
+
         retrying = tenacity.Retrying(
             stop=lambda state: (
                 waits.hopeless or state.attempt_number - waits.free > self.retries or waits.asked > patience
             ),
             wait=lambda state: _back_off(state, waits),
-            retry=tenacity.retry_if_exception(
-                # only an application itself makes its call again
-                lambda error: request.origin.exchange is None and _is_retried(error, patience)
-            ),
+            retry=tenacity.retry_if_exception(may_mend),
             sleep=time.sleep if self.admission is None else self.admission.sleep,
             reraise=True,
         )
@@ -262,9 +265,9 @@ class Runner:
 
     def _call(self, request: Request, waits: _Waits) -> Completion | Declined:
         """Make one try, within the limits that all processes of the run share."""
-        if isinstance(self.engine, Rememberer) and (known := self.engine.remembered(request)) is not None:
-            waits.answered_by = AnsweredBy(engine=REMEMBERED, model=known.model)
-            return known.answer
+        if isinstance(self.engine, Rememberer) and (memory := self.engine.remembered(request)) is not None:
+            waits.answered_by = AnsweredBy(engine=REMEMBERED, model=memory.model)
+            return memory.answer
         admission = self.admission
         if admission is None:
             return _checked(self.engine.generate(request))
@@ -351,12 +354,6 @@ def _with_what_was_sent(generation: Generation, adapted: Adapted | Declined | Fa
     return structs.replace(generation, sent=structs.replace(generation.sent, schema=adapted.schema))
 
 
-def _is_retried(error: BaseException, patience: float) -> bool:
-    if not isinstance(error, CallError) or error.kind not in RETRIED:
-        return False
-    return error.retry_after is None or error.retry_after <= patience
-
-
 def _back_off(state: tenacity.RetryCallState, waits: _Waits) -> float:
     """Full jitter, and never sooner than the provider asked; none where the admission makes all calls wait."""
     if waits.all_wait:
@@ -364,8 +361,7 @@ def _back_off(state: tenacity.RetryCallState, waits: _Waits) -> float:
     first = _FIRST_BACK_OFF / 2.0**waits.free
     jitter: float = tenacity.wait_random_exponential(multiplier=first, max=_LONGEST_BACK_OFF)(state)
     error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, CallError) else None
-    return max(jitter, asked or 0.0)
+    return max(jitter, (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0)
 
 
 def _words(error: Exception) -> str:

@@ -34,14 +34,14 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
 
 
 def _facts(plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]) -> Iterator[tuple[str, str]]:
-    asked = metadata.engine_asked
+    engine = metadata.engine_asked
     requests = [request for attempt in attempts if (request := _request(plan, variant, attempt)) is not None]
     tokens = sum(estimate(request.prompt).tokens for request in requests)
     most = [most_of(request) for request in requests]
     usage = Usage(
         input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
     )
-    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {asked.engine} {asked.model}, retries apart"
+    yield variant.name or "calls", f"{counted(len(requests), 'call')} to {engine.engine} {engine.model}, retries apart"
     yield "tokens", f"about {tokens:,} in, {usage.output_tokens:,} out at most"
     yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
     yield "time", _time(plan, variant, len(requests), tokens)

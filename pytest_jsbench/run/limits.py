@@ -240,7 +240,7 @@ class LimitsFile:
 
 
 def _server(state: sqlite3.Connection, name: str) -> tuple[float, float, int, int]:
-    """When its next request may start and its next token may be asked for; settled calls and their output tokens."""
+    """Read when its next request may start and its next token may be asked for; settled calls and their tokens out."""
     row = state.execute("SELECT * FROM servers WHERE name = ?", [name]).fetchone()
     if row is None:
         state.execute("INSERT INTO servers VALUES (?, 0, 0, 0, 0)", [name])
@@ -262,7 +262,7 @@ def _keep(state: sqlite3.Connection, name: str, standing: ProviderState) -> None
 
 
 def _next(then: float, now: float, amount: float, per_minute: float | None) -> float:
-    """When the next may start; an allowance that is unused for more than a second is lost."""
+    """Reckon when the next may start; an allowance that is unused for more than a second is lost."""
     if per_minute is None:
         return then
     return max(then, now - 1) + amount * 60 / per_minute

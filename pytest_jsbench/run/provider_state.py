@@ -1,5 +1,5 @@
 """
-How a provider is doing, as all processes of a run know it together, and what that means for the next call.
+The state of a provider, as all processes of a run know it together, and what that means for the next call.
 
 A refusal (429) makes all calls wait, and after that no more are in flight than were borne; while nothing is refused
 their number rises again, slowly at first. A provider that is down is asked by one call now and then, until it answers.
@@ -80,7 +80,7 @@ class CallEnd:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
     """
-    What is known of one provider at one moment; times are monotonic seconds of one machine.
+    The knowledge of one provider at one moment; times are monotonic seconds of one machine.
 
     `after` gives the next state for each call that ends. Whoever keeps it lets one process at a time read and write.
     """
@@ -167,8 +167,10 @@ class ProviderState:
         share = max(state.least, min(state.share, end.beside))
         return replace(state, share=share, paused_until=max(state.paused_until, now + (end.retry_after or 0.0)))
 
-    def _paused(self, now: float, asked: float | None) -> ProviderState:
-        seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE) if asked is None else asked
+    def _paused(self, now: float, seconds: float | None) -> ProviderState:
+        """Pause for the seconds that the provider asks, or, where it says none, longer each time."""
+        if seconds is None:
+            seconds = min(_SHORTEST_PAUSE * 2.0**self.pauses, _LONGEST_PAUSE)
         until = max(self.paused_until, now + seconds)
         return replace(self, paused_until=until, pauses=self.pauses + 1, slowed_at=now)
 

@@ -74,7 +74,7 @@ T = TypeVar("T", Engine, Acceptor)
 
 class RunSession:
     """
-    One process's part in a run.
+    The part of one process in a run.
 
     `start` makes it in the process that sums the run up, and its constructor, of a `Handover`, in any other. One thread
     calls `begin`, `open`, `leave`, `finish` and `close`, in this order. The threads of the calls in flight enter

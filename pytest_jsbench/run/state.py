@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -51,17 +51,12 @@ class RunState:
     def plan(self, attempts: Iterable[Attempt]) -> None:
         """Set the suite's attempts, in any order."""
         position = {key: number for number, key in enumerate(self._keys)}
-        variants = self._variants
         self.planned = tuple(
-            sorted(
-                attempts,
-                key=lambda attempt: (
-                    position[attempt.key],
-                    attempt.repeat,
-                    variants.get(attempt.variant, len(variants)),
-                ),
-            )
+            sorted(attempts, key=lambda attempt: (position[attempt.key], attempt.repeat, self._place(attempt.variant)))
         )
+
+    def _place(self, variant: str) -> int:
+        return self._variants.get(variant, len(self._variants))
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -174,27 +169,24 @@ class RunState:
         attempts = self.attempts
         keys = tuple(attempt.key for attempt in attempts)
         position = {key: number for number, key in enumerate(keys)}
-        variants = self._variants
         outcomes = sorted(
             self._outcomes.values(),
             key=lambda outcome: (
                 position.get(outcome.key, len(position)),
                 outcome.key,
                 outcome.repeat,
-                variants.get(outcome.variant, len(variants)),
+                self._place(outcome.variant),
             ),
         )
         return Run(
             metadata=metadata.with_plan(attempts),
             planned=keys,
             outcomes=tuple(outcomes),
-            missing=tuple(self._find_missing(attempts)),
+            missing=tuple(
+                # without a reported reason the session ended first
+                self._missing.get(attempt) or Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
+                for attempt in attempts
+                if attempt not in self._outcomes
+            ),
             resumed=len(self._resumed),
         )
-
-    def _find_missing(self, attempts: Iterable[Attempt]) -> Iterator[Missing]:
-        """Give each attempt without a record its reason; without a reported one the session ended first."""
-        for attempt in attempts:
-            if attempt not in self._outcomes:
-                stopped = Missing(**attempt._asdict(), reason=MissingReason.STOPPED)
-                yield self._missing.get(attempt, stopped)

@@ -39,16 +39,14 @@ class Classifier:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for, and must not be lost
-            found = described(error)
-            raise ClassifierError(self._said(f"raised {found}"), found=found, where=self.origin) from error
+            message = f"classifier '{self.name}', {self.origin}, raised {described(error)}"
+            raise ClassifierError(message, found=described(error), where=self.origin) from error
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
-        found = printable(repr(code), 80) if isinstance(code, _PLAIN) else f"a {type(code).__name__}"
+        shown = printable(repr(code), 80) if isinstance(code, _PLAIN) else f"a {type(code).__name__}"
         expected = "expected None or a code such as 'refusal_in_german', and none of the failure types"
-        raise ClassifierError(self._said(f"gave {found}; {expected}"), found=found, where=self.origin)
-
-    def _said(self, what: str) -> str:
-        return f"classifier '{self.name}', {self.origin}, {what}"
+        message = f"classifier '{self.name}', {self.origin}, gave {shown}; {expected}"
+        raise ClassifierError(message, found=shown, where=self.origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,8 +191,8 @@ _NOT_TOGETHER = (
 
 def refuse_together(values: Values) -> None:
     """Refuse two options of which one leaves no room for the other."""
-    for said, other, reason in _NOT_TOGETHER:
-        name, _, value = said.partition("=")
+    for option, other, reason in _NOT_TOGETHER:
+        name, _, value = option.partition("=")
         given = values.get(name)
         if values.get(other) is None or given in {None, "off"} or given != (value or given):
             continue

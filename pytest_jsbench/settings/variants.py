@@ -97,10 +97,14 @@ class Variant:
         )
         share = -(-factory.concurrency // workers) if factory.shared else factory.concurrency
         mode, subset = values["adapt"]
+        # that of the ini file too where answers are replayed
+        said = {} if values["engine"] is None else _engine(values).said()
+        sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
+        said |= {option: value for option, value in sampling.items() if value is not None}
         return cls(
             factory=factory,
             engine=engine,
-            said=_said(values),
+            said=said,
             params=params,
             adapt=adaptation(mode, subset, engine=values["engine"] or "recorded"),
             context=values["context"],
@@ -182,13 +186,6 @@ def _engine(values: Values) -> EngineConfig:
         response_format=values["response_format"],
         options=dict(values["engine_option"]),
     )
-
-
-def _said(values: Values) -> dict[str, Any]:
-    """Keep what is said of engine and sampling; that of the ini file too where answers are replayed."""
-    engine = {} if values["engine"] is None else _engine(values).said()
-    sampling = {name: values[name] for name in ("temperature", "max_tokens", "seed")}
-    return {**engine, **{name: value for name, value in sampling.items() if value is not None}}
 
 
 def _replaying(path: Path, values: Values, variant: str) -> EngineConfig:
