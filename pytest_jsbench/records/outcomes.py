@@ -202,9 +202,9 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     def read(self, lines: LinesByPlace | None = None) -> Record:
         """The record; from disk, so that whoever reads many asks `Records` for them, or keeps the files open."""
         if lines is not None:
-            return _record_of(self, lines)
+            return record_at(self.source, self.attempt, lines)
         with open_lines() as opened:
-            return _record_of(self, opened)
+            return record_at(self.source, self.attempt, opened)
 
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
@@ -252,19 +252,18 @@ def line_at(place: Place, lines: LinesByPlace) -> str:
     return text + "\n"
 
 
-def _record_of(outcome: AttemptOutcome, lines: LinesByPlace) -> Record:
-    """The record; RecordError where somebody has written over it since its line was found."""
-    place = outcome.source
+def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> Record:
+    """The record of the attempt; RecordError where somebody has written over it since its line was found."""
     if isinstance(place, Record):
         return place
     try:
         record = parse_line(parse_json(lines.read(place.path, place.start).rstrip(), largest=LONGEST_LINE))
     except (RecordError, Unreadable) as error:
         raise _changed(place) from error
-    if not isinstance(record, Record) or (record.key, record.repeat) != (outcome.key, outcome.repeat):
+    if not isinstance(record, Record) or (record.key, record.repeat) != (attempt.key, attempt.repeat):
         raise _changed(place)
     # an answer that was taken over may be of a variant that was called otherwise
-    return record if record.variant == outcome.variant else structs.replace(record, variant=outcome.variant)
+    return record if record.variant == attempt.variant else structs.replace(record, variant=attempt.variant)
 
 
 def _changed(place: Place) -> RecordError:
@@ -288,7 +287,7 @@ class Records(Sequence[Record]):
     def __iter__(self) -> Iterator[Record]:
         with open_lines() as lines:
             for outcome in self._outcomes:
-                yield _record_of(outcome, lines)
+                yield outcome.read(lines)
 
     @overload
     def __getitem__(self, index: int) -> Record: ...

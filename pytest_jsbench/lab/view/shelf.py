@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.library.run import EvaluatedRun, load_run
+from msgspec import Struct
+
+from pytest_jsbench.core.errors import JSBenchError, RecordError
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.reports.evaluations import Evaluation, read
+from pytest_jsbench.records.outcomes import Place, RunVerdict
+from pytest_jsbench.records.records import Attempt, Record
+from pytest_jsbench.reports import run_report
+from pytest_jsbench.reports.blocks import Block
+from pytest_jsbench.reports.evaluations import Evaluation, read, read_run
+from pytest_jsbench.reports.html.case_list import ending_of, rank
 
-#: runs that are held in memory
+T = TypeVar("T")
+
+#: runs whose attempts are held in memory
 _KEPT = 4
+#: bytes of a records file that are looked through at once
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,57 +37,109 @@ class Listed:
     """A run of the list: its figures, or how far it is while it goes, or why it cannot be read."""
 
     name: str
+    #: without the outcomes of its cases, of which a list says nothing
     evaluation: Evaluation | None = None
     #: records on disk, of a run that has no figures yet
     records: int = 0
     problem: str = ""
 
 
+class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
+    """An attempt of a run as lists and filters need it; its record stays on disk."""
+
+    #: its place among the run's attempts
+    number: int
+    attempt: Attempt
+    source: Place | Record
+    #: how it ended, in a word
+    ending: str
+    passed: bool
+    #: keywords that the answer broke
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShelvedRun:
+    """A run as its pages need it: its report, and its attempts without their records."""
+
+    heading: str
+    verdict: RunVerdict | None
+    planned: int
+    blocks: Sequence[Block]
+    #: those that did not pass first
+    attempts: Sequence[ListedAttempt]
+    #: what its attempts can be filtered by, and for which values
+    choices: Mapping[str, Sequence[str]]
+
+
+class _Kept(Generic[T]):
+    """
+    Keeps what was read of runs, and reads a run again when one of its files has changed.
+
+    A shelf makes one for each thing that is read; the threads in which pages are made ask it. Whoever asks for a run
+    that is being read waits for that reading, and nobody waits for the reading of another run.
+    """
+
+    def __init__(self, read: Callable[[Path], T], most: int | None = None) -> None:
+        self._read = read
+        self._most = most
+        self._lock = threading.Lock()
+        #: by run, the one that was asked for last at the end: the state of its files, and what was read of them
+        self._readings: dict[Path, tuple[object, Future[T]]] = {}
+
+    def of(self, path: Path) -> T:
+        """Return what was read of the run; raises what reading it raises."""
+        state = _state(path)
+        with self._lock:
+            before, reading = self._readings.pop(path, (None, Future[T]()))
+            begins = before is None or (before != state and reading.done())
+            if begins:
+                before, reading = state, Future()
+            self._readings[path] = before, reading
+            if self._most is not None:
+                ended = [other for other, (_, each) in self._readings.items() if each.done()]
+                for oldest in ended[: -self._most]:
+                    del self._readings[oldest]
+        if begins:
+            try:
+                reading.set_result(self._read(path))
+            except BaseException as error:  # noqa: BLE001  whoever waits for it gets it
+                with self._lock:
+                    self._readings.pop(path, None)
+                reading.set_exception(error)
+        return reading.result()
+
+
 class Shelf:
     """
     Gives the runs of a folder by their names.
 
-    The site makes one; the threads in which its pages are made call it. A run is read again when one of its files has
-    changed, so that a run that goes on can be watched; the few that were looked at last are kept in memory.
+    The site makes one; the threads in which its pages are made call it. A run that goes on can be watched, since it is
+    read again; of the few that were looked at last the attempts are kept in memory, without their records.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()  # a run's own folder, given as `.`, has a name
-        self._lock = threading.Lock()
-        self._runs: dict[Path, tuple[object, EvaluatedRun]] = {}
-        self._listed: dict[Path, tuple[object, Listed]] = {}
+        self._runs = _Kept(_shelved, most=_KEPT)
+        self._listed = _Kept(_look)
 
     def listed(self) -> Iterator[Listed]:
         """List the runs, the newest first."""
-        for path in reversed(journal.find_runs(self._folder)):
-            stamp = _stamp(path)
-            with self._lock:
-                kept = self._listed.get(path)
-            if kept is None or kept[0] != stamp:
-                kept = stamp, _look(path)
-                with self._lock:
-                    self._listed[path] = kept
-            yield kept[1]
+        return map(self._listed.of, reversed(journal.find_runs(self._folder)))
 
     def path(self, name: str) -> Path:
-        """The folder of the run of that name; KeyError where there is none."""
-        return {path.name: path for path in journal.find_runs(self._folder)}[name]
+        """The folder of the run of that name; RecordError where there is none."""
+        for path in journal.find_runs(self._folder):
+            if path.name == name:
+                return path
+        raise RecordError(f"no run of this name: {printable(name)}", found=name)
 
-    def run(self, name: str) -> EvaluatedRun:
-        """Read the run of that name; KeyError where there is none, JSBenchError where it cannot be read."""
-        path = self.path(name)
-        stamp = _stamp(path)
-        with self._lock:
-            kept = self._runs.pop(path, None)
-            if kept is None or kept[0] != stamp:
-                kept = stamp, load_run(path)
-            self._runs[path] = kept
-            for oldest in [*self._runs][:-_KEPT]:
-                del self._runs[oldest]
-        return kept[1]
+    def run(self, name: str) -> ShelvedRun:
+        """Read the run of that name; JSBenchError where there is none, or it cannot be read."""
+        return self._runs.of(self.path(name))
 
 
-def _stamp(path: Path) -> object:
+def _state(path: Path) -> object:
     """What changes when a file of the run does."""
     states = []
     for file in sorted(path.iterdir()):
@@ -86,9 +153,43 @@ def _stamp(path: Path) -> object:
 def _look(path: Path) -> Listed:
     try:
         if (path / "run.json").is_file():
-            return Listed(name=path.name, evaluation=read(path))
+            found = read(path)
+            variants = {name: replace(each, outcomes=None) for name, each in found.variants.items()}
+            return Listed(name=path.name, evaluation=replace(found, outcomes=None, variants=variants))
         files = journal.find_files(path)
-        lines = sum(file.read_bytes().count(b"\n") for file in files)
-        return Listed(name=path.name, records=lines - len(files))
+        return Listed(name=path.name, records=sum(map(_count_lines, files)) - len(files))
     except (JSBenchError, OSError) as error:
         return Listed(name=path.name, problem=str(error))
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(piece.count(b"\n") for piece in iter(partial(file.read, _PIECE), b""))
+
+
+def _shelved(path: Path) -> ShelvedRun:
+    run = read_run(path)
+    attempts = [
+        ListedAttempt(
+            number=number,
+            attempt=outcome.attempt,
+            source=outcome.source,
+            ending=ending_of(outcome),
+            passed=outcome.passed,
+            broken=outcome.broken,
+        )
+        for number, outcome in sorted(enumerate(run.outcomes), key=lambda pair: rank(pair[1]))
+    ]
+    return ShelvedRun(
+        heading=run_report.heading(run.metadata),
+        verdict=run.verdict,
+        planned=len(run.planned),
+        blocks=tuple(run_report.report(run, summarize(run))),
+        attempts=attempts,
+        choices={
+            "task": sorted({attempt.attempt.key.task for attempt in attempts}),
+            "outcome": sorted({attempt.ending for attempt in attempts}),
+            "keyword": sorted({keyword for attempt in attempts for keyword in attempt.broken}),
+            "variant": list(run.variants),
+        },
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -20,16 +19,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.lab.view.shelf import Shelf
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run, open_lines
+from pytest_jsbench.core.files import LinesByPlace
+from pytest_jsbench.lab.view.shelf import ListedAttempt, Shelf
+from pytest_jsbench.records.outcomes import open_lines, record_at
 from pytest_jsbench.records.records import Record
-from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block, TableBlock
-from pytest_jsbench.reports.comparison_report import labels, side_by_side, table_of_runs
-from pytest_jsbench.reports.evaluations import evaluation_of
-from pytest_jsbench.reports.html.case_list import details_of, ending_of, rank, reason_of
-from pytest_jsbench.reports.html.report import page_environment
+from pytest_jsbench.reports.comparison_report import labels, pairs, side_by_side, table_of_runs
+from pytest_jsbench.reports.evaluations import read
+from pytest_jsbench.reports.html.case_list import details_of, reason_of
+from pytest_jsbench.reports.html.report import page_environment, page_part
 
+_ROOM = "pytest_jsbench.lab.view"
 #: attempts on a page
 _PAGE = 100
 _COOKIE = "jsbench-view"
@@ -80,16 +80,6 @@ def _unreadable(_: Request, error: Exception) -> Response:
     return Response(f"{error}\n", 404, media_type="text/plain")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """An attempt in the list of a run."""
-
-    number: int
-    name: str
-    ending: str
-    reason: str
-
-
 class _Site:
     """
     Makes the pages.
@@ -99,12 +89,11 @@ class _Site:
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
-        self._pages = page_environment("jsbench view needs jinja2")
-        self._pages.loader = _loader()
+        self._pages = page_environment("jsbench view needs jinja2", _ROOM)
 
     def style(self, _: Request) -> Response:
         """The style of all pages: that of report.html, and a few lines more."""
-        text = _text("pytest_jsbench.reports.html", "report.css") + _text("pytest_jsbench.lab.view", "view.css")
+        text = page_part("report.css") + page_part("view.css", _ROOM)
         return Response(text, media_type="text/css")
 
     def runs(self, _: Request) -> Response:
@@ -119,27 +108,20 @@ class _Site:
     def run(self, request: Request) -> Response:
         """A run: its verdict, tables and facts, and its attempts as the address filters them."""
         name = request.path_params["run"]
-        run = self._find(name)
+        run = self._shelf.run(name)
         wanted = {key: request.query_params.get(key, "") for key in ("text", "task", "outcome", "keyword", "variant")}
-        chosen = [pair for pair in _ranked(run) if _meets(pair[1], wanted)]
+        chosen = [attempt for attempt in run.attempts if _meets(attempt, wanted)]
         start = _whole(request.query_params.get("start", "")) or 0
-        with open_lines() as opened:
-            part = [(number, outcome, outcome.read(opened)) for number, outcome in chosen[start : start + _PAGE]]
+        with open_lines() as lines:
+            part = [(attempt, reason_of(_record(attempt, lines))) for attempt in chosen[start : start + _PAGE]]
         return self._page(
             "run.html",
             name=name,
             run=run,
             going=not (self._shelf.path(name) / "run.json").is_file(),
-            heading=run_report.heading(run.metadata),
-            blocks=_drawn(run_report.report(run, run.summary)),
+            blocks=_drawn(run.blocks),
             wanted=wanted,
-            choices={
-                "task": sorted({outcome.key.task for outcome in run.outcomes}),
-                "outcome": sorted({ending_of(outcome) for outcome in run.outcomes}),
-                "keyword": sorted({keyword for outcome in run.outcomes for keyword in outcome.broken}),
-                "variant": list(run.variants),
-            },
-            lines=[_line(*attempt) for attempt in part],
+            attempts=part,
             found=len(chosen),
             start=start,
             earlier=_address(wanted, start - _PAGE) if start else "",
@@ -149,89 +131,58 @@ class _Site:
     def attempt(self, request: Request) -> Response:
         """An attempt: what was asked, what came, and what is wrong with it."""
         name, number = request.path_params["run"], _whole(request.path_params["number"])
-        run = self._find(name)
-        if number is None or number >= len(run.outcomes):
+        attempt = next((attempt for attempt in self._shelf.run(name).attempts if attempt.number == number), None)
+        if attempt is None:
             raise HTTPException(404)
-        outcome = run.outcomes[number]
-        return self._page("attempt.html", title=str(outcome.key), sides=[_side(name, number, outcome)])
+        return self._attempts(str(attempt.attempt.key), [(name, attempt)])
 
     def compare(self, request: Request) -> Response:
         """Two runs or more beside each other, and the cases that changed between the first and the last."""
         names = request.query_params.getlist("run")
         if len(names) < 2:
             raise HTTPException(400, "choose two runs or more")
-        runs = [self._find(name) for name in names]
-        evaluations = [evaluation_of(run, run.summary, source=name) for name, run in zip(names, runs, strict=True)]
+        evaluations = [replace(read(self._shelf.path(name)), source=name) for name in names]
+        called = labels(evaluations)
         changes: Mapping[str, Sequence[Any]] = {}
-        if not any(run.variants for run in runs):
-            changes = runs[-1].compare(runs[0]).changes
+        if not any(found.variants for found in evaluations):
+            for pair in pairs([evaluations[0], evaluations[-1]], [called[0], called[-1]]):
+                changes = pair.comparison.changes
         return self._page(
-            "compare.html",
-            names=names,
-            blocks=_drawn(side_by_side(evaluations, labels(evaluations))),
-            changes=changes,
+            "compare.html", names=names, blocks=_drawn(side_by_side(evaluations, called)), changes=changes
         )
 
     def beside(self, request: Request) -> Response:
         """One case in each of several runs, side by side."""
-        case, sides = request.query_params.get("case", ""), []
-        for name in request.query_params.getlist("run"):
-            run = self._find(name)
-            for number, outcome in enumerate(run.outcomes):
-                if str(outcome.key) == case:
-                    sides.append(_side(name, number, outcome))
+        case, names = request.query_params.get("case", ""), request.query_params.getlist("run")
+        runs = [(name, sorted(self._shelf.run(name).attempts, key=lambda attempt: attempt.number)) for name in names]
+        sides = [(name, attempt) for name, run in runs for attempt in run if str(attempt.attempt.key) == case]
         if not sides:
             raise HTTPException(404)
-        return self._page("attempt.html", title=case, sides=sides)
+        return self._attempts(case, sides)
 
-    def _find(self, name: str) -> Any:
-        try:
-            return self._shelf.run(name)
-        except KeyError:
-            raise HTTPException(404) from None
+    def _attempts(self, title: str, attempts: Iterable[tuple[str, ListedAttempt]]) -> Response:
+        """The attempts of runs, side by side."""
+        with open_lines() as lines:
+            sides = [(name, attempt, details_of(_record(attempt, lines))) for name, attempt in attempts]
+        return self._page("attempt.html", title=title, sides=sides)
 
     def _page(self, template: str, **values: Any) -> Response:
         return HTMLResponse(self._pages.get_template(template).render(**values))
 
 
-def _loader() -> Any:
-    from jinja2 import FunctionLoader
-
-    room = {"macros.html": "pytest_jsbench.reports.html"}
-    return FunctionLoader(lambda name: _text(room.get(name, "pytest_jsbench.lab.view"), name))
-
-
-def _text(package: str, name: str) -> str:
-    return files(package).joinpath("page", name).read_text("utf-8")
-
-
-def _ranked(run: Run) -> list[tuple[int, AttemptOutcome]]:
-    """The attempts with their places in the run, those that did not pass first."""
-    return sorted(enumerate(run.outcomes), key=lambda pair: rank(pair[1]))
-
-
-def _meets(outcome: AttemptOutcome, wanted: Mapping[str, str]) -> bool:
+def _meets(listed: ListedAttempt, wanted: Mapping[str, str]) -> bool:
+    attempt = listed.attempt
     return (
-        wanted["text"].lower() in str(outcome.key).lower()
-        and wanted["task"] in {"", outcome.key.task}
-        and wanted["outcome"] in {"", ending_of(outcome), *([] if outcome.passed else ["!"])}
-        and (not wanted["keyword"] or wanted["keyword"] in outcome.broken)
-        and wanted["variant"] in {"", outcome.variant}
+        wanted["text"].lower() in str(attempt.key).lower()
+        and wanted["task"] in {"", attempt.key.task}
+        and wanted["outcome"] in {"", listed.ending, *([] if listed.passed else ["!"])}
+        and (not wanted["keyword"] or wanted["keyword"] in listed.broken)
+        and wanted["variant"] in {"", attempt.variant}
     )
 
 
-def _side(run: str, number: int, outcome: AttemptOutcome) -> tuple[str, _Line, dict[str, Any]]:
-    record = outcome.read()
-    return run, _line(number, outcome, record), details_of(record)
-
-
-def _line(number: int, outcome: AttemptOutcome, record: Record) -> _Line:
-    return _Line(
-        number=number,
-        name=outcome.attempt.name(several=bool(outcome.repeat)),
-        ending=ending_of(outcome),
-        reason=reason_of(record),
-    )
+def _record(attempt: ListedAttempt, lines: LinesByPlace) -> Record:
+    return record_at(attempt.source, attempt.attempt, lines)
 
 
 def _drawn(blocks: Iterable[Block]) -> list[tuple[str, Block]]:

@@ -67,7 +67,7 @@ def render(
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
 
-    style, script = _page("report.css"), _page("report.js")
+    style, script = page_part("report.css"), page_part("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
@@ -102,13 +102,22 @@ def render(
     )
 
 
-def page_environment(needed: str) -> Environment:
-    """The templates of our pages, in which every text is escaped; MissingRequirement says what needs jinja2."""
+#: the room whose pages the templates of other rooms draw their tables with
+_ROOM = "pytest_jsbench.reports.html"
+
+
+def page_environment(needed: str, *rooms: str) -> Environment:
+    """
+    The templates of these rooms and of ours, in which every text is escaped.
+
+    MissingRequirement says what needs jinja2.
+    """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(loader=FunctionLoader(_page), autoescape=True, undefined=StrictUndefined)
+    loader = ChoiceLoader([PackageLoader(room, "page") for room in (*rooms, _ROOM)])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.filters["visible"] = _visible
     return environment
 
@@ -127,8 +136,9 @@ def _escaped(text: str) -> str:
     return html.escape(printable(text, None))
 
 
-def _page(name: str) -> str:
-    return files("pytest_jsbench.reports.html").joinpath("page", name).read_text("utf-8")
+def page_part(name: str, room: str = _ROOM) -> str:
+    """The text of a file that the pages of a room are made of."""
+    return files(room).joinpath("page", name).read_text("utf-8")
 
 
 def _source(text: str) -> str:

@@ -3,7 +3,10 @@ from __future__ import annotations
 import io
 import re
 import socket
+import threading
+import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +17,7 @@ from pytest_jsbench.cli import main
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import read_run, run_to_dict, write_run
 from tests import examples
 
 if TYPE_CHECKING:
@@ -216,7 +219,58 @@ def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monke
     shelf = Shelf(Path())
 
     assert [run.name for run in shelf.listed()] == ["first"]
-    assert len(shelf.run("first").outcomes) == 3
+    assert len(shelf.run("first").attempts) == 3
+
+
+def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_who_ask(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_jsbench.lab.view.shelf import Shelf
+
+    go_on, begun = threading.Event(), list[str]()
+
+    def slowly(path: Path) -> Run:
+        begun.append(path.name)
+        assert path.name != "first" or go_on.wait(timeout=60)
+        return read_run(path)
+
+    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", slowly)
+    runs = Shelf(folder)
+    with ThreadPoolExecutor(2) as threads:
+        waiting = [threads.submit(runs.run, "first") for _ in range(2)]
+        assert len(runs.run("second").attempts) == 3
+        go_on.set()
+        first, again = (each.result(timeout=60) for each in waiting)
+
+    assert first is again is runs.run("first")
+    assert sorted(begun) == ["first", "second"]
+
+
+def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(client: TestClient, folder: Path) -> None:
+    whole = (folder / "first" / "run.json").read_bytes()
+    (folder / "first" / "run.json").write_bytes(b" " * len(whole))
+    assert client.get("/run/first").status_code == 404
+
+    (folder / "first" / "run.json").write_bytes(whole)
+    assert len(names(shown(client, "/run/first"))) == 3
+
+
+def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
+    from pytest_jsbench.lab.view.shelf import Shelf
+
+    record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
+    keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(2_000))))
+    shelf = Shelf(tmp_path)
+    tracemalloc.start()
+    try:
+        assert next(shelf.listed()).evaluation is not None
+        run = shelf.run("many")
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(run.attempts) == 2_000
+    assert kept < 2_000 * 800
 
 
 def test_a_file_that_goes_while_it_is_looked_at_hides_no_run(client: TestClient, folder: Path) -> None:
