@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,12 +42,6 @@ class EngineContract(testing.EngineContract):
         sent = complete(engine).sent
         assert sent is not None
         assert sent.response_format is engine.info.response_format
-
-    def test_the_same_request_in_several_threads_gets_the_same_answer(self, engine: Engine) -> None:
-        asked = request(temperature=0)
-        with ThreadPoolExecutor(4) as pool:
-            texts = set(pool.map(lambda _: complete(engine, asked).text, range(4)))
-        assert len(texts) == 1
 
     def test_a_call_that_takes_longer_than_it_may_is_a_timeout(self, engine: Engine) -> None:
         error = fault(engine, request(timeout=SLOW / 4))

@@ -119,16 +119,6 @@ def test_the_same_call_goes_out_and_the_same_answer_is_read(speaker: Speaker, fo
     assert answer.text == TEXT
 
 
-def test_the_arguments_of_a_tool_are_the_sdks() -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "output", "arguments": TEXT}}
-    body = openai_wire.whole(None, finish="tool_calls", message={"tool_calls": [call]})
-    with Provider() as provider:
-        provider.json(body)
-        config = openai_wire.configured(provider, options={"stream": False}, response_format=ResponseFormat.TOOL)
-        ours, answer = told(provider, config)
-        assert chat(provider, dict(ours.body)).text == answer.text == TEXT
-
-
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 529])
 def test_a_refusal_is_the_sdks_status_and_words(status: int) -> None:
     with Provider() as provider:

@@ -164,13 +164,6 @@ def test_a_number_of_calls_at_once_that_is_none_is_refused(own: str, monkeypatch
         assert factory.concurrency
 
 
-def test_only_the_local_engine_starts_something_for_the_whole_run() -> None:
-    for name in ("anthropic", "openai", "scripted"):
-        config = EngineConfig(name=name)
-        with find(name).prepare(config) as prepared:
-            assert prepared is config
-
-
 def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
     config, factory = EngineConfig(name="application", model="m"), find("application")
     factory.check(config)

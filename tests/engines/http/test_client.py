@@ -26,8 +26,6 @@ from tests.engines.provider import (
     Asked,
     Provider,
     Reply,
-    dripping,
-    dripping_head,
     json_reply,
     kept,
     raw_reply,
@@ -202,13 +200,6 @@ def test_a_server_that_worked_on_a_request_is_not_asked_again(
     assert [asked.body for asked in provider.asked] == [0, 1]
 
 
-def test_a_new_connection_that_is_closed_is_the_calls_fault(client: Client, provider: Provider) -> None:
-    provider.replies.append(CLOSED)
-    with pytest.raises(CallError) as caught:
-        ask(client)
-    assert (caught.value.kind, len(provider.asked)) == (FaultKind.CONNECTION, 1)
-
-
 def test_a_client_that_is_closed_while_a_call_is_in_flight_asks_no_more(
     client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,16 +261,6 @@ def test_a_torn_body_is_an_answer_that_broke_off(client: Client, provider: Provi
     assert (caught.value.kind, caught.value.broke_off) == (FaultKind.CONNECTION, True)
 
 
-@pytest.mark.parametrize("slow", [dripping, dripping_head, lambda reply, pause: replace(reply, silence=3 * pause)])
-def test_what_drips_ends_at_the_deadline_wherever_it_drips(client: Client, provider: Provider, slow: Any) -> None:
-    provider.replies.append(slow(json_reply({"text": "x" * 100}), pause=0.1))
-    begun = time.perf_counter()
-    with pytest.raises(CallError) as caught:
-        ask(client, seconds=0.25)
-    assert caught.value.kind is FaultKind.TIMEOUT
-    assert time.perf_counter() - begun < 2
-
-
 def test_a_request_that_nobody_reads_ends_at_the_deadline(new_client: NewClient, client: Client) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = new_client(f"http://127.0.0.1:{server.getsockname()[1]}")
@@ -312,14 +293,6 @@ def test_the_end_of_a_body_gets_only_a_moment_once_the_answer_is_there(
         next(pieces)
 
 
-def test_each_piece_of_a_stream_comes_when_the_server_sends_it(client: Client, provider: Provider) -> None:
-    provider.replies.append(stream_reply("a", "b", "c", pause=0.05))
-    response = client.request("POST", "/x", b"", deadline=Deadline(30))
-    times = [time.perf_counter() for _ in response.iter_bytes()]
-    assert len(times) == 3
-    assert times[2] - times[0] > 0.05
-
-
 def test_a_packed_body_is_unpacked_and_its_bound_is_of_what_it_unpacks_to(
     client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,15 +316,6 @@ def test_a_body_that_is_packed_more_than_once_or_otherwise_than_was_asked_for_is
     with pytest.raises(CallError, match=r"the answer is packed as .*; expected one of: gzip, deflate"):
         response.read()
     assert provider.asked[0].headers["accept-encoding"] == "gzip, deflate"
-
-
-def test_the_words_of_an_error_are_cut_at_the_bound(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "LONGEST_BODY", 100_000)
-    provider.raw(b"x" * 500_000, status=500)
-    response = client.request("POST", "/x", b"", deadline=Deadline(30))
-    assert (response.status, len(response.read()) <= 100_000) == (500, True)
 
 
 @pytest.mark.parametrize("status", [307, 308])
@@ -380,12 +344,15 @@ def test_a_place_that_is_no_address_is_followed_by_nobody(client: Client, provid
     assert "u:p" not in caught.value.message
 
 
-@pytest.mark.parametrize("place", ["http://elsewhere.example/v1", "https://127.0.0.1/v1", "//other.example"])
-def test_another_server_is_never_asked(client: Client, provider: Provider, place: str) -> None:
-    provider.json({}, status=307, headers={"location": place})
+@pytest.mark.parametrize("status", [302, 307])
+@pytest.mark.parametrize("place", ["http://me:Hush@elsewhere.example/v1?token=Hush", "https://127.0.0.1/", "//other"])
+def test_another_server_is_never_asked(client: Client, provider: Provider, place: str, status: int) -> None:
+    provider.json({}, status=status, headers={"location": place})
     with pytest.raises(CallError, match=r"nothing was sent there: .* --jsbench-base-url") as caught:
         ask(client)
     assert caught.value.kind is FaultKind.BAD_REQUEST
+    assert not any(word in caught.value.message for word in ("Hush", "\n"))
+    assert len(provider.asked) == 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 307])

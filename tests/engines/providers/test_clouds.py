@@ -8,11 +8,9 @@ from unittest.mock import ANY
 
 import pytest
 
-from pytest_jsbench.core.errors import EngineError, MissingRequirement
+from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind
-from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
 from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
@@ -251,29 +249,6 @@ def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch
     find("anthropic-bedrock").check(BEDROCK)
     with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one out"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
-
-
-@pytest.mark.parametrize(
-    ("config", "package", "extra"), [(BEDROCK, "botocore", "bedrock"), (VERTEX, "google-auth", "vertex")]
-)
-def test_a_missing_package_is_one_line_with_its_extra(
-    monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
-) -> None:
-    monkeypatch.setattr(options, "is_installed", lambda module: module not in ("botocore", "google.auth"))
-    with pytest.raises(MissingRequirement) as caught:
-        find(config.name).check(config)
-    expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"
-    assert str(caught.value) == expected
-
-
-@pytest.mark.parametrize(
-    ("config", "provider", "subset"), [(BEDROCK, "aws", "bedrock"), (VERTEX, "google", "anthropic")]
-)
-def test_published_prices_hold_in_the_cloud_only(config: EngineConfig, provider: str, subset: str) -> None:
-    factory = find(config.name)
-    assert factory.describe(config).provider == provider
-    assert factory.describe(replace(config, base_url="http://h")).provider is None
-    assert subset_of(config.name) == subset
 
 
 @pytest.mark.parametrize("region", ["global", "us", "eu", "us-east5"])

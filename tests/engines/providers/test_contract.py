@@ -6,19 +6,19 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.prompts import Prompt
+from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import Engine, EngineConfig
+from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.engines.secrets import build
 from tests.engines.asking import complete, fault, request
 from tests.engines.cloud_wire import MODEL
 from tests.engines.contract import SLOW, EngineContract, ServedContract
@@ -126,16 +126,6 @@ def test_a_call_goes_to_its_place_with_its_key(speaker: Speaker, provider: Provi
     assert speaker.secret not in asked.path
 
 
-@pytest.mark.parametrize("schema", [{"const": "\ud800"}, {"const": float("nan")}])
-def test_a_schema_that_no_request_can_carry_is_a_fault_of_the_engine(
-    provider: Provider, engine: Engine, schema: dict[str, Any]
-) -> None:
-    error = fault(engine, request(schema))
-    assert error.kind is FaultKind.ENGINE
-    assert error.message.startswith("the request cannot be made")
-    assert not provider.asked
-
-
 def test_a_server_that_does_not_stream_is_read_all_the_same_and_has_no_first_token(
     speaker: Speaker, provider: Provider, engine: Engine
 ) -> None:
@@ -181,19 +171,44 @@ def test_a_description_needs_no_key_but_a_check_does(
     assert "Key-of-the-user" in json.dumps(provider.asked[0].headers)
 
 
-@pytest.mark.parametrize(("name", "prices"), [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "google")])
-def test_published_prices_hold_at_home_only(name: str, prices: str) -> None:
-    factory = find(name)
-    assert factory.describe(EngineConfig(name=name)).provider == prices
-    assert factory.describe(EngineConfig(name=name, model="m", base_url="http://h")).provider is None
+BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
+VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
+OPENAI, ANTHROPIC, GEMINI = (EngineConfig(name=name) for name in ("openai", "anthropic", "gemini"))
 
 
-@pytest.mark.parametrize(("name", "extra"), [("openai", "openai"), ("anthropic", "anthropic"), ("gemini", "gemini")])
-def test_without_its_extra_an_engine_is_one_line(name: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+@pytest.mark.parametrize(
+    ("config", "prices", "subset"),
+    [
+        (OPENAI, "openai", "openai"),
+        (ANTHROPIC, "anthropic", "anthropic"),
+        (GEMINI, "google", "gemini"),
+        (BEDROCK, "aws", "bedrock"),
+        (VERTEX, "google", "anthropic"),
+    ],
+)
+def test_published_prices_hold_at_home_only(config: EngineConfig, prices: str, subset: str) -> None:
+    factory = find(config.name)
+    assert factory.describe(config).provider == prices
+    assert factory.describe(replace(config, model="m", base_url="http://h")).provider is None
+    assert subset_of(config.name) == subset
+
+
+@pytest.mark.parametrize(
+    ("config", "package", "extra"),
+    [
+        *((config, "urllib3", config.name) for config in (OPENAI, ANTHROPIC, GEMINI)),
+        (BEDROCK, "botocore", "bedrock"),
+        (VERTEX, "google-auth", "vertex"),
+    ],
+)
+def test_a_missing_package_is_one_line_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
+) -> None:
+    monkeypatch.setattr(options, "is_installed", lambda module: module != package.replace("-", "."))
     with pytest.raises(MissingRequirement) as caught:
-        find(name).check(EngineConfig(name=name))
-    assert str(caught.value) == f"engine '{name}' needs the package urllib3: pip install 'pytest-jsbench[{extra}]'"
+        find(config.name).check(config)
+    expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"
+    assert str(caught.value) == expected
 
 
 def test_the_default_models_are_ones_that_the_sdks_know() -> None:
@@ -205,21 +220,6 @@ def test_the_default_models_are_ones_that_the_sdks_know() -> None:
     assert find("openai").describe(EngineConfig(name="openai")).model in get_args(ChatModel)
     model = find("anthropic").describe(EngineConfig(name="anthropic")).model
     assert f'"{model}"' in str(model_param.ModelParam).replace("'", '"')
-
-
-@pytest.mark.parametrize("status", [302, 307])
-def test_a_redirect_to_another_server_is_not_followed(speaker: Speaker, provider: Provider, status: int) -> None:
-    with Provider() as elsewhere, closing(build(find(speaker.engine), speaker.config(provider))) as engine:
-        elsewhere.replies.append(speaker.good())
-        target = elsewhere.url.replace("//", "//me:Pass-word@") + "/v1?token=Tok"
-        provider.json({}, status=status, headers={"location": target})
-        with pytest.raises(CallError) as caught:
-            engine.generate(request())
-        assert elsewhere.asked == []
-        assert len(provider.asked) == 1
-        assert caught.value.kind is FaultKind.BAD_REQUEST
-        assert f"the server points to {elsewhere.url}, away from {provider.url}" in caught.value.message
-        assert not any(secret in caught.value.message for secret in ("Pass-word", "Tok", "\n"))
 
 
 IN_FLIGHT = 64
