@@ -30,7 +30,6 @@ from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_name
 from pytest_jsbench.engines.secrets import public_options
 
 if TYPE_CHECKING:
-    import asyncio
     from importlib.metadata import EntryPoint
 
     from pytest_jsbench.core.generations import GenerationParams
@@ -291,8 +290,10 @@ class AsyncEngine:
         import asyncio
 
         self._inner = inner
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="jsbench-loop", daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._ended = asyncio.Event()
+        self._thread = threading.Thread(target=self._serve, name="jsbench-loop", daemon=True)
         self._thread.start()
 
     @property
@@ -318,28 +319,22 @@ class AsyncEngine:
         return answer
 
     def close(self) -> None:
-        """Close the engine on its loop, and end the loop."""
-        with suppress(TimeoutError):
-            self._start(_end(self._inner.close())).result(2 * _PATIENCE)
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """Close the engine on its loop, and end the loop; what is still in flight is cancelled."""
+        import asyncio
+
+        closing = self._inner.close()
+        if inspect.isawaitable(closing):
+            with suppress(TimeoutError):
+                self._start(asyncio.wait_for(closing, _PATIENCE)).result(2 * _PATIENCE)
+        self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(_PATIENCE)
-        if not self._thread.is_alive():
-            self._loop.close()
+
+    def _serve(self) -> None:
+        # at its end it cancels and awaits what still runs, so that no task is destroyed while it is pending
+        with self._runner:
+            self._runner.run(self._ended.wait())
 
     def _start(self, coroutine: Any) -> Any:
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-
-
-async def _end(closing: Any) -> None:
-    """Let the engine close, then cancel and await what still runs, so that no task is destroyed while it is pending."""
-    import asyncio
-
-    if inspect.isawaitable(closing):
-        with suppress(TimeoutError):
-            await asyncio.wait_for(closing, _PATIENCE)
-    others: list[asyncio.Task[Any]] = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
