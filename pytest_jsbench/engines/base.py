@@ -115,13 +115,13 @@ class EngineConfig:
 
     def said(self) -> dict[str, Any]:
         """The options that may change answers, as they may be kept: without the values that may hold a secret."""
-        said = {
+        values = {
             "engine": self.name,
             "model": self.model and PurePath(self.model).name,
             "response_format": self.response_format and self.response_format.value,
             **{f"option {name}": _kept(value) for name, value in self.options.items()},
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def _kept(value: object) -> object:

@@ -16,8 +16,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
@@ -157,10 +155,9 @@ class LocalEngine(OpenAIEngine):
 
     def generate(self, request: Request) -> Completion | Declined:
         """Make one call; what was sent is in the result where it is not the schema itself."""
-        if (exchange := request.origin.exchange) is not None:
+        if request.origin.exchange is not None:
             held = replace(self._settings, place=partial(_hold, max_tokens=request.params.max_tokens))
-            outcome = self.ask(request, sent=exchange.sent, settings=held)
-            return structs.replace(outcome, server=exchange.answer)
+            return self.ask(request, settings=held)
         request = replace(request, params=at_zero(request.params))
         if self.info.response_format is not ResponseFormat.JSON_SCHEMA:
             return super().generate(request)

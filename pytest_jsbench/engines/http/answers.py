@@ -73,7 +73,12 @@ class EventStream:
             if name == "error":
                 raise EnclosedError(json_or_text(data))
             if data.startswith(_DONE):
-                self._read_end(pieces)
+                # only a connection whose body was read to its end serves the next call: otherwise each would open one
+                # of its own, and its time to the first token would hold a TLS handshake; the answer itself is whole
+                self._response.shorten()
+                with suppress(CallError):
+                    for _ in pieces:
+                        pass
                 return
             # some servers keep the connection alive with events of these kinds
             if data and name != "ping":
@@ -83,19 +88,6 @@ class EventStream:
         for piece in self._response.iter_bytes():
             self.pieces += 1
             yield piece
-
-    def _read_end(self, pieces: Iterator[bytes]) -> None:
-        """
-        Read what follows `[DONE]`: nothing but the end of the body.
-
-        Only a connection whose body was read to its end serves the next call. Otherwise each call would open one of
-        its own, and its time to the first token would hold a TLS handshake.
-        """
-        self._response.shorten()
-        # the answer itself is whole
-        with suppress(CallError):
-            for _ in pieces:
-                pass
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:

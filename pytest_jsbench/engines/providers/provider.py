@@ -299,31 +299,31 @@ class ProviderEngine:
 
     def generate(self, request: Request) -> Completion | Declined:
         """Make one call; a provider's refusal becomes a CallError or a Declined."""
-        if (exchange := request.origin.exchange) is None:
-            return self.ask(request, sent=self._settings.sent())
-        outcome = self.ask(request, sent=exchange.sent)
-        return structs.replace(outcome, server=exchange.answer)
+        return self.ask(request)
 
     def ask(
         self,
         request: Request,
         *,
-        sent: Sent,
+        sent: Sent | None = None,
         deadline: Deadline | None = None,
         settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
-        """Make one call, maybe as other settings of the same server say; in its result stands that this was sent."""
+        """Make one call, maybe as other settings of the same server say; in its result stands what was sent."""
         ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
+        exchange = request.origin.exchange
+        sent = sent or (chosen.sent() if exchange is None else exchange.sent)
         model = request.origin.model or chosen.model
         if (declined := self.declined(request.prompt)) is not None:
             return declined
         # a cloud's own credentials are no key, and something was sent all the same
         secret = self._key.value or (None if chosen.cloud else "")
-        return settle(
+        outcome = settle(
             lambda: self._call(chosen, request, model, sent, ends),
             lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=secret),
             deadline=ends,
         )
+        return outcome if exchange is None else structs.replace(outcome, server=exchange.answer)
 
     def declined(self, prompt: Prompt) -> Declined | None:  # noqa: ARG002  a server may know
         """Say why the server is not asked; None where it is."""
@@ -367,10 +367,15 @@ class ProviderFactory(UnsharedFactory):
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the key are there, and that every option is known."""
+        self.read(config)
+
+    def read(self, config: EngineConfig) -> tuple[ProviderSettings, Key]:
+        """Read the settings, and the key where all that the engine needs is there."""
         require_package(config.name, "urllib3", extra=self.extra, minimum=(2, 6))
         for package, module in self.packages.items():
             require_package(config.name, package, extra=self.extra, module=module)
-        self.settings(config).find_key(config)
+        settings = self.settings(config)
+        return settings, settings.find_key(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine that will be built."""
@@ -382,9 +387,8 @@ class ProviderFactory(UnsharedFactory):
 
     def build(self, config: EngineConfig) -> ProviderEngine:
         """The engine, with its client."""
-        self.check(config)
-        settings = self.settings(config)
-        return self.engine(settings, settings.info(config.name), key=settings.find_key(config))
+        settings, key = self.read(config)
+        return self.engine(settings, settings.info(config.name), key=key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,8 +400,6 @@ class ProviderBatchFactory(ProviderFactory):
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build what hands batches in."""
-        self.check(config)
-        settings = self.settings(config)
-        make = getattr(of_lab("batches.providers"), self.batches)
-        batches: Batches = make(settings, key=settings.find_key(config))
+        settings, key = self.read(config)
+        batches: Batches = getattr(of_lab("batches.providers"), self.batches)(settings, key=key)
         return batches
