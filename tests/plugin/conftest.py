@@ -127,6 +127,8 @@ def _warm_python() -> Iterator[str]:
 
 #: on a test of what workers change: it runs in one process, and again with two workers
 both_ways = pytest.mark.parametrize("bench", ["plain", "xdist"], indirect=True)
+#: on a test of what only workers change
+with_workers = pytest.mark.parametrize("bench", ["xdist"], indirect=True)
 
 
 @pytest.fixture

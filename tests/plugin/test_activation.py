@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 from tests.plugin.test_records import published
 
 OWN = """
@@ -58,7 +58,7 @@ def three(bench: Bench) -> Bench:
     return bench
 
 
-@both_ways
+@with_workers
 def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_outcome(three: Bench) -> None:
     result = three.run(
         *("--strict-markers", "--jsbench-output=out", "--junitxml=junit.xml"),

@@ -15,7 +15,7 @@ from pytest_jsbench.lab.batches.submission import Polling
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, OpenAIServer
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways, unless_said
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said, with_workers
 from tests.plugin.test_records import without_times
 
 RUNS = ".pytest_cache/d/jsbench"
@@ -87,7 +87,7 @@ def without_batch(found: dict[str, Any]) -> Any:
     return without_times(found)
 
 
-@both_ways
+@with_workers
 def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytest_jsbench.plugin.batch, "is_watched", lambda _: True)
     add_cases(bench, server, **{**MIXED, "late": '{"n": 5'})
@@ -115,7 +115,6 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     assert without_batch(batched) == without_batch(live)
 
 
-@both_ways
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_the_batch_and_resume_picks_it_up_without_paying_again(
     bench: Bench, server: OpenAIServer

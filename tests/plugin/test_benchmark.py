@@ -7,7 +7,7 @@ import pytest
 
 from pytest_jsbench.plugin.benchmark import _measured
 from tests import examples
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
 
@@ -32,7 +32,7 @@ def rows(bench: Bench) -> dict[str, Any]:
     return {row["fullname"]: row for row in data["benchmarks"]}
 
 
-@both_ways
+@with_workers
 def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(timed: Bench) -> None:
     result = timed.run("--benchmark-json=times.json")
 

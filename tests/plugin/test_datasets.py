@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.formats import Format
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench
 
 # pytester forgets what was imported while it ran, and pyarrow takes an extension type only once
 with contextlib.suppress(ImportError):
@@ -30,7 +30,6 @@ def test_a_name_with_dots_is_shown_as_what_it_is_run_by(bench: Bench) -> None:
     result.stdout.re_match_lines([r"(?!.*::output).*\bjsbench::api\.v1::sum\.output\b.*"])
 
 
-@both_ways
 def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(bench: Bench) -> None:
     rows = [
         {"id": "own", "schema": NUMBER, "prompt": "How many?", "reference": {"n": 1, "s": "\ud800"}, "tags": ["sums"]},

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from pytest_jsbench.run import estimate
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 
-@both_ways
+@with_workers
 def test_a_dry_run_says_what_the_run_would_take_and_calls_nobody(bench: Bench) -> None:
     bench.case("a", {"fault": "bad_request"})
     bench.case("b", {"fault": "bad_request"})

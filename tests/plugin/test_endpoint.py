@@ -15,7 +15,7 @@ from pytest_jsbench.run.attempts import Runner
 from pytest_jsbench.run.limits import Refused
 from tests.engines.openai_wire import SECRET, chunk, error_body, usage_chunk, whole
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, raw_reply, stream_reply
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, with_workers
 
 pytest.importorskip("openai", reason="needs the package openai")
 
@@ -174,7 +174,7 @@ def outcomes(records: list[dict[str, Any]]) -> dict[str, str | None]:
     return {one["id"]: one["verdict"]["failure_type"] for one in records}
 
 
-@both_ways
+@with_workers
 def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_without_a_server(
     bench: Bench, provider: Provider
 ) -> None:
@@ -278,7 +278,6 @@ def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure
     assert not list((bench.path / "kept").iterdir())
 
 
-@both_ways
 def test_no_key_that_an_application_sends_is_recorded(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": KEYS})
 

@@ -12,7 +12,7 @@ from tests.engines import anthropic_wire, openai_wire
 from tests.engines.anthropic_wire import typed
 from tests.engines.openai_wire import SECRET, chunk, usage_chunk
 from tests.engines.provider import DONE, Asked, Provider, Reply, json_reply, stream_reply
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench
 from tests.plugin.test_endpoint import LOOKING
 
 pytest.importorskip("openai", reason="needs the package openai")
@@ -171,9 +171,11 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only("test_one.py", *args)
 
 
-@both_ways
 @pytest.mark.parametrize(
-    ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
+    ("bench", "engine", "url", "tests", "count"),
+    [("plain", "openai", "{}/v1", OPENAI, 7), ("xdist", "anthropic", "{}", ANTHROPIC, 5)],
+    ids=["openai", "anthropic, with workers"],
+    indirect=["bench"],
 )
 def test_a_provider_s_own_client_is_answered_live_and_from_recordings(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str, url: str, tests: str, count: int

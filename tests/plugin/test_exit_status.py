@@ -1,90 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.plugin.conftest import Bench
 from tests.plugin.test_project_tests import run_one
 from tests.reports.html.pages import unpacked
-
-
-@pytest.fixture
-def three_of_four(bench: Bench) -> Bench:
-    for name in ("a", "b", "c"):
-        bench.case(name)
-    bench.case("d", '{"n": -1}')
-    return bench
-
-
-def test_a_gate_that_is_met_passes_the_run_and_leaves_the_failure_visible(three_of_four: Bench) -> None:
-    result = three_of_four.run("--jsbench-min-pass-rate=0.75")
-
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(
-        ["gate       pass_rate 3/4 = 0.75, gate >= 0.75: met", "verdict    PASSED: the gate is met"]
-    )
-
-
-NOT_MET = [
-    "gate       pass_rate 3/4 = 0.75, gate >= 0.8: NOT MET",
-    "verdict    FAILED: the gate is not met: pass_rate>=0.8",
-]
-
-
-@pytest.mark.parametrize(
-    ("code", "args", "lines"),
-    [
-        ("", [], ["verdict    FAILED: 1 test failed: jsbench::orders::d"]),
-        ("", ["--jsbench-min-pass-rate=0.8"], NOT_MET),
-        ("", ["--jsbench-min-pass-rate=0.1", "--maxfail=1"], ["verdict    INCOMPLETE: the session was stopped: *"]),
-        (
-            "def test_own(): assert 0",
-            ["--jsbench-gate=pass_rate>=0.5"],
-            ["verdict    FAILED: test_own.py::test_own failed"],
-        ),
-        (
-            "import nothing_of_this_name",
-            ["--jsbench-min-pass-rate=0.5", "--continue-on-collection-errors"],
-            ["verdict    FAILED: test_own.py could not be collected"],
-        ),
-    ],
-)
-def test_what_a_gate_does_not_forgive_fails_the_run(
-    three_of_four: Bench, code: str, args: list[str], lines: list[str]
-) -> None:
-    three_of_four.write({"test_own.py": code})
-
-    result = three_of_four.run(*args, ".")
-
-    assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
-    result.stdout.fnmatch_lines(lines)
-
-
-@pytest.mark.parametrize(
-    ("case", "args", "ret"),
-    [
-        ({"schema": {"type": "intger"}}, ["--jsbench-min-pass-rate=0"], pytest.ExitCode.TESTS_FAILED),
-        ({"schema": {"type": "intger"}}, ["--jsbench-invalid-schemas=skip"], pytest.ExitCode.NO_TESTS_COLLECTED),
-        ({"schema": {"type": "intger"}}, [], pytest.ExitCode.TESTS_FAILED),
-        (
-            {"answer": {"fault": "server", "message": "down"}},
-            ["--jsbench-min-pass-rate=0", "--jsbench-retries=0"],
-            pytest.ExitCode.TESTS_FAILED,
-        ),
-    ],
-)
-def test_a_run_in_which_nothing_was_judged_is_not_green(
-    bench: Bench, case: dict[str, Any], args: list[str], ret: pytest.ExitCode
-) -> None:
-    bench.case("a", **case)
-
-    result = bench.run(*args)
-
-    assert result.ret == ret
-    if "--jsbench-min-pass-rate=0" in args:
-        result.stdout.fnmatch_lines(["gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged"])
 
 
 @pytest.mark.parametrize("names", ["terminal cacheprovider", "terminalreporter logging", "capture warnings"])
@@ -119,16 +39,6 @@ def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Benc
     assert all(f"| `orders::{name}` | `invalid_schema` |" in (folder / "summary.md").read_text() for name in names)
     metrics = bench.run_json()["metrics"]
     assert metrics["missing_reasons"]["schema"] == metrics["missing"] == len(names)
-
-
-def test_a_broken_schema_is_left_out_where_that_is_asked_for(bench: Bench) -> None:
-    bench.case("good")
-    bench.case("broken", schema=BROKEN[0])
-
-    result = bench.run("--jsbench-min-pass-rate=1", "--jsbench-invalid-schemas=skip")
-
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=1, skipped=1)
 
 
 OWN = {

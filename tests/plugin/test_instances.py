@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 #: takes what begins with a digit; and what its schema says of itself
 GRAMMARS = """
@@ -71,7 +71,7 @@ def run(bench: Bench, *args: str, engine: str = "grammars:Factory") -> pytest.Ru
     return bench.pytester.runpytest_inprocess(*arguments, *args)
 
 
-@both_ways
+@with_workers
 def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Bench) -> None:
     result = run(labelled, "--jsbench-output=out", "-rs")
     result.assert_outcomes(passed=1, failed=3, skipped=1)

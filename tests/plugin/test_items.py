@@ -10,7 +10,7 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.items import attempt_of
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Record
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, both_ways, with_workers
 
 CALLS = """
 import pathlib
@@ -154,7 +154,7 @@ def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
     assert calls(counted) == []
 
 
-@pytest.mark.parametrize("bench", ["xdist"], indirect=True)
+@with_workers
 def test_random_order_runs_every_case_once(counted: Bench) -> None:
     pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
     arguments = counted.arguments("--jsbench-engine-option=answers=answering:answer")
@@ -238,7 +238,7 @@ def pytest_sessionfinish(session):
 """
 
 
-@pytest.mark.parametrize("bench", ["xdist"], indirect=True)
+@with_workers
 def test_a_failed_case_leaves_no_exception_to_the_collection_of_cycles(bench: Bench) -> None:
     bench.write({"conftest.py": GARBAGE})
     for number in range(5):

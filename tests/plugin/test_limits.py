@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 CLOCK = """
 import time
@@ -54,7 +54,7 @@ def add_cases(bench: Bench, count: int) -> None:
         bench.case(f"c{number:02}")
 
 
-@both_ways
+@with_workers
 def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> None:
     bench.write({"clock.py": CLOCK % "True"})
     add_cases(bench, 16)
@@ -67,7 +67,7 @@ def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> No
     assert starts(bench)[-1] - starts(bench)[0] > 0.3
 
 
-@both_ways
+@with_workers
 def test_who_is_told_to_wait_makes_all_wait(bench: Bench) -> None:
     bench.write({"clock.py": CLOCK % ""})
     add_cases(bench, 12)
@@ -86,7 +86,7 @@ def priced(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.pytester.runpytest_inprocess("--jsbench-engine=priced:Priced", *arguments)
 
 
-@both_ways
+@with_workers
 def test_calls_stop_before_they_cost_more_than_allowed_and_the_rest_is_reported(bench: Bench) -> None:
     pytest.importorskip("genai_prices", reason="needs genai-prices")
     add_cases(bench, 20)
@@ -145,8 +145,7 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     )
 
 
-@both_ways
-@pytest.mark.parametrize("verbosity", ["-v", "-q"])
+@pytest.mark.parametrize(("bench", "verbosity"), [("plain", "-v"), ("xdist", "-q")], indirect=["bench"])
 def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_output(
     bench: Bench, verbosity: str
 ) -> None:

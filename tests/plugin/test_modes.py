@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 
@@ -41,7 +41,7 @@ def modes(*tops: Path) -> set[tuple[str, int]]:
     return {("folder" if path.is_dir() else "file", stat.S_IMODE(path.stat().st_mode)) for path in paths}
 
 
-@both_ways
+@with_workers
 @pytest.mark.usefixtures("_open_umask")
 def test_all_that_a_run_writes_is_for_its_user_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.case("good")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, with_workers
 from tests.plugin.test_project_tests import ANSWERING, arguments, run_one
 
 SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
@@ -58,7 +58,7 @@ def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
     return found
 
 
-@both_ways
+@with_workers
 def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) -> None:
     run_one(bench, ENDS, "--jsbench-output=out").assert_outcomes(
         passed=2, failed=9, errors=1, skipped=1, xfailed=1, xpassed=1
@@ -145,7 +145,6 @@ def test_a_failed_subtest_fails_the_test_that_it_is_of(bench: Bench) -> None:
     assert outcomes(bench) == {"test_it": failed, "test_it@2": failed, "test_it@3": failed}
 
 
-@both_ways
 def test_a_hostile_message_is_short_and_harmless_and_holds_no_secret(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +177,7 @@ def test_a_redacted_run_keeps_what_happened_and_not_what_was_said(bench: Bench) 
     assert outcomes(bench) == {"test_it": ("failed", "assertion", "(redacted)")}
 
 
-@both_ways
+@with_workers
 def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
     code = SAYING + "import os\ndef test_it(jsbench): jsbench.generate(text='{\"n\": 1}'); os._exit(3)\n"
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})

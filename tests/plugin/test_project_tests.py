@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.plugin.settings import Settings
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways, unless_said
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said, with_workers
 
 #: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
 ANSWERING = """
@@ -135,7 +135,7 @@ def test_the_marker_s_schema_file_is_read_as_a_dataset_s_schema_is(bench: Bench)
     result.stdout.fnmatch_lines("E * the schema *twice.json is not JSON: an object has the key 'type' twice*")
 
 
-@both_ways
+@with_workers
 def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Bench) -> None:
     result = run(project, "tests", "--jsbench-output=out", "--junitxml=junit.xml", "-v")
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.engines.recorded import recordings
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 
 TEST = """
 @pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
@@ -61,9 +61,11 @@ def answer(request):
 """
 
 
-@both_ways
-@pytest.mark.parametrize("mode", ["all", "new"])
-@pytest.mark.parametrize("own", [True, False], ids=["the project's tests", "the suite"])
+@pytest.mark.parametrize(
+    ("bench", "mode", "own"),
+    [("plain", "new", True), ("plain", "all", False), ("xdist", "all", True), ("xdist", "new", False)],
+    indirect=["bench"],
+)
 def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
     bench: Bench, mode: str, *, own: bool
 ) -> None:
@@ -173,7 +175,6 @@ def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
-@both_ways
 def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
     recorded: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,7 +188,6 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
     assert figures["run"]["dataset"]["digest"] == redacted["run"]["dataset"]["digest"]
 
 
-@both_ways
 def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     over_private_data: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:

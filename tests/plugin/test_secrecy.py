@@ -70,7 +70,6 @@ def test_no_key_is_in_anything_that_is_shown_or_written(
     assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []
 
 
-@both_ways
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 
 CALLS = """
 def answer(request):
@@ -56,7 +56,7 @@ def test_marks_of_task_dialect_and_feature_select(varied: Bench, args: list[str]
     assert calls(varied, "--strict-markers", *args) == expected
 
 
-@both_ways
+@with_workers
 def test_a_sample_is_the_same_in_every_process_and_stands_in_the_run(varied: Bench) -> None:
     made = calls(varied, "--jsbench-sample=2:7", "--jsbench-where=not id:broken", "--jsbench-output=out")
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.loopback import KEY_VARIABLE, engine_arguments, serve, write_cases
 from pytest_jsbench.cli.main import main
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 from tests.plugin.test_records import without_times
 
 
@@ -42,7 +42,7 @@ def test_shards_put_together_are_the_run_in_one_piece(bench: Bench) -> None:
     assert json.loads((bench.path / "m" / "run.json").read_text())["gates"][0]["met"]
 
 
-@both_ways
+@with_workers
 def test_a_job_takes_the_shard_that_its_scheduler_numbers_and_its_workers_do_too(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench, both_ways
+from tests.plugin.conftest import NUMBER, Bench, both_ways, with_workers
 from tests.plugin.test_project_tests import run_one
 
 SHARED = (
@@ -22,7 +22,7 @@ def calls(bench: Bench) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-@both_ways
+@with_workers
 def test_many_tests_look_at_one_answer_that_is_paid_once(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out")
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.plugin.conftest import Bench, Ended, both_ways
+from tests.plugin.conftest import Bench, Ended
 
 
 def summary(result: pytest.RunResult) -> list[str]:
@@ -24,7 +24,6 @@ def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
     )
 
 
-@both_ways
 def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended) -> None:
     lines = summary(ended.result)
 

@@ -2,15 +2,10 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from tests.plugin.conftest import Bench, Ended, both_ways
+from tests.plugin.conftest import Bench, Ended, both_ways, with_workers
 
 
-@both_ways
-def test_each_outcome_is_what_a_pytest_user_expects(ended: Ended) -> None:
-    ended.result.assert_outcomes(passed=1, failed=7, skipped=1)
-
-
-@both_ways
+@with_workers
 def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> None:
     result = ended.result
 
@@ -35,6 +30,7 @@ def test_the_command_it_shows_runs_that_case_alone(mixed: Bench) -> None:
 def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
     result = ended.result
 
+    result.assert_outcomes(passed=1, failed=7, skipped=1)
     for line in (
         "FAILED jsbench::orders::violated - schema_violation: *",
         "FAILED jsbench::orders::invented - hallucination (unnamed): *",
@@ -49,7 +45,7 @@ def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
         result.stdout.fnmatch_lines([line])
 
 
-@both_ways
+@with_workers
 def test_junit_has_a_testcase_per_case_with_the_failure_type_first(ended: Ended) -> None:
     cases = {case.get("name"): case for case in ET.parse(ended.bench.path / "junit.xml").iter("testcase")}
     assert len(cases) == 9
@@ -65,7 +61,7 @@ def test_junit_has_a_testcase_per_case_with_the_failure_type_first(ended: Ended)
     assert "jsbench.failure_type" not in {p.get("name") for p in cases["passed"].iter("property")}
 
 
-@both_ways
+@with_workers
 def test_a_hook_sees_the_failure_type_as_a_keyword_and_as_a_record(mixed: Bench) -> None:
     mixed.write(
         {
@@ -106,7 +102,7 @@ def test_a_fault_that_mends_is_tried_again_and_counted(bench: Bench) -> None:
     assert bench.records()[0]["retries"] == 1
 
 
-@both_ways
+@with_workers
 def test_hostile_answers_reach_neither_the_terminal_nor_xdist_raw(bench: Bench) -> None:
     bench.case("ansi", '{"n": "\x1b[31mred\u202e"}')
     bench.case("surrogate", '{"n": "\\ud800"}')

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.plugin import worker
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, with_workers
 from tests.plugin.test_records import without_times
 
 TABLE = """
@@ -83,7 +83,7 @@ def by_variant(path: Path) -> dict[str, list[Any]]:
     return found
 
 
-@both_ways
+@with_workers
 def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant_alone(asked: Bench) -> None:
     alone = {}
     for name in ("good", "bad", "chatty"):
@@ -170,7 +170,6 @@ def test_late(request):
 """
 
 
-@both_ways
 def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart(asked: Bench) -> None:
     asked.write({"test_own.py": OWN})
     variants = "--jsbench-variants=good,bad"

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 from tests.plugin.test_endings import RUN_AGAIN
 from tests.plugin.test_project_tests import run_one
 
@@ -47,37 +47,6 @@ def suite_properties(bench: Bench) -> dict[str, str]:
 
 def calls(bench: Bench) -> int:
     return len((bench.path / "calls.log").read_text().splitlines())
-
-
-def test_a_test_that_fails_beside_its_answer_is_named_and_no_gate_forgives_it(bench: Bench) -> None:
-    code = f"{ASKS}def test_total(jsbench):\n    assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n"
-
-    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
-
-    assert verdict(bench, result) == ("failed", ["test_one.py::test_total failed"])
-
-
-def test_without_a_gate_the_tests_that_failed_of_an_answer_are_named(bench: Bench) -> None:
-    bench.case("good")
-    bench.case("bad", '{"n": -1}')
-    bench.case("broke", {"fault": "bad_request", "message": "no"})
-
-    result = bench.run(*KEPT)
-
-    assert verdict(bench, result) == (
-        "failed",
-        ["1 test failed: jsbench::orders::bad", "1 attempt of 3 broken or missing"],
-    )
-
-
-def test_a_run_of_which_calls_broke_and_nothing_else_is_incomplete(bench: Bench) -> None:
-    bench.case("good")
-    bench.case("broke", {"fault": "bad_request", "message": "no"})
-
-    result = bench.run(*KEPT)
-
-    assert verdict(bench, result) == ("incomplete", ["1 attempt of 2 broken or missing"])
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 CHANGING = """
@@ -154,16 +123,11 @@ UNIT = "def test_unit(): pass\n"
 SKIPPED = f"{ASKS}@pytest.mark.skip\ndef test_skipped(jsbench): {GOOD}\n"
 
 
-@pytest.mark.parametrize(
-    "args",
-    [("-k", "unit"), ("--deselect=test_one.py::test_it",), ("-m", "not jsbench"), ("--jsbench-min-pass-rate=0",)],
-)
+@pytest.mark.parametrize("args", [("--deselect=test_one.py::test_it",), ("-m", "not jsbench")])
 def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(bench: Bench, args: tuple[str, ...]) -> None:
-    tests = SKIPPED if args[0].startswith("--jsbench") else f"{ASKS}def test_it(jsbench): {GOOD}\n"
-    gate = "" if args[0].startswith("--jsbench") else "jsbench_gate = pass_rate>=0\n"
-    bench.write({"pytest.ini": f"[pytest]\n{gate}"})
+    bench.write({"pytest.ini": "[pytest]\njsbench_gate = pass_rate>=0\n"})
 
-    result = run_one(bench, tests + UNIT, *KEPT, *args)
+    result = run_one(bench, f"{ASKS}def test_it(jsbench): {GOOD}\n{UNIT}", *KEPT, *args)
 
     assert verdict(bench, result) == (
         "incomplete",
@@ -172,7 +136,7 @@ def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(bench: Bench, a
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-@both_ways
+@with_workers
 def test_a_gate_for_which_workers_had_nothing_left_to_measure_is_not_met(bench: Bench) -> None:
     bench.write({"pytest.ini": "[pytest]\njsbench_gate = pass_rate>=0\n"})
 
@@ -204,15 +168,6 @@ def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(bench: Bench
     assert not any(path.read_text() for path in bench.path.glob("out/*/records.jsonl"))
 
 
-def test_what_was_deselected_is_said_beside_a_gate_that_is_met(bench: Bench) -> None:
-    for name in ("a", "b", "c"):
-        bench.case(name)
-
-    result = bench.run(*KEPT, *(f"--deselect=jsbench::orders::{name}" for name in "bc"), "--jsbench-min-pass-rate=1")
-
-    assert verdict(bench, result) == ("passed", ["the gate is met", "2 more tests were deselected"])
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a test the POSIX way")
 def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
     pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
@@ -235,18 +190,6 @@ def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: B
     assert (status, sorted(because)) == ("failed", [f"test_one.py::test_{one} failed" for one in ("after", "within")])
     metrics = bench.run_json()["metrics"]
     assert (metrics["passed"], metrics["planned"], metrics["missing_reasons"]["error"]) == (1, 2, 1)
-
-
-def test_a_session_that_a_test_ends_is_incomplete_and_says_why(bench: Bench) -> None:
-    code = (
-        f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): pytest.exit('enough')\n{ASKS}def test_c(jsbench): {GOOD}\n"
-    )
-
-    result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.5")
-
-    assert verdict(bench, result) == ("incomplete", ["the session was stopped: enough"])
-    assert result.ret == pytest.ExitCode.INTERRUPTED
-    assert bench.run_json()["metrics"]["missing"] == 1
 
 
 def test_a_worker_that_a_test_ends_is_named_and_its_attempt_missing(pytester: pytest.Pytester) -> None:

@@ -25,27 +25,45 @@ class Way:
     exit_status: int = 1
     #: the beginning of each reason
     because: tuple[str, ...]
-    #: answers of the dataset's cases; without any, only the test file runs
+    #: answers of the dataset's cases, beside which the test file runs where there is one
     cases: tuple[Any, ...] = ()
     #: of the first of them
     schema: Any = None
     code: str = ""
     args: tuple[str, ...] = ()
     own_process: bool = False
+    #: a line of the terminal
+    shown: str = ""
 
 
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
 WAYS = {
     "all passed": Way(cases=(RIGHT, RIGHT), status="passed", exit_status=0, because=("all 2 attempts passed",)),
-    "a case failed": Way(cases=(RIGHT, WRONG), status="failed", because=("1 test failed",)),
+    "a case failed": Way(cases=(RIGHT, WRONG), status="failed", because=("1 test failed: jsbench::orders::c1",)),
+    "a case failed and a call broke": Way(
+        cases=(RIGHT, WRONG, DOWN), status="failed", because=("1 test failed", "1 attempt of 3 broken or missing")
+    ),
     "a gate is met": Way(
-        cases=(RIGHT, WRONG), args=(f"{LEAST}0.5",), status="passed", exit_status=0, because=("the gate is met",)
+        cases=(RIGHT, WRONG),
+        args=(f"{LEAST}0.5",),
+        status="passed",
+        exit_status=0,
+        because=("the gate is met",),
+        shown="gate       pass_rate 1/2 = 0.5, gate >= 0.5: met",
     ),
     "a gate is not met": Way(
-        cases=(RIGHT, WRONG), args=(f"{LEAST}0.9",), status="failed", because=("the gate is not met",)
+        cases=(RIGHT, WRONG),
+        args=(f"{LEAST}0.9",),
+        status="failed",
+        because=("the gate is not met: pass_rate>=0.9",),
+        shown="gate       pass_rate 1/2 = 0.5, gate >= 0.9: NOT MET",
     ),
     "a gate on broken calls": Way(
-        cases=(DOWN,), args=(f"{LEAST}0",), status="incomplete", because=("the gate is not met, for too little",)
+        cases=(DOWN,),
+        args=(f"{LEAST}0",),
+        status="incomplete",
+        because=("the gate is not met, for too little",),
+        shown="gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged",
     ),
     "a gate on what is deselected": Way(
         code=f"{ASKS}def test_it(jsbench): {GOOD}\n",
@@ -74,6 +92,14 @@ WAYS = {
         status="failed",
         because=("1 test with a broken schema", "the gate is not met, for too little"),
     ),
+    "a broken schema that is left out": Way(
+        cases=(RIGHT, RIGHT),
+        schema={"type": "intger"},
+        args=(f"{LEAST}1", "--jsbench-invalid-schemas=skip"),
+        status="passed",
+        exit_status=0,
+        because=("the gate is met",),
+    ),
     "nothing but a schema that is left out": Way(
         cases=(RIGHT,),
         schema={"type": "intger"},
@@ -89,6 +115,13 @@ WAYS = {
         status="passed",
         exit_status=0,
         because=("the attempt passed", "1 more test was deselected"),
+    ),
+    "deselected beside a gate that is met": Way(
+        cases=(RIGHT, RIGHT, RIGHT),
+        args=("--deselect=jsbench::orders::c1", "--deselect=jsbench::orders::c2", f"{LEAST}1"),
+        status="passed",
+        exit_status=0,
+        because=("the gate is met", "2 more tests were deselected"),
     ),
     "-x": Way(
         cases=(WRONG, RIGHT, RIGHT),
@@ -109,14 +142,29 @@ WAYS = {
         because=("the session was stopped",),
         own_process=True,
     ),
+    "pytest.exit": Way(
+        code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): pytest.exit('enough')\n{ASKS}def test_c(jsbench): 0",
+        args=(f"{LEAST}0.5",),
+        status="incomplete",
+        exit_status=2,
+        because=("the session was stopped: enough",),
+    ),
     "another test failed": Way(
         code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): assert 0\n",
+        args=(f"{LEAST}0.5",),
         status="failed",
         because=("test_one.py::test_b failed",),
     ),
-    "an assertion about the answer failed": Way(
-        code=f"{ASKS}def test_a(jsbench): assert {GOOD}.instance['n'] == 2\n",
-        args=(f"{LEAST}1",),
+    "a module that cannot be collected": Way(
+        cases=(RIGHT,),
+        code="import nothing_of_this_name",
+        args=(f"{LEAST}0.5", "--continue-on-collection-errors"),
+        status="failed",
+        because=("test_one.py could not be collected",),
+    ),
+    "an assertion about the answer failed beside a bad answer": Way(
+        code=f"{ASKS}def test_a(jsbench): assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n",
+        args=(f"{LEAST}0.5",),
         status="failed",
         because=("test_one.py::test_a failed",),
     ),
@@ -175,7 +223,8 @@ def test_every_output_says_the_same_of_each_way_to_end(bench: Bench, way: Way, m
         bench.case(f"c{number}", answer, schema=None if number else way.schema)
     args = (*KEPT, "--jsbench-retries=0", *way.args)
     if way.cases:
-        result = bench.run(*args)
+        bench.write({"test_one.py": way.code} if way.code else {})
+        result = bench.run(*args, *(["jsbench", "test_one.py"] if way.code else []))
     elif way.own_process:
         monkeypatch.setattr(bench.pytester, "runpytest_inprocess", bench.pytester.runpytest_subprocess)
         result = run_one(bench, way.code, *args)
@@ -187,6 +236,7 @@ def test_every_output_says_the_same_of_each_way_to_end(bench: Bench, way: Way, m
     assert (status, result.ret) == (way.status, way.exit_status), because
     assert len(because) == len(way.because), because
     assert all(reason.startswith(start) for reason, start in zip(because, way.because, strict=True)), because
+    assert not way.shown or way.shown in result.outlines
     first, *others = [line for line in result.outlines if line.startswith("::")]
     assert (
         first
