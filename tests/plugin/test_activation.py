@@ -92,23 +92,6 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     jsonschema.Draft202012Validator(published("run.schema.json")).validate(three.run_json())
 
 
-def test_a_classifier_that_breaks_is_named_and_no_gate_forgives_it(three: Bench) -> None:
-    result = three.run(
-        *("--jsbench-output=out", "--jsbench-min-pass-rate=0.1", "--jsbench-classify=own_classifiers:broken")
-    )
-
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert len(three.records()) == 3
-    result.stdout.fnmatch_lines(
-        [
-            "warning    classifier 'own_classifiers:broken', a function of your own, raised",
-            "           ValueError: no mood",
-            "verdict    FAILED: classifier 'own_classifiers:broken', a function of your own,",
-            "           raised ValueError: no mood",
-        ]
-    )
-
-
 def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:
     three.write({"test_own.py": OWN_TESTS})
 
@@ -125,7 +108,14 @@ def test_a_run_whose_tests_pass_does_not_where_a_classifier_breaks(three: Bench)
 
     result.assert_outcomes(passed=1, deselected=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["warning    classifier 'own_classifiers:broken', a function of your own, raised"])
+    result.stdout.fnmatch_lines(
+        [
+            "warning    classifier 'own_classifiers:broken', a function of your own, raised",
+            "           ValueError: no mood",
+            "verdict    FAILED: classifier 'own_classifiers:broken', a function of your own,",
+            "           raised ValueError: no mood",
+        ]
+    )
 
 
 def run_own(bench: Bench, *arguments: str) -> pytest.RunResult:

@@ -174,6 +174,8 @@ def test_a_projects_tests_still_call(bench: Bench, server: OpenAIServer) -> None
     add_cases(bench, server, a='{"n": 1}')
     bench.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
 
+    run(bench, server, ".", "--jsbench-batch", "--collect-only").assert_outcomes()
+    assert server.provider.asked == []
     run(bench, server, ".", "--jsbench-batch").assert_outcomes(passed=2)
 
     assert (len(server.live), len(server.batches["batch_0"])) == (1, 1)
@@ -225,14 +227,6 @@ def test_a_batch_that_is_not_taken_is_one_line_and_one_in_doubt_is_not_paid_agai
     again = run(bench, server, "--jsbench-batch", f"--jsbench-resume={RUNS}")
     assert again.ret == (pytest.ExitCode.USAGE_ERROR if entries else pytest.ExitCode.OK)
     assert len(server.batches) == 1 - entries
-
-
-def test_listing_the_cases_hands_nothing_in(bench: Bench, server: OpenAIServer) -> None:
-    add_cases(bench, server, a='{"n": 1}')
-
-    run(bench, server, "--jsbench-batch", "--collect-only").assert_outcomes()
-
-    assert server.provider.asked == []
 
 
 def test_one_variant_by_itself_is_handed_in_and_gone_on_with(bench: Bench, server: OpenAIServer) -> None:

@@ -169,9 +169,6 @@ def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatc
         ("check('{}', schema=3)", "no schema: 3 is a int"),
         ("check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no conversation"),
         ("check(object())", "the answer, a object, is no JSON value"),
-        ("check('{}', usage={'x': 1})", "check(): usage says x; expected input_tokens"),
-        ("check('{}', schema={'const': float('nan')})", "no schema: Out of range float values are not JSON compliant"),
-        ("check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable"),
         ("check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)"),
     ],
 )

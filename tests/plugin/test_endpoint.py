@@ -83,6 +83,12 @@ def test_it_asks_several_things_at_once(jsbench):
         return await asyncio.gather(*each)
     assert [said(one) for one in asyncio.run(asked())] == ['{{"n": 5}}', '{{"n": 6}}', '{{"n": 7}}']
     assert len(jsbench.endpoint.answers) == 3
+
+@pytest.mark.jsbench(repeats=3)
+def test_its_repeats_ask_for_themselves(jsbench):
+    ask(jsbench.endpoint.openai_url, 'say {{"n": 8}}', NUMBER)
+    (answer,) = jsbench.endpoint.answers
+    assert answer.verdict.passed
 """
 KEYS = """
 from application import call
@@ -93,14 +99,6 @@ def test_it_sends_keys_of_others(jsbench):
     body |= {"api_key": "of-the-other", "authorization": "of-the-others", "note": "sk-of-a-third-one", "n": 1}
     status, _ = call(jsbench.endpoint.openai_url, body)
     assert status == 200
-"""
-SLOW = """
-import pytest
-from application import ask
-
-@pytest.mark.jsbench(timeout=0.5)
-def test_it_waits(jsbench):
-    assert ask(jsbench.endpoint.openai_url, "wait", {"type": "object"})[0] == 504
 """
 ENSEMBLE = """
 import application
@@ -116,23 +114,17 @@ def test_it_asks_several_the_same(jsbench, pytestconfig):
         status, body = ask(jsbench, **how)
         assert (status, "data: " in body, 'I am ' + how["model"] in body) == (200, "stream" in how, True), body
 """
-REPEATED = f"""
-import pytest
-from application import ask
-
-@pytest.mark.jsbench(repeats=3)
-def test_it_asks(jsbench):
-    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
-    (answer,) = jsbench.endpoint.answers
-    assert answer.verdict.passed
-"""
-TOO_MANY = """
+BROKEN = """
 from application import ask
 
 def test_it_is_refused(jsbench):
-    status, body = ask(jsbench.endpoint.openai_url, "refuse", True and {"type": "object"})
+    status, body = ask(jsbench.endpoint.openai_url, "refuse", {"type": "object"})
     assert (status, "slow down" in body) == (429, True)
     assert jsbench.endpoint.answers[0].verdict.reason == "rate_limited"
+
+@pytest.mark.jsbench(timeout=0.5)
+def test_it_waits(jsbench):
+    assert ask(jsbench.endpoint.openai_url, "wait", {"type": "object"})[0] == 504
 """
 
 
@@ -182,7 +174,7 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
 
     result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
 
-    result.assert_outcomes(passed=6)
+    result.assert_outcomes(passed=7)
     made = {
         "test_it_asks": None,
         "test_it_asks_again": "schema_violation",
@@ -193,15 +185,17 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
         "test_it_asks_several_things_at_once": None,
         "test_it_asks_several_things_at_once@2": None,
         "test_it_asks_several_things_at_once@3": None,
+        "test_its_repeats_ask_for_themselves": None,
     }
     records = bench.records()
     assert outcomes(records) == made
+    assert [one["repeat"] for one in records].count(2) == 1
     (free,) = (one for one in records if one["id"] == "test_it_asks_freely")
     assert (free["verdict"]["reason"], free["answered_by"]["model"]) == ("no_schema", "other")
     result.stdout.fnmatch_lines(
-        ["pass rate  6/8*", "tokens     180 in*", "excluded   1 answer to an application that no schema describes"]
+        ["pass rate  9/11*", "tokens     240 in*", "excluded   1 answer to an application that no schema describes"]
     )
-    assert len(provider.asked) == len(made)
+    assert len(provider.asked) == len(made) + 2
     assert {asked.headers["authorization"] for asked in provider.asked} == {f"Bearer {SECRET}"}
     written = [path for path in bench.path.rglob("*") if path.is_file() and path.suffix in (".json", ".jsonl")]
     assert len(written) > len(made)
@@ -210,10 +204,10 @@ def test_an_application_s_own_calls_are_judged_and_recorded_and_said_again_witho
     provider.asked.clear()
     again = run(bench, "--jsbench-replay=kept", "--jsbench-output=again")
 
-    again.assert_outcomes(passed=6)
+    again.assert_outcomes(passed=7)
     assert outcomes(bench.records("again")) == made
     assert provider.asked == []
-    assert [one.get("answered_by") for one in bench.records("again")] == [None] * len(made)
+    assert [one.get("answered_by") for one in bench.records("again")] == [None] * (len(made) + 2)
     assert "unasked" not in again.stdout.str()
     assert "not asked again" not in again.stdout.str()
 
@@ -235,15 +229,6 @@ def test_the_same_question_to_several_models_or_as_a_stream_has_the_answer_of_ea
     assert "other settings" not in again.stdout.str()
 
 
-def test_each_run_of_a_repeated_test_has_the_answers_of_its_own(bench: Bench, provider: Provider) -> None:
-    bench.write({"test_one.py": REPEATED})
-
-    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
-    run(bench, "--jsbench-replay=kept", "--jsbench-output=out", "test_one.py").assert_outcomes(passed=1)
-
-    assert [one["repeat"] for one in bench.records()] == [0, 1, 2]
-
-
 def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alone(
     bench: Bench, provider: Provider
 ) -> None:
@@ -257,24 +242,29 @@ def test_what_is_not_recorded_is_refused_in_words_and_mode_new_asks_for_that_alo
     assert "jsbench: the prompt is not the recorded one" in changed.stdout.str()
     provider.asked.clear()
     new = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-record-mode=new")
-    new.assert_outcomes(passed=6)
+    new.assert_outcomes(passed=7)
     assert sorted(asked.body["messages"][0]["content"] for asked in provider.asked) == [
         'say {"n": 3}',
         'say {"n": 4}',
+        *['say {"n": 8}'] * 3,
         'say {"n": 9}',
     ]
 
 
-def test_a_server_s_refusal_reaches_the_application_as_it_came_and_is_no_failure_of_the_model(
+def test_a_refusal_reaches_the_application_as_it_came_and_so_does_the_end_of_the_time_that_the_marker_gives(
     bench: Bench, provider: Provider
 ) -> None:
-    bench.write({"test_one.py": LOOKING + TOO_MANY})
+    bench.write({"test_one.py": LOOKING + BROKEN})
 
     result = run(bench, *asking(provider), "--jsbench-record=kept", "--jsbench-output=out")
 
-    result.assert_outcomes(passed=1)
-    assert outcomes(bench.records()) == {"test_it_is_refused": "api_error"}
-    assert len(provider.asked) == 1
+    result.assert_outcomes(passed=2)
+    assert {record["id"]: record["verdict"]["reason"] for record in bench.records()} == {
+        "test_it_is_refused": "rate_limited",
+        "test_it_waits": "timeout",
+    }
+    assert set(outcomes(bench.records()).values()) == {"api_error"}
+    assert len(provider.asked) == 2
     assert not list((bench.path / "kept").iterdir())
 
 
@@ -290,15 +280,6 @@ def test_no_key_that_an_application_sends_is_recorded(bench: Bench, provider: Pr
     assert json.loads(kept.read_text())["said"]["test"]["n"] == 1
     written = [path for path in bench.path.rglob("*") if path.is_file() and path.suffix in (".json", ".jsonl", ".html")]
     assert not any(f"of-{one}" in path.read_text() for path in written for one in ("the-one", "the-other", "a-third"))
-
-
-def test_the_marker_says_how_long_each_call_may_take(bench: Bench, provider: Provider) -> None:
-    bench.write({"test_one.py": LOOKING + SLOW})
-
-    run(bench, "test_one.py", *asking(provider), "--jsbench-output=out").assert_outcomes(passed=1)
-
-    (record,) = bench.records()
-    assert record["verdict"]["reason"] == "timeout"
 
 
 LED = """

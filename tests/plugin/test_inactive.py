@@ -39,14 +39,13 @@ def normalized(result: pytest.RunResult) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("args", [["-v", "-rA"], ["--collect-only"]])
-def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytester, args: list[str]) -> None:
+def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_one(): pass\ndef test_two(): assert 0")
 
-    quick = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS)
+    quick = ("-p", "no:randomly", "-p", "no:cacheprovider", *WITHOUT_SLOW_PLUGINS, "-v", "-rA")
 
-    with_plugin = pytester.runpytest_subprocess(*quick, *args)
-    without = pytester.runpytest_subprocess(*quick, "-p", "no:jsbench", *args)
+    with_plugin = pytester.runpytest_subprocess(*quick)
+    without = pytester.runpytest_subprocess(*quick, "-p", "no:jsbench")
 
     assert normalized(with_plugin) == normalized(without)
     assert with_plugin.ret == without.ret
@@ -102,8 +101,8 @@ def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the
 
 
 def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.Pytester) -> None:
-    helped = pytester.runpytest_subprocess("--help").stdout.str()
-    without = pytester.runpytest_subprocess("--help", "-p", "no:jsbench").stdout.str()
+    helped = pytester.runpytest_inprocess("--help").stdout.str()
+    without = pytester.runpytest_inprocess("--help", "-p", "no:jsbench").stdout.str()
 
     added = set(re.findall(r"^  (-\S+)", helped, re.M)) - set(re.findall(r"^  (-\S+)", without, re.M))
     assert added

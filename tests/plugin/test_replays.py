@@ -75,16 +75,8 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
             "--jsbench-replay asks recorded answers and --jsbench-engine an engine; leave one of them out",
         ),
         (
-            ["--jsbench-replay=kept", "--jsbench-record=kept"],
-            "--jsbench-replay asks recorded answers and --jsbench-",
-        ),
-        (
             ["--jsbench-replay=kept", "--jsbench-record-mode=new"],
             "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsb",
-        ),
-        (
-            ["--jsbench-record=kept", "--jsbench-engine=openai", "--jsbench-record-mode=new", "--jsbench-batch"],
-            "--jsbench-record-mode=new asks only what is missing, and a batch all: leave out --jsbench-batch",
         ),
         (
             ["--jsbench-record=kept"],

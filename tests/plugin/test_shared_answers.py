@@ -198,15 +198,6 @@ def test_what_cannot_be_shared_is_one_line_at_the_test_s_own(bench: Bench, call:
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
 
 
-def test_without_an_engine_their_tests_are_skipped_with_the_next_step(bench: Bench) -> None:
-    bench.write({"test_one.py": SHARED.replace("@pytest", "import pytest\nNUMBER = {}\n@pytest", 1) + MANY})
-
-    result = bench.run_only("-rs")
-
-    result.assert_outcomes(skipped=6)
-    result.stdout.fnmatch_lines(["SKIPPED*no engine named; run with --jsbench-engine=NAME*"])
-
-
 @both_ways
 def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-redact")

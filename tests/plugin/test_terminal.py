@@ -13,17 +13,6 @@ def summary(result: pytest.RunResult) -> list[str]:
     return result.outlines[start:]
 
 
-def test_the_header_says_who_is_asked_what(bench: Bench) -> None:
-    bench.case("a")
-
-    bench.run("--jsbench-concurrency=3", "--jsbench-model=my-model").stdout.fnmatch_lines(
-        [
-            "jsbench: engine scripted, model my-model (json_schema)",
-            "jsbench: dataset schemas, 1 case, 3 in flight",
-        ]
-    )
-
-
 def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended) -> None:
     lines = summary(ended.result)
 
@@ -45,16 +34,6 @@ def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended
     )
     # a link or a command that is broken in two is none
     assert max(len(line) for line in lines if not line.startswith(("page ", "one case "))) <= 80, text
-
-
-def test_what_is_not_known_is_said_so_and_not_zero(bench: Bench) -> None:
-    bench.case("a", {"fault": "server", "message": "down"})
-
-    lines = summary(bench.run("--jsbench-retries=0"))
-
-    pytest.LineMatcher(lines).fnmatch_lines(
-        ["orders *n/a *n/a *n/a *1", "pass rate  n/a (nothing was judged)", "tokens     n/a in, n/a out"]
-    )
 
 
 def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:

@@ -136,18 +136,6 @@ def test_answers_that_are_there_are_compared_with_what_is_expected_now(bench: Be
     result.stdout.fnmatch_lines(["values     0/1 = 0.000 (95 % interval 0.000 to 0.975) right*"])
 
 
-def test_a_call_that_broke_is_in_no_rate_and_leaves_the_gate_open(bench: Bench) -> None:
-    bench.case("a", '{"n": 1}')
-    bench.case("b", {"fault": "bad_request"})
-    for name in "ab":
-        expect(bench, name, {"n": 1})
-
-    result = bench.run("--jsbench-gate=value_accuracy>=0.9", "--jsbench-output=out")
-
-    assert bench.run_json()["metrics"]["value_accuracy"] == 1.0
-    result.stdout.fnmatch_lines(["verdict    INCOMPLETE*"])
-
-
 def test_redacted_runs_keep_how_many_values_are_right_and_nothing_else(bench: Bench) -> None:
     bench.case("a", '{"n": 1}')
     expect(bench, "a", {"n": 4711474711})
