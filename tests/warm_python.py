@@ -25,11 +25,13 @@ WORKER, CHILD = "-u", "-P"
 _IMPORTS = {
     # a worker of xdist
     WORKER: (
-        "pytest_jsbench.plugin.controller",
-        "pytest_jsbench.plugin.worker",
+        *("openai", "anthropic", "http.server", "pdb", "pytest_benchmark.storage.file", "urllib3"),
+        *("pytest_jsbench.datasets.builtin", "pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
+        *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
+        *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),
+        *("pytest_jsbench.engines.scripted", "pytest_jsbench.fixture.endpoint", "pytest_jsbench.plugin.activation"),
+        *("pytest_jsbench.plugin.controller", "pytest_jsbench.plugin.fixtures", "pytest_jsbench.plugin.worker"),
         "pytest_jsbench.run.limits",
-        "openai",
-        "anthropic",
     ),
     # a child of the package's own, in which untrusted data are worked on
     CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),

@@ -13,25 +13,26 @@ import pytest
 
 from tests.warm_python import CHILD, WORKER, warm_python
 
-#: pytester forgets what a run inside this process imported, and would import it a second time beside what is here
+#: pytester forgets what a run inside this process imported, and would import it anew in each; what is there of it
 IMPORTED = (
-    *("datasets.selection", "datasets.builtin"),
-    *("engines.recorded.engine", "engines.scripted", "metrics.gates"),
-    *("plugin.activation", "plugin.controller", "plugin.fixtures", "plugin.outputs", "plugin.terminal"),
+    *("_pytest.stepwise", "genai_prices", "http.server", "jinja2", "jsonschema_rs", "urllib3"),
+    *("xdist.dsession", "xdist.scheduler", "xdist.workermanage"),
+    "numpy",  # its extension module refuses to be loaded twice
+    "httpcore2",  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
+)
+#: the same of the package
+OURS = (
+    *("datasets.builtin", "datasets.prepared", "datasets.selection", "datasets.sources.folder"),
+    *("datasets.sources.rows", "engines.recorded.engine", "engines.recorded.unasked", "engines.scripted"),
+    *("fixture.endpoint", "metrics.gates", "plugin.activation", "plugin.benchmark", "plugin.controller"),
+    *("plugin.fixtures", "plugin.outputs", "plugin.terminal", "plugin.unasked", "plugin.xdist_scheduling"),
     *("reports.evaluations", "reports.run_files", "reports.run_report", "reports.terminal", "run.state"),
 )
-for module in IMPORTED:
+for module in OURS:
     importlib.import_module(f"pytest_jsbench.{module}")
-
-with contextlib.suppress(ImportError):
-    importlib.import_module("pytest_jsbench.reports.html.report")
-    import jinja2  # noqa: F401
-
-with contextlib.suppress(ImportError):
-    import numpy  # noqa: F401  # its extension module refuses to be loaded twice
-
-with contextlib.suppress(ImportError):
-    import httpcore2  # noqa: F401  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
+for module in (*IMPORTED, "pytest_jsbench.engines.providers.openai", "pytest_jsbench.reports.html.report"):
+    with contextlib.suppress(ImportError):
+        importlib.import_module(module)
 
 #: they take longer to import than most tests here take to run, in each worker again
 WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
