@@ -55,7 +55,6 @@ _BEYOND = (1 << 31) - 2
 #: of the key of a line
 K = TypeVar("K")
 
-_BOM = b"\xef\xbb\xbf"
 #: bytes that are passed over at a time where a line is too long to be read
 _CHUNK = 1 << 20
 #: the folder of a hub's cache that holds a repository's files, to which the names in its snapshots are links
@@ -313,10 +312,15 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
     """The JSON value of a text, in which no object has a key twice and each number is one that JSON tools can hold."""
     raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     check_size(len(raw), largest)
-    _check_structure(raw)
+    if len(raw) > MOST_VALUES and len(structure(raw, b"[{,")) > MOST_VALUES:
+        raise Unreadable(f"holds more than {MOST_VALUES:,} values", reason="too_large")
+    if too_deep(raw, DEEPEST):
+        raise _too_deep()
+    # no white space follows the first key in what `json_line` has written
+    is_compact = not raw[raw.find(b":") + 1 :][:1].isspace()
     with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         # msgspec leaves out a key that stands twice: only where it writes the same text again has it read all of that
-        if _is_compact(raw) and msgspec.json.encode(value := msgspec.json.decode(raw)) == raw:
+        if is_compact and msgspec.json.encode(value := msgspec.json.decode(raw)) == raw:
             return value
     text = decode(data) if isinstance(data, bytes) else data
     try:
@@ -330,11 +334,6 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
     except ValueError as error:
         reason = "a number of too many digits" if "integer string conversion" in str(error) else error
         raise Unreadable(f"not JSON: {reason}") from None
-
-
-def _is_compact(data: bytes) -> bool:
-    """True where no white space follows the first key, as in what `json_line` has written."""
-    return not data[data.find(b":") + 1 :][:1].isspace()
 
 
 def json_line(value: object) -> bytes:
@@ -371,14 +370,6 @@ def finite(digits: str) -> float:
     if math.isinf(number):
         raise ValueError(f"the number {digits[:20]} is beyond double precision")
     return number
-
-
-def _check_structure(data: bytes) -> None:
-    """Unreadable where a JSON text nests too deeply or holds too many values, seen without parsing it."""
-    if len(data) > MOST_VALUES and len(structure(data, b"[{,")) > MOST_VALUES:
-        raise Unreadable(f"holds more than {MOST_VALUES:,} values", reason="too_large")
-    if too_deep(data, DEEPEST):
-        raise _too_deep()
 
 
 def _too_deep() -> Unreadable:

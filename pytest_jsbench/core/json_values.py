@@ -123,7 +123,7 @@ def from_json(kind: Any, data: object) -> Any:
 
     ValueError names the first place that is not as the type describes it, with what was found and what was expected.
     """
-    _described.make(kind)
+    _describe(kind)
     try:
         return msgspec.convert(data, kind, dec_hook=_of_text)
     except msgspec.ValidationError as error:
@@ -132,27 +132,16 @@ def from_json(kind: Any, data: object) -> Any:
         raise ValueError("the name of a field holds a lone surrogate") from None
 
 
-class _Described:
-    """
-    Has each type described by one thread: msgspec does so when a type is first used, and two threads at it crash the
-    process (msgspec 0.22). There is one of it in a process, which any thread calls, as long as the process lives.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kinds: set[Any] = set()
-
-    def make(self, kind: Any) -> None:
-        """Have the type described, where it is not yet."""
-        if kind not in self._kinds:
-            with self._lock, contextlib.suppress(msgspec.ValidationError):
-                msgspec.convert(_NOTHING, kind, dec_hook=_of_text)
-            self._kinds.add(kind)
-
-
 #: no value of any type
 _NOTHING = object()
-_described = _Described()
+_DESCRIBING = threading.Lock()
+
+
+@functools.cache
+def _describe(kind: Any) -> None:
+    """Have one thread describe the type; msgspec does so when it is first used, and crashes with two (msgspec 0.22)."""
+    with _DESCRIBING, contextlib.suppress(msgspec.ValidationError):
+        msgspec.convert(_NOTHING, kind, dec_hook=_of_text)
 
 
 def _of_text(kind: Any, value: object) -> object:

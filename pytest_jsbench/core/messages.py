@@ -39,7 +39,7 @@ class ToolCall:
         made = cls(
             id=_text(call.get("id"), "id"),
             name=_text(function.get("name"), "function.name"),
-            arguments=_text(function.get("arguments"), "function.arguments"),
+            arguments=_text(function.get("arguments"), "function.arguments", may_be_empty=True),
         )
         try:
             if made.arguments and not isinstance(parse_json(made.arguments), dict):
@@ -203,9 +203,8 @@ def _content(value: object, *, may_be_none: bool) -> str:
     return "\n".join(parts)
 
 
-def _text(value: object, name: str, *, may_be_empty: bool | None = None) -> str:
+def _text(value: object, name: str, *, may_be_empty: bool = False) -> str:
     """The text; ValueError, by its name, for anything else."""
-    may_be_empty = name.endswith("arguments") if may_be_empty is None else may_be_empty
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_kind(value)}; expected text")
     if not value and not may_be_empty:

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from pytest_jsbench.core.guarded_calls import (
     BoundExceeded,
     CallBroke,
     ChildNotStarted,
-    ChildProcess,
     ChildReply,
     GuardedCalls,
     environment,
@@ -115,7 +114,7 @@ class Interrupted(Exception):
 
 
 def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
-    return kept.values_of("tests.core.talking:work", do, text, seconds=seconds, memory=None)
+    return kept.values_of("tests.core.working:work", do, text, seconds=seconds, memory=None)
 
 
 def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
@@ -169,26 +168,6 @@ def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCa
     found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
-
-
-def test_what_is_wrong_with_a_reply_is_raised_in_the_thread_that_asked(
-    kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def broken(self: ChildProcess, request: Mapping[str, Any], **options: Any) -> ChildReply:
-        reply = exchange(self, request, **options)
-        if reply.values[0]["text"] == "too deep":
-            raise RecursionError
-        return reply
-
-    exchange = ChildProcess.exchange
-    monkeypatch.setattr(ChildProcess, "exchange", broken)
-    with ThreadPoolExecutor() as threads:
-        busy(kept, threads, tmp_path / "free")
-        asked = [threads.submit(ask, kept, "echo", text) for text in ("1", "too deep", "2")]
-        (tmp_path / "free").touch()
-
-        assert isinstance(asked[1].exception(timeout=30), RecursionError)
-        assert [asked[at].result(timeout=30).values[0]["text"] for at in (0, 2)] == ["1", "2"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")

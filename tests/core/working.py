@@ -88,3 +88,25 @@ def peak() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def work(do: str, text: str) -> dict[str, Any]:
+    """Do to a text what one word says."""
+    match do:
+        case "wait":
+            _wait_for(text)
+        case "hang":
+            time.sleep(60)
+        case "die":
+            os._exit(3)
+        case "die later":
+            _wait_for(text)
+            os._exit(3)
+        case "say much":
+            return {"text": "x" * int(text), "pid": os.getpid()}
+    return {"text": text, "pid": os.getpid()}
+
+
+def _wait_for(path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.005)
