@@ -20,7 +20,7 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.prompts.presets import PRESETS
-from tests.adaptation.shapes import chain, lowered_one_by_one
+from tests.adaptation.shapes import chain, lowered_one_by_one, wide
 from tests.mutations import mutated, survive, text_of
 
 ENDLESS = chain(40, alike=False)
@@ -49,6 +49,7 @@ def test_a_chain_of_sixty_choices_of_the_same_is_said_at_once() -> None:
     started = time.perf_counter()
     for subset in SUBSETS.values():
         adapt(chain(60), subset, "narrow")
+    bounded(wide(6, 20))  # whose outlines are each made once
     assert time.perf_counter() - started < 10
 
 

@@ -18,6 +18,7 @@ from jsonschema_rs import (
 )
 
 from pytest_jsbench.adaptation import Adapted, Inexpressible, Mode
+from pytest_jsbench.adaptation.bounding import bounded
 from pytest_jsbench.adaptation.narrowing import adapt
 from pytest_jsbench.adaptation.subsets import SUBSETS, Subset
 from pytest_jsbench.schemas.keywords import NAMED
@@ -25,7 +26,8 @@ from tests.adaptation.shapes import nodes, schemas, values
 from tests.fuzzing import at_least, each, examples
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
-MODES: tuple[Mode, ...] = ("narrow", "relax")
+#: a subset of each provider; None: as it is bounded for a small model
+TAKERS: tuple[Subset | None, ...] = (*SUBSETS.values(), None)
 
 
 def keywords(schema: Any) -> set[str]:
@@ -41,6 +43,15 @@ def keywords(schema: Any) -> set[str]:
         elif keyword in ("items", "prefixItems", "anyOf", "additionalProperties"):
             found |= keywords(value)
     return found
+
+
+def narrowed(schema: Any, subset: Subset | None) -> Any:
+    """The schema as a provider takes it, or for a small model; None where it cannot be said to it."""
+    if subset is None:
+        return bounded(schema)
+    check_form(schema, subset, "relax")
+    adapted = check_form(schema, subset, "narrow")
+    return None if adapted is None else adapted.schema
 
 
 def check_form(schema: Any, subset: Subset, mode: Mode) -> Adapted | None:
@@ -61,40 +72,53 @@ def check_form(schema: Any, subset: Subset, mode: Mode) -> Adapted | None:
 
 
 _VALUES = values(
-    st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from([1.0, 0.5, "", "a", "ab", "x\ny", "2020-01-01"])
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.sampled_from([1.0, 0.5, "", "a", "ab", "x\ny", "2020-01-01", "x" * 41, "x" * 50])
 )
 _LEAVES: list[Any] = [
-    True, False, {}, {"type": "string"}, {"type": "string", "minLength": 1}, {"type": "array"}, {"type": "object"},
-    {"type": ["string", "array"]}, {"maxLength": 1}, {"required": ["a"]}, {"required": ["b"]}, {"const": "a"},
+    True, False, {}, {"type": "string"}, {"type": "array"}, {"type": "object"}, {"type": ["string", "array"]},
+    {"required": ["a"]},
+]  # fmt: skip
+_ADAPTED: list[Any] = [
+    {"type": "string", "minLength": 1}, {"maxLength": 1}, {"required": ["b"]}, {"const": "a"},
     {"enum": ["a", 1, None, {"a": 1}]}, {"minItems": 2}, {"type": "array", "maxItems": 2}, {"type": "integer"},
     {"type": "number", "exclusiveMinimum": 0}, {"type": "integer", "minimum": 0, "maximum": 2}, {"multipleOf": 1},
     {"type": "string", "pattern": "^a"}, {"format": "date"}, {"type": "null"}, {"uniqueItems": True},
     {"minProperties": 1}, {"maxProperties": 1}, {"dependentRequired": {"a": ["b"]}}, {"dependencies": {"b": ["c"]}},
 ]  # fmt: skip
+_BOUNDED: list[Any] = [
+    {"type": "string", "minLength": 41}, {"maxLength": 45}, {"const": "x" * 50}, {"minItems": 3},
+    {"type": "array", "maxItems": 3}, {"type": "string", "maxLength": 50},
+]  # fmt: skip
 
 
-@examples(500)
-@given(
-    root=nodes(schemas(_LEAVES, "#/$defs/d", "#/$defs/e")),
-    d=schemas(_LEAVES, "#/$defs/e"),
-    e=schemas(_LEAVES),
-    answers=st.lists(_VALUES, min_size=3, max_size=8),
-    kind=st.sampled_from([None, "object"]),
+def whole(leaves: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas of these leaves, with definitions that they refer to."""
+    definitions = st.fixed_dictionaries({"d": schemas(leaves, "#/$defs/e"), "e": schemas(leaves)})
+    root = nodes(schemas(leaves, "#/$defs/d", "#/$defs/e"))
+    kind = st.sampled_from([{}, {"type": "object"}])
+    return st.builds(lambda root, kind, defs: {**root, **kind, "$defs": defs}, root, kind, definitions)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "takers"), [([*_LEAVES, *_ADAPTED], TAKERS[:-1]), ([*_LEAVES, *_BOUNDED], TAKERS[-1:])]
 )
+@examples(500)
+@given(data=st.data(), answers=st.lists(_VALUES, min_size=3, max_size=8))
 def test_whatever_conforms_to_the_narrowed_schema_conforms_to_the_original(
-    root: dict[str, Any], d: Any, e: Any, answers: list[Any], kind: str | None
+    leaves: list[Any], takers: tuple[Subset | None, ...], data: st.DataObject, answers: list[Any]
 ) -> None:
-    schema = {**root, **({"type": kind} if kind else {}), "$defs": {"d": d, "e": e}}
+    schema = data.draw(whole(leaves))
     original = Draft202012Validator(schema, validate_formats=True)
-    for subset in SUBSETS.values():
-        check_form(schema, subset, "relax")
-        adapted = check_form(schema, subset, "narrow")
-        if adapted is None:
+    for taker in takers:
+        sent = narrowed(schema, taker)
+        if sent is None:
             continue
-        assert isinstance(adapted.schema, dict)
-        checked = Draft202012Validator(adapted.schema, validate_formats=True)
+        checked = Draft202012Validator(sent, validate_formats=True)
         for value in answers:
-            assert original.is_valid(value) or not checked.is_valid(value), (subset.name, adapted.schema, value)
+            assert original.is_valid(value) or not checked.is_valid(value), (taker, sent, value)
 
 
 @needs_suite
@@ -114,49 +138,40 @@ def test_it_is_sound_on_the_official_suite(folder: str, uri: str, dialect: Any) 
         if "localhost" in text or file.startswith("optional/"):
             continue
         schema = {"$schema": uri, **case["schema"]} if isinstance(case["schema"], dict) else case["schema"]
-        for subset in SUBSETS.values():
-            check_form(schema, subset, "relax")
-            adapted = check_form(schema, subset, "narrow")
-            if adapted is None:
+        for taker in TAKERS:
+            sent = narrowed(schema, taker)
+            if sent is None:
                 continue
-            sent: Any = adapted.schema
-            narrowed = [dialect(sent), Draft202012Validator(sent)]
+            validators = [dialect(sent)] if taker is None else [dialect(sent), Draft202012Validator(sent)]
             for test in case["tests"]:
                 checked += 1
-                if not test["valid"]:
-                    found = [one.is_valid(test["data"]) for one in narrowed]
-                    assert not any(found), (file, test["description"], subset.name, adapted.schema)
-    assert checked > 500
+                valid = any(validator.is_valid(test["data"]) for validator in validators)
+                assert test["valid"] or not valid, (file, test["description"], taker, sent)
+    assert checked > 1000
 
 
 @needs_labels
-@pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
-def test_it_is_sound_on_real_schemas(subset: Subset) -> None:
-    found: Counter[str] = Counter()
-    adaptations: dict[int, tuple[Any, Any]] = {}
-    for name, schema, text, _ in labelled(every=each(10)):
-        if id(schema) not in adaptations:
-            adaptations[id(schema)] = _validators(schema, subset)
-        original, narrowed = adaptations[id(schema)]
+@pytest.mark.parametrize("taker", TAKERS, ids=[*SUBSETS, "bounded"])
+def test_it_is_sound_on_real_schemas(taker: Subset | None) -> None:
+    conforming: Counter[bool] = Counter()
+    validators: dict[int, tuple[Any, Any]] = {}
+    for name, schema, text, _ in labelled(every=each(4 if taker is None else 10)):
+        if id(schema) not in validators:
+            validators[id(schema)] = _validators(schema, taker)
+        original, checked = validators[id(schema)]
         if original is None:
             continue
         value = json.loads(text)
-        conforms = narrowed.is_valid(value)
-        found["conform" if conforms else "do not"] += 1
+        conforms = checked.is_valid(value)
+        conforming[conforms] += 1
         assert not conforms or original.is_valid(value), name
-    assert found["conform"] > at_least(100)
-    assert found["do not"] > at_least(100)
+    assert min(conforming[True], conforming[False]) > at_least(1000 if taker is None else 100)
 
 
-def _validators(schema: Any, subset: Subset) -> tuple[Any, Any]:
-    adapted = check_form(schema, subset, "narrow")
-    if adapted is None:
-        return None, None
+def _validators(schema: Any, taker: Subset | None) -> tuple[Any, Any]:
     try:
-        if not meta.is_valid(schema):
-            return None, None
-        original = validator_for(schema)
+        original = validator_for(schema) if meta.is_valid(schema) else None
     except ValueError:  # a dialect, a pattern or a reference that is not read here
-        return None, None
-    assert isinstance(adapted.schema, dict)
-    return original, type(original)(adapted.schema)
+        original = None
+    sent = narrowed(schema, taker)
+    return (None, None) if original is None or sent is None else (original, type(original)(sent))
