@@ -164,21 +164,10 @@ class Strings:
 
     def _relative(self, beyond_ascii: str = "") -> str:
         characters = UNRESERVED + SUB_DELIMS + ":@" + beyond_ascii
-        host = self._random.choice(
-            (
-                self.hostname(),
-                self.ipv4(),
-                f"[{self.ipv6()}]",
-                "[v1.a:]",
-                "",
-                self._some(UNRESERVED + beyond_ascii),
-                "[::1%25e]",
-            )
-        )
-        user, port = (
-            self._maybe(lambda: self._some(characters) + "@", 0.2),
-            self._maybe(lambda: ":" + self._some(DIGIT)),
-        )
+        hosts = (self.hostname(), self.ipv4(), f"[{self.ipv6()}]", "[v1.a:]", "", "[::1%25e]")
+        host = self._random.choice((*hosts, self._some(UNRESERVED + beyond_ascii)))
+        user = self._maybe(lambda: self._some(characters) + "@", 0.2)
+        port = self._maybe(lambda: ":" + self._some(DIGIT))
         authority = f"//{user}{host}{port}"
         path = "/".join(
             self._some(characters, 0, 4) + self._maybe(lambda: "%" + self._some(HEX, 2, 2), 0.2) for _ in range(2)
@@ -218,38 +207,10 @@ class Strings:
         return prefix + moved + self._random.choice(("#", self.json_pointer(), self.json_pointer()))
 
     def regex(self) -> str:
-        atoms = (
-            "a",
-            ".",
-            r"\d",
-            "[a-z]",
-            "[^x]",
-            "(a)",
-            "(?:b|c)",
-            r"\u0041",
-            r"\p{L}",
-            "(?=a)",
-            "(?<n>a)",
-            r"\k<n>",
-            "a{1,2}",
-            "b+?",
-            "[]",
-            r"\cA",
-            r"\x41",
-            r"\/",
-            "^",
-            "$",
-            r"\b",
-            "(?<!a)",
-            r"\_",
-            "]",
-            "}",
-            r"\Z",
-            "(?i)",
-            "(?P<x>a)",
-            "[[:alpha:]]",
-            "a++",
-            r"[\w-a]",
-            r"\-",
-        )
+        atoms = [
+            "a", ".", r"\d", "[a-z]", "[^x]", "(a)", "(?:b|c)", r"\u0041", r"\p{L}", "(?=a)",
+            "(?<n>a)", r"\k<n>", "a{1,2}", "b+?", "[]", r"\cA", r"\x41", r"\/", "^", "$", r"\b",
+            "(?<!a)", r"\_", "]", "}", r"\Z", "(?i)", "(?P<x>a)", "[[:alpha:]]", "a++",
+            r"[\w-a]", r"\-",
+        ]  # fmt: skip
         return "".join(self._random.choice(atoms) for _ in range(self._random.randint(1, 3)))

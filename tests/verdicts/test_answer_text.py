@@ -74,54 +74,35 @@ def test_each_way_not_to_be_one_document_has_its_reason(reason: SyntaxReason) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        # the first fault from the left decides
-        ("{\"a\": NaN, 'b'}", "nan_or_infinity"),
-        ("{'b': 1, \"a\": NaN}", "malformed"),
-        ("1" * 5000, "number_out_of_range"),
-        ("0." + "1" * 5000, "number_out_of_range"),
-        ('{"a": "\ud800"}', "lone_surrogate"),
-        ('{"\\udc00": 1}', "lone_surrogate"),
-        # what does not show hides no other fault
-        ("\u00a0Sure.", "prose"),
-        ('\u200b{"a":', "incomplete"),
-        ('{"a": 1}\u00a0{"b": 2}', "several_documents"),
-        ('{"a": "x\ny"}', "malformed"),
-        ("{\x00}", "white_space"),
-        # a tag in a string is data; elsewhere it ends reasoning, whatever that looks like
-        ('{"a": "</think>", }', "malformed"),
-        ('[draft] </think> {"a": 1}', "reasoning_preamble"),
-        ('{"a": 1}</think>{"a": 2}', "reasoning_preamble"),
-        ("Sure <think> so", "prose"),
-        # no beginning of JSON where none may stand
-        ('["a"t', "malformed"),
-        ("[u12", "malformed"),
-        ("[1.5.", "malformed"),
-        ("[1,,", "malformed"),
-        ("{a: 1}", "malformed"),
-        ('{"a": "\\x"}', "malformed"),
-        ('{"a": 1, // one\n"b": 2}', "malformed"),
-        ("+1", "malformed"),
-        (".5", "malformed"),
-        ("0x10", "malformed"),
-        ("1,000", "malformed"),
-        ("[1,]", "malformed"),
-        ("undefined", "malformed"),
-        # a sentence is no JSON because of its first word
-        ("1. First, second", "prose"),
-        ("true story", "prose"),
-        ("Infinity is large", "prose"),
-        ('json{"a": 1}', "prose"),
-        ('so {"a": 1}', "prose"),
-        ('{"a": 1} [a note]', "trailing_text"),
-        ('{"a": 1}{', "several_documents"),
-        ("[" * 100_000 + "]" * 100_000, "too_deep"),
-        ('{"a":' * 100_000, "too_deep"),
+#: texts with two faults, or with one that looks like another
+TELLING: dict[str, list[str]] = {
+    "nan_or_infinity": ["{\"a\": NaN, 'b'}"],
+    "number_out_of_range": ["1" * 5000, "0." + "1" * 5000],
+    "lone_surrogate": ['{"a": "\ud800"}', '{"\\udc00": 1}'],
+    "too_deep": ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000],
+    # a tag in a string is data; elsewhere it ends reasoning, whatever that looks like
+    "reasoning_preamble": ['[draft] </think> {"a": 1}', '{"a": 1}</think>{"a": 2}'],
+    "several_documents": ['{"a": 1}\u00a0{"b": 2}', '{"a": 1}{'],
+    "trailing_text": ['{"a": 1} [a note]'],
+    # what does not show hides no other fault
+    "incomplete": ['\u200b{"a":'],
+    "white_space": ["{\x00}"],
+    # the first fault from the left decides, and no beginning of JSON stands where none may
+    "malformed": [
+        "{'b': 1, \"a\": NaN}", '{"a": "x\ny"}', '{"a": "</think>", }', '["a"t', "[u12", "[1.5.", "[1,,", "{a: 1}",
+        '{"a": "\\x"}', '{\\"a\\": 1}', '{"a": 1, // one\n"b": 2}', "+1", ".5", "0x10", "1,000", "[1,]",
+        "undefined",
     ],
-)
-def test_a_text_with_two_faults_has_one_reason(text: str, reason: str) -> None:
+    # a sentence is no JSON because of its first word
+    "prose": [
+        "\u00a0Sure.", "Sure <think> so", "1. First, second", "true story", "Infinity is large", 'json{"a": 1}',
+        'so {"a": 1}', "a: 1",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "text"), [(reason, text) for reason, texts in TELLING.items() for text in texts])
+def test_a_text_with_two_faults_has_one_reason(reason: str, text: str) -> None:
     assert fault(text).reason == reason
 
 
@@ -206,30 +187,22 @@ def test_an_unclosed_fence_runs_to_the_end_and_is_noted() -> None:
     assert document('```json\n{"a": 1}') == AnswerDocument(instance={"a": 1}, notes=(Note.UNCLOSED_FENCE,))
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('Here you are:\n```json\n{"a": 1}\n```', "fence_not_alone"),
-        ('```json\n{"a": 1}\n```\nI hope this helps!', "fence_not_alone"),
-        ("```json\n{}\n```\n```json\n{}\n```", "fence_not_alone"),
-        ('```json\n{"a":\n```\n1}\n```', "fence_not_alone"),
-        ('```python\n{"a": 1}\n```', "fence_not_json"),
-        ('```json5\n{"a": 1}\n```', "fence_not_json"),
-        ('```jsonc\n{"a": 1}\n```', "fence_not_json"),
-        ('```python {"a": 1}```', "prose"),
-        ('```json5 {"a": 1}```', "prose"),
-        ('```json {"a": 1}``', "fence_not_alone"),
-        ("```json```", "empty"),
-        ("```json\n```", "empty"),
-        ("```", "empty"),
-        ('```json\n{"a": 1\n```', "incomplete"),
-        ('```json\nSure: {"a": 1}\n```', "prose"),
-        ('~~~json\n{"a": 1}\n```', "fence_not_alone"),
-        ('````json\n{"a": 1}\n```', "fence_not_alone"),
-        ('```json\n{"a": "```', "incomplete"),
+#: texts with a fence that is not opened, or whose inside is no document
+OTHER_FENCES: dict[str, list[str]] = {
+    "fence_not_alone": [
+        'Here you are:\n```json\n{"a": 1}\n```', '```json\n{"a": 1}\n```\nI hope this helps!',
+        "```json\n{}\n```\n```json\n{}\n```", '```json\n{"a":\n```\n1}\n```', '```json {"a": 1}``',
+        '~~~json\n{"a": 1}\n```', '````json\n{"a": 1}\n```',
     ],
-)
-def test_no_other_fence_is_opened(text: str, reason: str) -> None:
+    "fence_not_json": ['```python\n{"a": 1}\n```', '```json5\n{"a": 1}\n```', '```jsonc\n{"a": 1}\n```'],
+    "prose": ['```python {"a": 1}```', '```json5 {"a": 1}```', '```json\nSure: {"a": 1}\n```'],
+    "empty": ["```json```", "```json\n```", "```"],
+    "incomplete": ['```json\n{"a": 1\n```', '```json\n{"a": "```'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "text"), [(name, text) for name, texts in OTHER_FENCES.items() for text in texts])
+def test_no_other_fence_is_opened(reason: str, text: str) -> None:
     assert fault(text).reason == reason
 
 

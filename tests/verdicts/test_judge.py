@@ -100,7 +100,7 @@ def test_a_child_that_cannot_be_started_early_is_told_of_by_the_first_request(mo
     monkeypatch.setattr("sys.executable", "/no/such/python")
     with Judge() as judge:
         judge.start()
-        with pytest.raises(JudgeError, match="did not start"):
+        with pytest.raises(JudgeError, match=r"did not start: .*expected a Python at '/no/such/python'"):
             judge.judge(True, "1")
 
 
