@@ -26,7 +26,7 @@ from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.settings import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missed
-from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, SchemaProblem
+from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Verdict
 from pytest_jsbench.verdicts.judge import judged_by
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Variant
 
 
-NO_SCHEMA = SchemaProblem(
+NO_SCHEMA = Verdict(
     failure_type=FailureType.INVALID_SCHEMA,
+    valid=None,
     reason=UNDESCRIBED,
     message="no schema describes the answer: the application's call carries none, and the test's marker names none",
 )
@@ -236,7 +237,7 @@ class ProjectRunners:
         if question.exchange is not None and isinstance(record.generation, Completion):
             schema = question.exchange.schema_for(record.generation)
             if schema is None:
-                record = structs.replace(record.with_schema(None), verdict=NO_SCHEMA.verdict)
+                record = structs.replace(record.with_schema(None), verdict=NO_SCHEMA)
             else:
                 record = judge_again(record.with_schema(schema), runner.judge)
                 record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))

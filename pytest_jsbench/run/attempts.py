@@ -44,7 +44,7 @@ from pytest_jsbench.records.settings import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
 from pytest_jsbench.values import Comparer
-from pytest_jsbench.verdicts import FailureType, Judge, SchemaProblem, Verdict, decide
+from pytest_jsbench.verdicts import FailureType, Judge, Verdict, decide
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Instance
@@ -368,11 +368,11 @@ def _words(error: Exception) -> str:
     return str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
 
 
-def _broken(case: BrokenCase) -> SchemaProblem:
-    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=case.reason, message=case.problem)
+def _broken(case: BrokenCase) -> Verdict:
+    return Verdict(failure_type=FailureType.INVALID_SCHEMA, valid=None, reason=case.reason, message=case.problem)
 
 
-def _not_made(case: Case | BrokenCase, repeat: int, problem: SchemaProblem) -> Record:
+def _not_made(case: Case | BrokenCase, repeat: int, problem: Verdict) -> Record:
     """Return the record of an attempt that is not made, since nothing could be judged by its schema."""
     return Record.of(
         key=case.key,
@@ -380,7 +380,7 @@ def _not_made(case: Case | BrokenCase, repeat: int, problem: SchemaProblem) -> R
         schema=case.schema if isinstance(case, Case) else None,
         prompt=None,
         generation=None,
-        verdict=problem.verdict,
+        verdict=problem,
     )
 
 

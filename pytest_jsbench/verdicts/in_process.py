@@ -20,10 +20,10 @@ from pytest_jsbench.verdicts.verdicts import (
     CONSTANT_ANSWERS,
     FailureType,
     JudgePolicy,
-    SchemaProblem,
     SecondOpinion,
     Verdict,
     Violation,
+    no_instance,
 )
 
 if TYPE_CHECKING:
@@ -83,10 +83,10 @@ class InProcessJudge:
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
         #: by their texts, the one that was asked for last at the end
-        self._kept: dict[str, Compiled | SchemaProblem] = {}
+        self._kept: dict[str, Compiled | Verdict] = {}
         self._kept_length = 0
 
-    def _compiled(self, schema_text: str) -> Compiled | SchemaProblem:
+    def _compiled(self, schema_text: str) -> Compiled | Verdict:
         compiled = self._kept.pop(schema_text, None)
         if compiled is None:
             room = _COMPILED_LENGTH - len(schema_text)
@@ -99,38 +99,38 @@ class InProcessJudge:
         self._kept[schema_text] = compiled
         return compiled
 
-    def _compile(self, schema_text: str) -> Compiled | SchemaProblem:
+    def _compile(self, schema_text: str) -> Compiled | Verdict:
         read = read_schema(schema_text, self._policy.default_dialect)
-        if isinstance(read, SchemaProblem):
+        if isinstance(read, Verdict):
             return read
         formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
         compiled_by_rust = compile_schema(read, formats=formats) if exact else None
         # where it refuses a pattern, only jsonschema can be given an engine of ECMA-262
         validator = compiled_by_rust or compile_with_jsonschema(read, formats=formats, exact=exact)
-        if isinstance(validator, SchemaProblem):
+        if isinstance(validator, Verdict):
             return validator
         compiled = Compiled(read, validator, formats=formats)
         if compiled.refers and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
             message = f"{place}: its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
-            return SchemaProblem(failure_type=FailureType.UNJUDGED, reason="endless_reference", message=message)
+            return no_instance(FailureType.UNJUDGED, "endless_reference", message)
         return compiled
 
-    def inspect(self, schema_text: str) -> SchemaProblem | None:
+    def inspect(self, schema_text: str) -> Verdict | None:
         """Find the problem for which nothing can be judged by the schema; None when all is well."""
         compiled = self._compiled(schema_text)
-        return compiled if isinstance(compiled, SchemaProblem) else None
+        return compiled if isinstance(compiled, Verdict) else None
 
     def constants(self, schema_text: str) -> tuple[str, ...] | None:
         """The constant answers that conform; None where nothing can be judged by the schema."""
         compiled = self._compiled(schema_text)
-        return None if isinstance(compiled, SchemaProblem) else compiled.constants
+        return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
         """The verdict, and the same verdict again each time that more of its details are known."""
         compiled = self._compiled(schema_text)
-        if isinstance(compiled, SchemaProblem):
-            yield compiled.verdict
+        if isinstance(compiled, Verdict):
+            yield compiled
             return
         read = read_answer(text, self._policy)
         if isinstance(read, NotJson):

@@ -20,7 +20,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
 from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY, SyntaxReason
 from pytest_jsbench.verdicts.schema_text import write_schema
-from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, SchemaProblem, Verdict
+from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, Verdict, no_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,14 +88,14 @@ class Judge:
         except ChildNotStarted as error:
             raise JudgeError(f"the judge's process did not start: {error}") from error
 
-    def inspect(self, schema: Schema) -> SchemaProblem | None:
+    def inspect(self, schema: Schema) -> Verdict | None:
         """Find the problem for which nothing can be judged by the schema; None when all is well."""
         text = write_schema(schema)
-        if isinstance(text, SchemaProblem):
+        if isinstance(text, Verdict):
             return text
         reply = self._ask("inspected", text)
         if reply.values:
-            problem: SchemaProblem | None = from_json(SchemaProblem | None, reply.values[0])
+            problem: Verdict | None = from_json(Verdict | None, reply.values[0])
             return problem
         return self._undecided(reply)
 
@@ -106,8 +106,8 @@ class Judge:
         With `trivial` it lists the constant answers that conform to the schema.
         """
         written = write_schema(schema)
-        if isinstance(written, SchemaProblem):
-            return written.verdict
+        if isinstance(written, Verdict):
+            return written
         # one character over the limit is as much too long as any number of them
         text = text[: LONGEST_TEXT + 1]
         reply = self._ask("judged", written, text, truncated, trivial)
@@ -118,24 +118,24 @@ class Judge:
                 instance = text
             decided = from_json(Verdict, {**verdict, **(details[-1] if details else {})})
             return structs.replace(decided, instance=json.loads(instance))
-        return self._undecided(reply).verdict
+        return self._undecided(reply)
 
     def constants(self, schema: Schema) -> tuple[str, ...] | None:
         """The constant answers that conform to the schema, such as `{}`; None where it cannot be said."""
         written = write_schema(schema)
-        if isinstance(written, SchemaProblem):
+        if isinstance(written, Verdict):
             return None
         values = self._ask("constants", written).values
         return None if not values or values[0] is None else tuple(values[0])
 
-    def _undecided(self, reply: ChildReply) -> SchemaProblem:
-        """The problem with what the child did not come to an end of."""
+    def _undecided(self, reply: ChildReply) -> Verdict:
+        """The verdict on what the child did not come to an end of."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
             message = f"the judge had not decided after {self.policy.timeout:g} s"
         elif reply.error is not None:
             message = printable(f"{reply.error}: {reply.detail}", cut="middle")
-        return SchemaProblem(failure_type=FailureType.UNJUDGED, reason=reply.ending or "crashed", message=message)
+        return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reply.ending or "crashed", message=message)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -170,9 +170,9 @@ def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
         case Completion():
             return _decide_completion(generation, schema, judge)
         case Declined():
-            return _no_instance(*_declined(generation.reason), generation.message)
+            return no_instance(*_declined(generation.reason), generation.message)
         case Failed():
-            return _no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
+            return no_instance(FailureType.API_ERROR, generation.kind.value, generation.message)
         case Decided():
             return _judge_decisions(generation)
         case _:
@@ -182,17 +182,17 @@ def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
 def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
     if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
         message = "a content filter stopped the answer before any text"
-        return _no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
+        return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
     if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
         message = "the provider found the answer wrong, and did not show it"
-        return _no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
+        return no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason is FinishReason.LENGTH
     tools = None if completion.sent is None else completion.sent.tools
     if completion.calls:
         return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
     if tools is not None and tools.required and not truncated:
         message = f"no tool was called; expected a call of {_quoted(tools.allowed)}"
-        return _no_instance(FailureType.NO_CALL, None, message)
+        return no_instance(FailureType.NO_CALL, None, message)
     verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=True)
     if verdict.reason != SyntaxReason.EMPTY:
         return verdict
@@ -219,7 +219,7 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         if (name := next((name for name in names if name not in right), None)) is not None:
             expected = f"expected {_quoted(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
-            return structs.replace(_no_instance(failure_type, None, message), tool=name)
+            return structs.replace(no_instance(failure_type, None, message), tool=name)
     truncated = completion.finish_reason is FinishReason.LENGTH
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
@@ -263,10 +263,6 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
             assert_never(reason)
 
 
-def _no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
-
-
 def _judge_decisions(decided: Decided) -> Verdict:
     """Each decision is held against its label; nobody has to look at the schema."""
     faults: dict[str, str] = {}
@@ -279,4 +275,4 @@ def _judge_decisions(decided: Decided) -> Verdict:
     if not faults:
         return Verdict(failure_type=None, valid=None)
     reason = "both" if len(faults) > 1 else next(iter(faults))
-    return _no_instance(FailureType.WRONG_DECISION, reason, ", ".join(faults.values()))
+    return no_instance(FailureType.WRONG_DECISION, reason, ", ".join(faults.values()))

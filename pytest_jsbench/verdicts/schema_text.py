@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, di
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
 from pytest_jsbench.verdicts.answer_text import RefusedError, exact_number, holds_lone_surrogate
-from pytest_jsbench.verdicts.verdicts import FailureType, Note, SchemaProblem
+from pytest_jsbench.verdicts.verdicts import FailureType, Note, Verdict, no_instance
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
@@ -73,13 +73,12 @@ class ReadSchema:
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
 
-def invalid(reason: SchemaReason, message: str) -> SchemaProblem:
-    """The problem of a schema that nothing can be judged by."""
-    shown = printable(message, cut="middle")
-    return SchemaProblem(failure_type=FailureType.INVALID_SCHEMA, reason=reason.value, message=shown)
+def invalid(reason: SchemaReason, message: str) -> Verdict:
+    """The verdict on whatever answers a schema that nothing can be judged by."""
+    return no_instance(FailureType.INVALID_SCHEMA, reason.value, message)
 
 
-def write_schema(schema: object) -> str | SchemaProblem:
+def write_schema(schema: object) -> str | Verdict:
     """The schema as JSON text."""
     try:
         return _ENCODER.encode(schema)
@@ -92,7 +91,7 @@ def write_schema(schema: object) -> str | SchemaProblem:
 _ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
-def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
+def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
     """The schema that a JSON text holds, with its dialect."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
@@ -113,7 +112,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | SchemaProblem:
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)
     dialect = _dialect(schema, find_dialect(default_dialect) or DRAFT_2020_12)
-    if isinstance(dialect, SchemaProblem):
+    if isinstance(dialect, Verdict):
         return dialect
     notes: tuple[Note, ...] = ()
     may_refer = 'ef"' in text or "\\u00" in text
@@ -144,7 +143,7 @@ def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
     return encoded
 
 
-def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | SchemaProblem:
+def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | Verdict:
     """The dialect that the schema declares, a published one or that of a metaschema embedded in it."""
     published = dialect_of(schema, default)
     if published is not None or isinstance(schema, bool):

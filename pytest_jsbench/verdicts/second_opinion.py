@@ -24,7 +24,7 @@ from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
 from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, compile_schema, unresolvable
-from pytest_jsbench.verdicts.verdicts import SchemaProblem, SecondOpinion, Violation
+from pytest_jsbench.verdicts.verdicts import SecondOpinion, Verdict, Violation
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -216,7 +216,7 @@ class SecondOpinionSeeker:
         return answers
 
 
-def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | SchemaProblem:
+def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | Verdict:
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
     # as it is, it takes no Decimals for integers
@@ -231,7 +231,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = Fa
     if isinstance(read.schema, dict) and (problem := _first_bad_pattern(read.schema)):
         return problem
     tried = compile_schema(read, formats=False) or unresolvable(read)
-    if isinstance(tried, SchemaProblem) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
+    if isinstance(tried, Verdict) and tried.reason == SchemaReason.UNRESOLVABLE_REFERENCE:
         return tried
     checker = GrammarChecker(read.dialect) if exact else _FORMAT_CHECKER
     return PythonValidator(read if exact else plain, checker if formats else None, exact=exact)
@@ -249,12 +249,12 @@ def _is_pattern(value: object) -> bool:
     return not isinstance(value, str) or pattern_fault(value) is None
 
 
-def _bad_pattern(pattern: str, path: str) -> SchemaProblem:
+def _bad_pattern(pattern: str, path: str) -> Verdict:
     fault = f"is no pattern of ECMA-262: {pattern_fault(pattern)}"
     return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}")
 
 
-def _first_bad_pattern(schema: dict[str, Any]) -> SchemaProblem | None:
+def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:
     """The first pattern that is none, wherever a schema may stand: the metaschemas know fewer places."""
     for subschema in walk(schema):
         named = subschema.get("patternProperties")

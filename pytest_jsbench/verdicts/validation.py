@@ -18,7 +18,7 @@ from pytest_jsbench.schemas.references import References, json_path, json_pointe
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
 from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.verdicts import SchemaProblem, Violation
+from pytest_jsbench.verdicts.verdicts import Verdict, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class RustValidator:
         return tuple(_violation(error, self._originals) for error in errors)
 
 
-def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | SchemaProblem | None:
+def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdict | None:
     """The schema in its own dialect, offline; None where it may be a pattern that the library refuses."""
     # no other schema is worth the search
     has_patterns = '"pattern' in read.text or read.hides_ascii
@@ -165,7 +165,7 @@ def _refers_to_nothing(error: Exception) -> bool:
     return isinstance(error, jsonschema_rs.ValidationError) and type(error.kind).__name__ == "Referencing"
 
 
-def _problem(error: Exception, read: ReadSchema) -> SchemaProblem:
+def _problem(error: Exception, read: ReadSchema) -> Verdict:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
     if _refers_to_nothing(error):
@@ -179,7 +179,7 @@ def _problem(error: Exception, read: ReadSchema) -> SchemaProblem:
     return invalid(SchemaReason.METASCHEMA, f"{json_path(error.instance_path)}: {message}")
 
 
-def unresolvable(read: ReadSchema) -> SchemaProblem | None:
+def unresolvable(read: ReadSchema) -> Verdict | None:
     """The problem of a schema that refers to what is nowhere."""
     whole = {} if isinstance(read.schema, bool) else read.schema
     for schema, reference in References(whole, read.dialect).unresolved():

@@ -200,19 +200,9 @@ POLICY_OFFERS = {name: f"give policy=JudgePolicy({name}=…)" for name in JudgeP
 UNDESCRIBED = "no_schema"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaProblem:
-    """A schema that nothing can be judged by (`invalid_schema`), or that was not read in time (`unjudged`)."""
-
-    #: invalid_schema or unjudged
-    failure_type: FailureType
-    reason: str
-    message: str
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict on every answer to such a schema."""
-        return Verdict(failure_type=self.failure_type, valid=None, reason=self.reason, message=self.message)
+def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
+    """The verdict on an attempt, or on all by a schema, of which no instance can be judged."""
+    return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
 # a verdict in words: on one line, or on a few

@@ -7,7 +7,6 @@ import pytest
 
 from pytest_jsbench.verdicts import FailureType, JudgePolicy, Note, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import Compiled, InProcessJudge
-from pytest_jsbench.verdicts.verdicts import SchemaProblem
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 CLOSED = {**OPEN, "additionalProperties": False}
@@ -146,7 +145,7 @@ def note_compiled(judge: InProcessJudge, monkeypatch: pytest.MonkeyPatch) -> lis
     compiled: list[str] = []
     compile_schema = judge._compile
 
-    def noted(text: str) -> Compiled | SchemaProblem:
+    def noted(text: str) -> Compiled | Verdict:
         compiled.append(text)
         return compile_schema(text)
 

@@ -19,7 +19,7 @@ from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, fi
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.schema_text import write_schema
-from pytest_jsbench.verdicts.verdicts import Note, SchemaProblem
+from pytest_jsbench.verdicts.verdicts import Note
 from tests import fuzzing
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def in_process(policy: JudgePolicy) -> InProcessJudge:
 
 def decide(judge: InProcessJudge, schema: object, text: str, *, truncated: bool = False) -> Verdict:
     written = write_schema(schema)
-    assert not isinstance(written, SchemaProblem), written
+    assert not isinstance(written, Verdict), written
     *_, verdict = judge.judge(written, text, truncated=truncated)
     return verdict
 
