@@ -115,10 +115,10 @@ class Decoder:
             return error
         return None
 
-    def end_of_first(self, text: str, start: int = 0) -> int | None:
-        """Find the end of the value that begins there; None where none begins, or it does not end."""
+    def end_of_first(self, text: str) -> int | None:
+        """Find the end of the value that begins the text; None where none does, or it does not end."""
         try:
-            return self._reader(text).raw_decode(text, start)[1]
+            return self._reader(text).raw_decode(text)[1]
         except (json.JSONDecodeError, RefusedError):
             return None
 

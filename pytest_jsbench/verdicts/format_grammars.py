@@ -53,10 +53,6 @@ _DURATION = r"""P(?:\d+W
 )
 
 
-def _is_date(text: str) -> bool:
-    return _is_day(_date(text))
-
-
 def _is_day(match: re.Match[str] | None) -> bool:
     if not match:
         return False
@@ -139,12 +135,10 @@ class _References:
         # a colon in the first segment of a path would end a scheme
         if not _SCHEME(scheme) if scheme is not None else path.startswith(":"):
             return False
-        named = (self._path(path), self._query(query or ""), self._fragment(fragment or ""))
-        return None not in named and (authority is None or self._is_authority(authority))
-
-    def _is_authority(self, text: str) -> bool:
-        match = self._authority(text)
-        return match is not None and (match["ipv6"] is None or _is_ipv6(match["ipv6"]))
+        host = self._authority(authority or "")
+        if host is None or None in (self._path(path), self._query(query or ""), self._fragment(fragment or "")):
+            return False
+        return host["ipv6"] is None or _is_ipv6(host["ipv6"])
 
 
 _URIS, _IRIS = _References(), _References(_UCSCHAR, _IPRIVATE)
@@ -197,10 +191,6 @@ def _is_idn_hostname(text: str) -> bool | None:
 
 _ATOM = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-\u0080-\U0010ffff]+").fullmatch
 _LONGEST_LOCAL_PART = 64
-
-
-def _is_email(text: str) -> bool | None:
-    return text.isascii() and _is_idn_email(text)
 
 
 def _is_idn_email(text: str) -> bool | None:
@@ -276,11 +266,11 @@ _VARNAME = r"(?:\w|%[0-9A-Fa-f]{2})(?:\.?(?:\w|%[0-9A-Fa-f]{2}))*+"
 _VARSPEC = rf"{_VARNAME}(?:\*|:[1-9]\d{{0,3}})?"
 
 _GRAMMARS: Mapping[str, Opinion] = {
-    "date": _is_date,
+    "date": lambda text: _is_day(_date(text)),
     "time": _is_time,
     "date-time": _is_date_time,
     "duration": _by(_DURATION, re.IGNORECASE),
-    "email": _is_email,
+    "email": lambda text: text.isascii() and _is_idn_email(text),
     "idn-email": _is_idn_email,
     "hostname": _is_hostname,
     "idn-hostname": _is_idn_hostname,

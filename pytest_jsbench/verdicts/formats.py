@@ -69,10 +69,8 @@ def is_date_time(text: str) -> bool:
     date, time = text[:10], text[11:]
     if not (text[10:11] in {"T", "t"} and _is_time("date", date) and _is_time("time", time)):
         return False
-    return time[6:8] != "60" or _ends_a_month(date, time)
-
-
-def _ends_a_month(date: str, time: str) -> bool:
+    if time[6:8] != "60":
+        return True
     # the calendar is the same every 400 years, and datetime has neither year 0 nor a year after 9999
     year = 2000 + int(date[:4]) % 400
     offset = "+00:00" if time[-1] in "Zz" else time[-6:]

@@ -46,11 +46,11 @@ def test_what_the_child_adapts_is_what_is_adapted_here(subset: str, mode: Any) -
 
 
 def test_a_chain_of_sixty_choices_of_the_same_is_said_at_once() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     for subset in SUBSETS.values():
         adapt(chain(60), subset, "narrow")
     bounded(wide(6, 20))  # whose outlines are each made once
-    assert time.perf_counter() - started < 10
+    assert time.thread_time() - started < 10
 
 
 def test_a_schema_that_would_take_for_ever_cannot_be_adapted_and_the_next_one_can() -> None:

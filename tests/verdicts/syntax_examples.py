@@ -66,9 +66,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
     SyntaxReason.FENCE_NOT_ALONE: ReasonExamples(
         meaning="has a fence with something beside it",
         texts=(
-            f"Here you are:\n{_FENCED}",
-            f"{_FENCED}\nI hope this helps!",
-            '{"a": 1}\n```',
+            f"Here you are:\n{_FENCED}", f"{_FENCED}\nI hope this helps!", '{"a": 1}\n```',
             '```json {"a": 1}``` Done.',
         ),
     ),
@@ -91,16 +89,8 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
     SyntaxReason.MALFORMED: ReasonExamples(
         meaning="begins as JSON and breaks its grammar",
         texts=(
-            "{'a': 1}",
-            '{"a": 1,}',
-            '{"a": 1}}',
-            '"a": 1',
-            "[1 2]",
-            "01",
-            "True",
-            "// one\n{}",
-            '["a"e',
-            "2024-01-01",
+            "{'a': 1}", '{"a": 1,}', '{"a": 1}}', '"a": 1', "[1 2]", "01", "True", "// one\n{}",
+            '["a"e', "2024-01-01",
         ),
     ),
     SyntaxReason.PROSE: ReasonExamples(
@@ -113,4 +103,4 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('{"a": 1, "a": 2}',),
         policy=JudgePolicy(duplicate_keys="fail"),
     ),
-}
+}  # fmt: skip

@@ -160,24 +160,14 @@ def test_the_last_of_duplicate_keys_wins_and_is_noted() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '```json\n{"a": 1}\n```',
-        '```JSON\n{"a": 1}\n```',
-        '```\n{"a": 1}\n```',
-        '~~~json\n{"a": 1}\n~~~',
-        '~~~~~\n{"a": 1}\n~~~~~~',
-        '```json\r\n{"a": 1}\r\n```\r\n',
-        '```json  \n\n{"a":\n1}\n\n```  \n',
-        '\n```json\n{"a": 1}\n   ```',
-        '````json\n{"a": 1}\n````',
-        '```json\n{"a": 1}```',
-        '~~~json\n{"a":\n1} ~~~~\n',
-        '    ```json\n    {"a": 1}\n    ```',
-        '```json {"a": 1}```',
-        '```JSON{"a": 1} ```',
-        '``` {"a": 1} ```',
-        '~~~{"a": 1}~~~',
+        '```json\n{"a": 1}\n```', '```JSON\n{"a": 1}\n```', '```\n{"a": 1}\n```',
+        '~~~json\n{"a": 1}\n~~~', '~~~~~\n{"a": 1}\n~~~~~~', '```json\r\n{"a": 1}\r\n```\r\n',
+        '```json  \n\n{"a":\n1}\n\n```  \n', '\n```json\n{"a": 1}\n   ```',
+        '````json\n{"a": 1}\n````', '```json\n{"a": 1}```', '~~~json\n{"a":\n1} ~~~~\n',
+        '    ```json\n    {"a": 1}\n    ```', '```json {"a": 1}```', '```JSON{"a": 1} ```',
+        '``` {"a": 1} ```', '~~~{"a": 1}~~~',
     ],
-)
+)  # fmt: skip
 def test_a_fence_around_the_whole_answer_is_opened_and_noted(text: str) -> None:
     assert document(text) == AnswerDocument(instance={"a": 1}, notes=(Note.FENCED,))
     assert fault(text, JudgePolicy(fences="forbid")).reason is SyntaxReason.FENCE_FORBIDDEN
@@ -215,18 +205,13 @@ def test_a_fence_inside_a_string_is_data() -> None:
 @pytest.mark.parametrize(
     "reasoning",
     [
-        "<think>\nwhat about {}?\n</think>",
-        "what about {}?</think>",
-        '{"a": 2}? No.\n</think>\n',
-        "<think>a</think>\n<think>b</think>",
-        "<think>a <think>b</think> c</think>",
-        "<think>not <think>, but</think>",
-        "<thinking>a</thinking>",
-        "<THINK>a</THINK>",
-        "[THINK]a[/THINK]",
+        "<think>\nwhat about {}?\n</think>", "what about {}?</think>",
+        '{"a": 2}? No.\n</think>\n', "<think>a</think>\n<think>b</think>",
+        "<think>a <think>b</think> c</think>", "<think>not <think>, but</think>",
+        "<thinking>a</thinking>", "<THINK>a</THINK>", "[THINK]a[/THINK]",
         "<seed:think>a</seed:think>",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("answer", ['{"a": 1}', '```json\n{"a": 1}```', '["</think>"]', "5"])
 def test_reasoning_before_the_answer_is_dropped_only_when_asked(reasoning: str, answer: str) -> None:
     text = f"{reasoning}\n\n{answer}"
