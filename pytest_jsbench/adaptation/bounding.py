@@ -38,8 +38,6 @@ LONGEST_ARRAY = 2
 _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
 #: a bound from here on is no bound, and may be infinity
 _ABSURD = 10**9
-#: from here on `prefixItems` is a keyword
-_TUPLES_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: a step that llama.cpp reads as it stands: it knows no escapes
 _PLAIN = re.compile(r"[\w.$-]+")
 _POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
@@ -85,7 +83,7 @@ def bounded(schema: Schema) -> Schema:
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
-        walk = _Walk(document, limits, dialect=str(schema.get("$schema", _TUPLES_DIALECT)).rstrip("#"))
+        walk = _Walk(document, limits)
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
@@ -103,10 +101,9 @@ def for_llama_cpp(schema: Schema) -> Schema:
 class _Walk:
     """A pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
 
-    def __init__(self, document: SchemaDocument, limits: dict[Path, _Care], *, dialect: str) -> None:
+    def __init__(self, document: SchemaDocument, limits: dict[Path, _Care]) -> None:
         self._document = document
         self._limits = limits
-        self._dialect = dialect
         self.lowered = False
 
     def visit(self, schema: Any, path: Path, care: _Care) -> Any:
@@ -125,7 +122,7 @@ class _Walk:
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
             _narrow(result)
-        return _without_false(result, self._dialect)
+        return _without_false(result, tuples="prefixItems" in self._document.dialect.keywords)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
@@ -164,10 +161,10 @@ class _Walk:
             self.lowered = True
 
 
-def _without_false(node: dict[str, Any], dialect: str) -> dict[str, Any]:
-    """The same without the subschema `false`, which llama.cpp does not read."""
+def _without_false(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
+    """The same without the subschema `false`, which llama.cpp does not read; `tuples`: it knows `prefixItems`."""
     fixed = node.get("prefixItems")
-    if node.get("items") is False and isinstance(fixed, list) and dialect == _TUPLES_DIALECT:
+    if node.get("items") is False and isinstance(fixed, list) and tuples:
         del node["items"]
         given = node.get("maxItems")
         node["maxItems"] = min(len(fixed), given) if isinstance(given, int | float) else len(fixed)

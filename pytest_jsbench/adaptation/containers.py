@@ -230,7 +230,7 @@ def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
         tuples.append([node.below(keyword, str(number)) for number in range(len(listed))])
         after = "additionalItems" if isinstance(items, list) else "items"
         rests.append(node.below(after) if after in node.schema else None)
-    sayable = rules.takes("prefixItems") and rules.document.draft >= 2020
+    sayable = rules.takes("prefixItems") and "prefixItems" in rules.document.dialect.keywords
     longest = max(map(len, tuples), default=0) if sayable else 0
     first: list[list[SchemaPart]] = []
     for position in range(longest):
@@ -244,7 +244,7 @@ def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
 
 
 def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
-    if rules.document.draft < 2020 and rules.takes("prefixItems"):
+    if "prefixItems" not in rules.document.dialect.keywords and rules.takes("prefixItems"):
         rules.ledger.give_up(keyword, path, "prefixItems, which would be taken, means nothing in the schema's draft")
     elif not rules.takes("prefixItems") or keyword == "items":
         rules.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.schemas import keywords
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, dialect_of
 from pytest_jsbench.schemas.keywords import KEYWORDS
 from pytest_jsbench.schemas.references import CertainReferences, follow
 
@@ -16,7 +17,6 @@ Path = tuple[str, ...]
 
 #: what a schema in the wild calls a format; any other name asserts nothing
 FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
-_DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,8 @@ class SchemaDocument:
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        declared = str(root.get("$schema", "")) if isinstance(root, Mapping) else ""
-        self.draft = next((number for name, number in _DRAFTS.items() if name in declared), 2020)
-        #: whether the dialect ignores the keywords beside `$ref`
-        self.lone_references = self.draft <= 7
+        #: the newest where nobody knows the one that is declared
+        self.dialect = (isinstance(root, dict) and dialect_of(root, DRAFT_2020_12)) or DRAFT_2020_12
         self._references = CertainReferences(root)
         #: outlines already made, by place, identity and depth
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
@@ -51,7 +49,7 @@ class SchemaDocument:
         """Tell whether no keyword but `$ref` affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
-        return self.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
+        return self.dialect.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
         """The target of the reference; None where it is uncertain or outside the document."""
@@ -134,7 +132,7 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
     if "$ref" in schema:
         target = document.resolve(part, schema["$ref"])
         referred = Outline() if target is None else outline(document, target, deepest - 1)
-        if document.lone_references:
+        if document.dialect.lone_references:
             return referred
     else:
         referred = Outline()
@@ -148,8 +146,7 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
 def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
     properties, values = schema.get("properties"), schema.get("enum")
-    # draft 4 does not know `const`
-    if "const" in schema and document.draft >= 6:
+    if "const" in schema and "const" in document.dialect.keywords:
         values = [schema["const"]]
     tags = {}
     if deepest > 1 and isinstance(properties, Mapping):

@@ -191,7 +191,7 @@ class _Flattening:
             self._ledger.refuse("", part.path, "not a schema")
         if "$ref" in schema:
             self._follow(part)
-            if self._document.lone_references:
+            if self._document.dialect.lone_references:
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:

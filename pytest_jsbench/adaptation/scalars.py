@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.document import FORMATS, kind_of
+from pytest_jsbench.schemas.dialects import DRAFT_4
 from pytest_jsbench.schemas.keywords import BY_KIND
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     """The strictest bound on that side, as one keyword."""
     exclusive, sign = "exclusive" + keyword.capitalize(), -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
-    if rules.document.draft > 4:
+    if rules.document.dialect is not DRAFT_4:
         bounds += [(sign * value, 0) for value in rules.numbers(exclusive)]
     else:
         bounds += [(sign * value, 0) for value in _old_bounds(rules, keyword, exclusive)]
@@ -171,7 +172,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     value, inclusive = min(bounds)
     value *= sign
     name = keyword if inclusive else exclusive
-    if inclusive or (rules.takes(name) and rules.document.draft > 4):
+    if inclusive or (rules.takes(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
             rules.note("rewritten", name, "the stricter bound")
         return {name: value}
@@ -239,7 +240,7 @@ def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
 
 def _list(rules: Rules, values: list[Any]) -> Node:
     """The keyword that lists the values, and what else is asked of strings among them."""
-    as_const = rules.stated("const") and rules.takes("const") and rules.document.draft > 4
+    as_const = rules.stated("const") and rules.takes("const") and "const" in rules.document.dialect.keywords
     if as_const and not rules.stated("enum"):
         listed = {"const": copy.deepcopy(values[0])}
     else:
