@@ -89,6 +89,10 @@ class Replies:
     planned: int
     replies: tuple[Reply, ...] = ()
 
+    def __add__(self, more: Replies) -> Replies:
+        """The replies to all of these questions."""
+        return Replies(planned=self.planned + more.planned, replies=self.replies + more.replies)
+
     def count(self, *kinds: ReplyKind) -> int:
         """Count the replies of these kinds."""
         return sum(reply.kind in kinds for reply in self.replies)
@@ -104,18 +108,22 @@ class Replies:
         return self.count(ReplyKind.CONFORMS, ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
 
     @property
+    def wrong_replies(self) -> list[Reply]:
+        """The answers that a server which holds to the schema would not give."""
+        return [reply for reply in self.replies if reply.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP)]
+
+    @property
     def wrong(self) -> int:
-        """The number of answers that a server which holds to the schema would not give."""
-        return self.count(ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
+        """The number of these answers."""
+        return len(self.wrong_replies)
 
     @property
     def enforcement(self) -> Enforcement:
         """The finding of all replies; a fault of network or account says nothing, and one bad answer says all."""
-        wrong = [reply for reply in self.replies if reply.kind is ReplyKind.VIOLATES]
         if self.count(ReplyKind.MIXED_UP):
             return Enforcement.MIXES_UP
-        if wrong:
-            ignored = not self.conforming and not any(reply.traced for reply in wrong)
+        if self.wrong:
+            ignored = not self.conforming and not any(reply.traced for reply in self.wrong_replies)
             return Enforcement.IGNORED if ignored else Enforcement.NOT_ENFORCED
         if self.count(ReplyKind.REFUSED):
             return Enforcement.REFUSED
@@ -126,6 +134,11 @@ class Replies:
         """The reply that best shows what is wrong; None where nothing is."""
         order = (ReplyKind.MIXED_UP, ReplyKind.VIOLATES, ReplyKind.REFUSED, ReplyKind.UNDECIDED)
         return next((reply for kind in order for reply in self.replies if reply.kind is kind), None)
+
+    @property
+    def message(self) -> str:
+        """The words of the server, or of the judge, on that reply."""
+        return self.example.message if self.example else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +173,7 @@ class KeywordReplies:
     @property
     def blamed(self) -> tuple[str, ...]:
         """The keywords that the wrong answers break: this one where the judge says so, or where there was no JSON."""
-        wrong = [reply for reply in self.replies.replies if reply.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP)]
+        wrong = self.replies.wrong_replies
         if any(not reply.violated or self.keyword in reply.violated for reply in wrong) or self.keyword in SHAPES:
             return (self.keyword,)
         return tuple(sorted(frozenset().union(*(reply.violated for reply in wrong))))
@@ -197,8 +210,8 @@ class ModeFinding:
             return Enforcement.UNDECIDED
         if self.breaks_under_load:
             return Enforcement.BREAKS_UNDER_LOAD
-        wrong, decided = self._of_levels("wrong"), self._of_levels("decided")
-        if wrong * _SHARE_OF_MODE > decided or (len(self.levels) == 1 and is_hopeless(self.levels[0].replies)):
+        every = self._at_levels
+        if every.wrong * _SHARE_OF_MODE > every.decided or (len(self.levels) == 1 and is_hopeless(every)):
             return first if first is Enforcement.IGNORED else Enforcement.NOT_ENFORCED
         if self.broken:
             return Enforcement.BROKEN_FOR_KEYWORDS
@@ -213,26 +226,24 @@ class ModeFinding:
         """True where the last level has more wrong answers than chance allows, beside those below it."""
         if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
             return False
-        last = self.levels[-1].replies
-        lower = [level.replies for level in (*self.levels[:-1], *([self.below] if self.below else []))]
-        wrong, decided = sum(level.wrong for level in lower), sum(level.decided for level in lower)
-        return one_sided_fisher((last.wrong, last.decided), (wrong, decided)) <= _BLAMES_LOAD
+        last, lower = self.levels[-1].replies, _together(*self.levels[:-1], self.below)
+        return one_sided_fisher((last.wrong, last.decided), (lower.wrong, lower.decided)) <= _BLAMES_LOAD
 
     @property
     def wrong(self) -> int:
         """The wrong answers of all levels, and of the keywords that are not broken."""
         sound = (one.replies.wrong for one in self.keywords if one.enforcement is Enforcement.SOMETIMES_WRONG)
-        return self._of_levels("wrong") + sum(sound)
+        return self._at_levels.wrong + sum(sound)
 
     @property
     def asked(self) -> int:
         """The answers of which something is known, at all levels and to keywords that are not broken."""
         sound = (one.replies.decided for one in self.keywords if one.keyword not in self.broken)
-        return self._of_levels("decided") + sum(sound)
+        return self._at_levels.decided + sum(sound)
 
-    def _of_levels(self, count: str) -> int:
-        levels = (*self.levels, *([self.below] if self.below else []))
-        return sum(getattr(level.replies, count) for level in levels)
+    @property
+    def _at_levels(self) -> Replies:
+        return _together(*self.levels, self.below)
 
     @property
     def passed(self) -> bool:
@@ -242,7 +253,7 @@ class ModeFinding:
     @property
     def conforming(self) -> Proportion:
         """The share of answers that conform, at all levels together."""
-        return proportion(self._of_levels("conforming"), self._of_levels("decided"))
+        return proportion(self._at_levels.conforming, self._at_levels.decided)
 
     @property
     def p_value(self) -> float | None:
@@ -286,6 +297,11 @@ class ModeFinding:
 
     def _keywords(self, *found: Enforcement) -> tuple[str, ...]:
         return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in found)
+
+
+def _together(*levels: LevelReplies | None) -> Replies:
+    """The replies at these levels, of which one may not have been asked."""
+    return sum((level.replies for level in levels if level is not None), Replies(planned=0))
 
 
 def is_hopeless(replies: Replies) -> bool:

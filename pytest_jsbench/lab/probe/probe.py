@@ -316,8 +316,7 @@ class Probe:
         for name in self._asked_about:
             replies = self._ask_about(runner, name, min(PER_KEYWORD, self._plan.calls))
             if replies.wrong and not self.interrupted:
-                more = self._ask_about(runner, name, MORE_PER_KEYWORD)
-                replies = Replies(planned=replies.planned + more.planned, replies=(*replies.replies, *more.replies))
+                replies += self._ask_about(runner, name, MORE_PER_KEYWORD)
             if replies.replies:
                 yield KeywordReplies(keyword=name, replies=replies)
             if self.interrupted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.core.version import __version__
-from pytest_jsbench.lab.probe.enforcement import Enforcement, ModeFinding, Replies, ReplyKind
+from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, ReplyKind
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
         yield f"  the server answered   {printable(shown.text, _LONGEST_ANSWER) or '(nothing)'}"
     for keyword in (*finding.refused, *finding.undecided):
         replies = next(one.replies for one in finding.keywords if one.keyword == keyword)
-        yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {_said(replies)}"
+        yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {replies.message}"
 
 
 def last_line(probed: Probed) -> str:
@@ -89,16 +89,8 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
         "ci_high": found.ci_high,
         "p_value": finding.p_value,
         "sound_up_to": finding.sound_up_to,
-        "levels": [
-            {"in_flight": level.in_flight, "peak": level.peak, **_counts_to_dict(level.replies)}
-            for level in finding.levels
-        ],
-        "below": finding.below
-        and {
-            "in_flight": finding.below.in_flight,
-            "peak": finding.below.peak,
-            **_counts_to_dict(finding.below.replies),
-        },
+        "levels": [_level_to_dict(level) for level in finding.levels],
+        "below": finding.below and _level_to_dict(finding.below),
         "keywords": [
             {"keyword": one.keyword, **_counts_to_dict(one.replies), "enforcement": one.enforcement.value}
             for one in finding.keywords
@@ -110,9 +102,18 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
     }
 
 
+def _level_to_dict(level: LevelReplies) -> dict[str, Any]:
+    return {"in_flight": level.in_flight, "peak": level.peak, **_counts_to_dict(level.replies)}
+
+
 def _counts_to_dict(replies: Replies) -> dict[str, Any]:
     counts = {kind.value: replies.count(kind) for kind in ReplyKind}
-    return {"enforcement": replies.enforcement.value, "planned": replies.planned, **counts, "message": _said(replies)}
+    return {
+        "enforcement": replies.enforcement.value,
+        "planned": replies.planned,
+        **counts,
+        "message": replies.message,
+    }
 
 
 def _words(finding: ModeFinding) -> str:
@@ -120,31 +121,27 @@ def _words(finding: ModeFinding) -> str:
         return f"undecided: {finding.unfinished or 'nothing was asked'}"
     last = finding.levels[-1]
     match finding.enforcement:
-        case Enforcement.ENFORCED:
-            said = f"enforced: {_evidence(finding)}"
-        case Enforcement.NOT_ENFORCED:
-            said = f"not enforced: {_evidence(finding)}"
-        case Enforcement.IGNORED:
-            said = f"ignored silently: {_evidence(finding)}"
+        case Enforcement.ENFORCED | Enforcement.NOT_ENFORCED | Enforcement.IGNORED as enforcement:
+            words = f"{enforcement.replace('_', ' ')}: {_evidence(finding)}"
         case Enforcement.REFUSED:
-            return f"refused: {_said(last.replies)}"
+            return f"refused: {last.replies.message}"
         case Enforcement.SOMETIMES_WRONG:
-            said = f"wrong in {finding.wrong} of {finding.asked}, with no pattern: {_evidence(finding)}"
+            words = f"wrong in {finding.wrong} of {finding.asked}, with no pattern: {_evidence(finding)}"
         case Enforcement.BREAKS_UNDER_LOAD:
             conforming = f"{last.replies.conforming} of {last.replies.decided} conform"
-            said = f"breaks above {finding.sound_up_to} in flight: at {last.reached}, {conforming}"
+            words = f"breaks above {finding.sound_up_to} in flight: at {last.reached}, {conforming}"
         case Enforcement.MIXES_UP:
             above = f" above {finding.sound_up_to} in flight" if finding.sound_up_to else ""
             mixed = last.replies.count(ReplyKind.MIXED_UP)
-            said = f"mixes answers up{above}: at {last.reached}, {mixed} of {last.replies.decided} are another's"
+            words = f"mixes answers up{above}: at {last.reached}, {mixed} of {last.replies.decided} are another's"
         case Enforcement.BROKEN_FOR_KEYWORDS:
-            said = f"broken for {_named(finding.broken)}: {_evidence(finding)} otherwise"
+            words = f"broken for {_named(finding.broken)}: {_evidence(finding)} otherwise"
         case Enforcement.UNDECIDED:
             return f"undecided: {_why_undecided(finding)}"
     if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
-        said += "; keywords not asked in this way"
+        words += "; keywords not asked in this way"
     others = {"refused": finding.refused, "undecided": finding.undecided}
-    return "; ".join([said, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
+    return "; ".join([words, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
 
 
 def _named(broken: Sequence[str]) -> str:
@@ -180,7 +177,7 @@ def _why_undecided(finding: ModeFinding) -> str:
         return f"{finding.unfinished}; {_counts(last)}"
     if last.enforcement is not Enforcement.ENFORCED:
         sound = f"enforced up to {finding.sound_up_to} in flight; " if finding.sound_up_to else ""
-        return f"{sound}{_counts(last)}: {_said(last)}"
+        return f"{sound}{_counts(last)}: {last.message}"
     assert finding.control is not None
     if not finding.control.conforming:
         return f"{_evidence(finding)}, which is too little to tell: ask more with --calls"
@@ -204,11 +201,6 @@ def _counts(replies: Replies) -> str:
     if missing := replies.planned - len(replies.replies):
         parts.append(f"{missing} not asked")
     return ", ".join(parts) or "nothing asked"
-
-
-def _said(replies: Replies) -> str:
-    """What the server, or the judge, said of the reply that is worst."""
-    return replies.example.message if replies.example else ""
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
