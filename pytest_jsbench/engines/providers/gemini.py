@@ -17,6 +17,7 @@ from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http.answers import AnswerBuilder
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
 from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
+from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
     ProviderBatchFactory,
@@ -38,8 +39,6 @@ DEFAULT_MODEL = "gemini-3.8-flash"
 HOME = "https://generativelanguage.googleapis.com"
 #: the API has no word for how strictly a schema is held to
 OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
-#: in the SDK's order
-KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 _GENERATION = "generationConfig"
 #: of thinking, in there: newer models take a level, older ones a budget
@@ -218,7 +217,7 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
         outer_body=fields,
         provider="google" if at_home else None,
         details={"api_version": version, **settings.details},
-        find_key=partial(find_key, variables=KEYS, optional=not at_home),
+        find_key=partial(find_key, variables=KEYS["gemini"], optional=not at_home),
         authorization=_authorization,
     )
 

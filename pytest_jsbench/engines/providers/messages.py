@@ -21,6 +21,7 @@ from pytest_jsbench.engines.options import (
     find_model,
     headers_of_environment,
 )
+from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
     ProviderBatchFactory,
@@ -194,7 +195,7 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
     return replace(
         read_messages_settings(config, Options(config, PROVIDER_OPTIONS), address, model=model),
         provider="anthropic" if at_home else None,
-        find_key=partial(find_key, variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), optional=not at_home),
+        find_key=partial(find_key, variables=KEYS["anthropic"], optional=not at_home),
     )
 
 

@@ -31,7 +31,7 @@ from pytest_jsbench.engines.options import (
     missing,
     read_reasoning,
 )
-from pytest_jsbench.engines.presets import ProviderPreset, preset_of
+from pytest_jsbench.engines.presets import KEYS, ProviderPreset, preset_of
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
@@ -88,16 +88,17 @@ def openai_settings(config: EngineConfig) -> ProviderSettings:
     limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
     settings = read_openai_settings(config, options, address, model=model, limit=limit, preset=preset, at_home=at_home)
     if preset is None:
-        key, optional = "OPENAI_API_KEY", not at_home
+        keys, optional = KEYS["openai"], not at_home
         provider = "openai" if at_home else None
     else:
         # another address than the provider's may want none; OpenAI's own key is never sent to either
-        key, optional = preset.key or "", preset.key is None or config.base_url is not None
+        optional = preset.key is None or config.base_url is not None
+        keys = () if preset.key is None else (preset.key,)
         provider = preset.prices if address.url == preset.base_url else None
     return replace(
         settings,
         provider=provider,
-        find_key=partial(find_key, variables=(key,) if key else (), optional=optional),
+        find_key=partial(find_key, variables=keys, optional=optional),
         takes_developer=at_home,
     )
 
