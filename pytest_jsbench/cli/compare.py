@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warn
+from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.reports import comparison_report, evaluations
@@ -112,11 +112,9 @@ def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluat
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
-    read = [evaluations.read(path) for path in paths]
-    for whole in read:
-        warn(whole)
+    runs = [warned(evaluations.read(path)) for path in paths]
     if labels is not None:
-        named = zip(labels, read, strict=True)
-        labels = [f"{label} {one.variant}".rstrip() for label, whole in named for one in whole.each]
-    found = [one for whole in read for one in whole.each]
-    return found, comparison_report.labels(found, labels)
+        named = zip(labels, runs, strict=True)
+        labels = [f"{label} {part.variant}".rstrip() for label, run in named for part in run.each]
+    every = [part for run in runs for part in run.each]
+    return every, comparison_report.labels(every, labels)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warn
+from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, printable
@@ -72,13 +72,11 @@ def add_report(commands: Any) -> None:
 
 
 def _baseline(options: argparse.Namespace, out: Output) -> bool:
-    found, outcomes = evaluations.with_cases(options.run)
-    warn(found)
-    data = evaluations.baseline_to_dict(found, outcomes)
+    run, outcomes = evaluations.with_cases(options.run)
+    data = evaluations.baseline_to_dict(warned(run), outcomes)
     write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
-    out.write(
-        f"{options.output}: {counted(len(outcomes), 'case')} of {printable(found.backend)} {printable(found.label)}\n"
-    )
+    whose = f"{printable(run.backend)} {printable(run.label)}"
+    out.write(f"{options.output}: {counted(len(outcomes), 'case')} of {whose}\n")
     return True
 
 
@@ -88,22 +86,18 @@ def _export(options: argparse.Namespace, out: Output) -> bool:
         message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
-    run = evaluations.read_run(options.run)
-    warn(run)
-    summary = summarize(run)
-    out.write(f"{exporter.write(options.output, run, summary, **chosen)}\n")
+    run = warned(evaluations.read_run(options.run))
+    out.write(f"{exporter.write(options.output, run, summarize(run), **chosen)}\n")
     return True
 
 
 def _report(options: argparse.Namespace, out: Output) -> bool:
-    run = evaluations.read_run(options.run)
-    warn(run)
+    run = warned(evaluations.read_run(options.run))
     summary = summarize(run)
     comparisons = {}
     if options.baseline is not None:
         baseline, _ = evaluations.with_cases(options.baseline)
-        warn(baseline)
-        comparisons = evaluations.against(baseline, run.metadata, summary)
+        comparisons = evaluations.against(warned(baseline), run.metadata, summary)
     report.write(options.output, run, summary, comparisons=comparisons)
     out.write(f"{options.output}\n")
     return True

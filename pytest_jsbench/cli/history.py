@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warn
+from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports import evaluations, history, markdown
@@ -49,12 +49,10 @@ def add_history(commands: Any) -> None:
 
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
-    found = [evaluations.read(path) for path in options.runs]
-    for one in found:
-        warn(one)
-    entries = [history.HistoryLine.of(one, options.label) for whole in found for one in whole.each]
+    runs = [warned(evaluations.read(path)) for path in options.runs]
+    entries = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
     added, before = history.add(options.file, entries)
-    warn(before)
+    warned(before)
     for entry in entries:
         of = f", variant {entry.variant}" if entry.variant else ""
         known = f"has {entry.run['run_id']}{of} already: nothing added"
@@ -69,15 +67,14 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     if not options.file.exists():
         message = f"{options.file}: No such file; jsbench history add RUN --file {options.file} makes it"
         raise ExportError(message, where=options.file)
-    found = history.History.read(options.file)
-    warn(found)
-    series = [one for one in found.series if options.label in {None, one.label}]
+    every = warned(history.History.read(options.file)).series
+    series = [line for line in every if options.label in {None, line.label}]
     if not series:
-        labels = ", ".join(printable(one.label, 60) for one in found.series[:8]) or "no line at all"
+        labels = ", ".join(printable(line.label, 60) for line in every[:8]) or "no line at all"
         message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
-        out.json({"series": [one.to_dict() for one in series]})
+        out.json({"series": [line.to_dict() for line in series]})
     elif options.markdown:
         out.write(markdown.report(history.report(series, last=options.last)))
     else:

@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.blocks import Block
     from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import History
+
+Read = TypeVar("Read", "Run", "Evaluation", "History")
 
 
 class Output(io.TextIOBase):
@@ -49,9 +51,10 @@ class Output(io.TextIOBase):
         self.lines(report_lines(blocks, self.width))
 
 
-def warn(found: Run | Evaluation | History) -> None:
-    """Say what could not be read of a run, beside what the command prints."""
-    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in found.warnings)
+def warned(content: Read) -> Read:
+    """Say what could not be read of a run, beside what the command prints, and give on what could."""
+    sys.stderr.writelines(f"jsbench: warning: {printable(warning, None)}\n" for warning in content.warnings)
+    return content
 
 
 def make_folder(folder: Path, error: type[JSBenchError]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.cli.output import Output
+from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, dollars
 from pytest_jsbench.metrics.planning import Design
@@ -39,7 +39,7 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
-    run = None if options.run is None else evaluations.read(options.run)
+    run = None if options.run is None else warned(evaluations.read(options.run))
     known = {} if run is None else run.figures
     expected = known.get("pass_rate")
     design = Design(

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.records import journal
+from tests import examples
 from tests.cli.commands import failed, run, shown
 
 
@@ -24,3 +26,14 @@ def test_what_no_run_can_have_is_refused_in_one_line(
     arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert f"{arguments[0]}: expected a number from" in failed(capsys, "plan", *arguments)
+
+
+def test_a_plan_says_what_could_not_be_read_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = examples.run(examples.record("a"), examples.record("b"))
+    journal.write(tmp_path / "records.jsonl", records.metadata, records.records)
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"torn')
+
+    shown("plan", tmp_path)
+
+    assert "records.jsonl:4: " in capsys.readouterr().err

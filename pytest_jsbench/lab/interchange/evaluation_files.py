@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from pytest_jsbench.cli.output import Output, warn
+from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text
@@ -79,10 +79,7 @@ def _validate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
-    read = [evaluations.read(path) for path in _each(options)]
-    for whole in read:
-        warn(whole)
-    found = [one.figures for whole in read for one in whole.each]
+    found = [part.figures for path in _each(options) for part in warned(evaluations.read(path)).each]
     known = sorted(set().union(*found))
     if options.weight is not None and options.weight not in known:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
