@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import threading
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,6 +25,8 @@ MEMORY = 4 << 30
 SECONDS = 300.0
 #: rows that are named, and that are read, at once
 _NAMED_AT_ONCE, _READ_AT_ONCE = 10_000, 16
+#: blocks of rows that stay in memory: threads that begin together want rows of as many
+_KEPT = 8
 
 
 def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
@@ -50,13 +53,12 @@ _Group = tuple[str, str, str, int]
 
 def _row(group: _Group, index: int) -> dict[str, Any]:
     """Read a row of a group, with those beside it that are likely to be wanted next."""
-    block, place = divmod(index, _READ_AT_ONCE)
+    number, place = divmod(index, _READ_AT_ONCE)
+    with _turn():
+        block = _block(group, number)
+    if block is not None:
+        return block[place]
     try:
-        return _block(group, block)[place]
-    except DatasetError as error:
-        if exhausted(error):
-            raise
-    try:  # together they may come to more than a row may
         row: dict[str, Any] = _ask("rows_of", *group, index, 1)[0]
     except DatasetError as error:
         if exhausted(error):
@@ -65,10 +67,22 @@ def _row(group: _Group, index: int) -> dict[str, Any]:
     return row
 
 
-@lru_cache(maxsize=4)
-def _block(group: _Group, number: int) -> list[dict[str, Any]]:
-    block: list[dict[str, Any]] = _ask("rows_of", *group, number * _READ_AT_ONCE, _READ_AT_ONCE)
+@lru_cache(maxsize=_KEPT)
+def _block(group: _Group, number: int) -> list[dict[str, Any]] | None:
+    """Read rows that stand beside each other; None where one cannot be read, or all come to more than a row may."""
+    try:
+        block: list[dict[str, Any]] = _ask("rows_of", *group, number * _READ_AT_ONCE, _READ_AT_ONCE)
+    except DatasetError as error:
+        if exhausted(error):
+            raise
+        return None
     return block
+
+
+@lru_cache(maxsize=1)
+def _turn() -> threading.Lock:
+    """The lock of the thread that reads a block, for which the others wait that want a row of it."""
+    return threading.Lock()
 
 
 @lru_cache(maxsize=1)

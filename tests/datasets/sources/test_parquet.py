@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import errno
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -142,9 +144,36 @@ def test_a_table_that_would_fill_the_memory_is_one_line(tmp_path: Path, monkeypa
     calls.close()
 
 
-def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path) -> None:
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of rows that are asked of the child at once, each time after a moment for other threads."""
+    counts: list[int] = []
+    ask = parquet._ask
+
+    def counted(function: str, *arguments: Any) -> Any:
+        if function == "rows_of":
+            counts.append(arguments[-1])
+            time.sleep(0.02)
+        return ask(function, *arguments)
+
+    monkeypatch.setattr(parquet, "_ask", counted)
+    return counts
+
+
+def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path, reads: list[int]) -> None:
     path = table(tmp_path, [{"schema": json.dumps({"title": "x" * 2_000_000, "maxLength": n})} for n in range(12)])
     assert [schema(path, f"row-{n}")["maxLength"] for n in range(12)] == list(range(12))
+    assert reads == [16, *[1] * 12]
+
+
+def test_threads_that_want_rows_beside_each_other_have_them_read_once(tmp_path: Path, reads: list[int]) -> None:
+    path = table(tmp_path, [{"schema": json.dumps({"maxLength": n})} for n in range(64)])
+    dataset = opened(path)
+    with ThreadPoolExecutor(64) as threads:
+        cases = list(threads.map(dataset.case, dataset.keys()))
+
+    assert [case.schema for case in cases if isinstance(case, Case)] == [{"maxLength": n} for n in range(64)]
+    assert reads == [16] * 4
 
 
 def test_a_value_that_json_has_not_makes_its_row_a_broken_one(tmp_path: Path) -> None:
