@@ -36,7 +36,7 @@ _LONGEST_PATH = 120
 #: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
 _COMPILED_SCHEMAS = 128
 #: characters of their texts: compiled, a schema takes many times the size of its text
-_COMPILED_LENGTH = 500_000
+_COMPILED_LENGTH = 1_000_000
 #: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
 #: of more than a kilobyte, and an answer can have one for every second character
 _LONGEST_LISTED = 150_000
@@ -82,21 +82,21 @@ class InProcessJudge:
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        #: by their texts, the one that was asked for last at the end
+        #: by their texts, in the order in which they were compiled: one whose answer was judged goes before one that
+        #: still waits for its own
         self._kept: dict[str, Compiled | Verdict] = {}
         self._kept_length = 0
 
     def _compiled(self, schema_text: str) -> Compiled | Verdict:
-        compiled = self._kept.pop(schema_text, None)
+        compiled = self._kept.get(schema_text)
         if compiled is None:
             room = _COMPILED_LENGTH - len(schema_text)
             while self._kept and (len(self._kept) >= _COMPILED_SCHEMAS or self._kept_length > room):
                 oldest = next(iter(self._kept))
                 del self._kept[oldest]
                 self._kept_length -= len(oldest)
-            compiled = self._compile(schema_text)
+            compiled = self._kept[schema_text] = self._compile(schema_text)
             self._kept_length += len(schema_text)
-        self._kept[schema_text] = compiled
         return compiled
 
     def _compile(self, schema_text: str) -> Compiled | Verdict:

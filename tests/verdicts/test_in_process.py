@@ -170,9 +170,22 @@ def test_large_schemas_are_let_go_of_by_their_size_while_small_ones_stay_compile
     judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
     compiled = note_compiled(judge, monkeypatch)
     small = [json.dumps({"title": str(number)}) for number in range(100)]
-    large = [json.dumps({"title": letter * 300_000}) for letter in "ab"]
+    large = [json.dumps({"title": letter * 600_000}) for letter in "ab"]
     for text in [*small, *small, large[0], small[-1], *large]:
         judge.inspect(text)
     assert compiled == [*small, *large]
     judge.inspect(large[0])
     assert compiled == [*small, *large, large[0]]
+
+
+def test_a_schema_stays_compiled_until_its_answer_comes_with_64_calls_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
+    compiled = note_compiled(judge, monkeypatch)
+    texts = [json.dumps({"maxLength": number}) for number in range(300)]
+    for number, text in enumerate(texts):
+        judge.inspect(text)
+        if number >= 64:
+            list(judge.judge(texts[number - 64], '"a"', truncated=False))
+    assert compiled == texts
