@@ -113,6 +113,11 @@ class Figure:
         return self.better_when or _BETTER.get(self.kind, Better.NEITHER)
 
     @property
+    def count(self) -> str:
+        """The name of the count of the measurements that a quantile is of; empty of anything else."""
+        return f"{self.name.removesuffix('_p50')}_count" if self.name.endswith("_p50") else ""
+
+    @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1, and has an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
@@ -253,7 +258,7 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 def named(metric: str) -> Figure | None:
     """The figure of that name, of a field of answers too; None where it is another tool's."""
-    if metric.startswith("fields.") and metric.endswith(".accuracy"):
+    if metric.startswith("fields.") and metric.endswith((".accuracy", ".precision", ".f1")):
         return Figure(metric, VALUES)
     return FIGURES.get(metric) or (Figure(metric, COUNT) if metric.startswith(_OTHER_COUNTS) else None)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
 from pytest_jsbench.metrics.figures import FIGURES, SPREAD, Kind
 from pytest_jsbench.metrics.metrics import Metrics
@@ -30,7 +31,8 @@ _OF_BASELINE = frozenset(
         *(f"{figure}.ratio" for figure in MEASURES.values()),
     }
 )
-_OF_FIELD = frozenset({"accuracy", "right", "expected"})
+_RATES_OF_FIELD = frozenset({"accuracy", "precision", "f1"})
+_OF_FIELD = frozenset({*_RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: before a name of a run with variants
 _VARIANTS, _TASKS = "variants.", "tasks."
@@ -120,7 +122,7 @@ class MetricName:
         """Whether it is between 0 and 1 and has an interval."""
         if self.metric in FIGURES:
             return FIGURES[self.metric].is_rate
-        return self.metric in {"difference", "values.difference", "tests.difference", "accuracy"}
+        return self.metric in {"difference", "values.difference", "tests.difference", *_RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -244,12 +246,12 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
 
 
 def _of_field(name: MetricName, metrics: Metrics) -> Reading:
-    rate = metrics.fields.get(name.field or "")
-    if rate is None:
+    field = metrics.fields.get(name.field or "")
+    if field is None:
         return _nothing("no such value is expected")
-    if name.metric == "accuracy":
-        return _range_of_values(name, rate, metrics)
-    return _count(rate.successes if name.metric == "right" else rate.n)
+    if name.metric in _RATES_OF_FIELD:
+        return _range_of_values(name, getattr(field, name.metric), metrics)
+    return _count(int(field.to_dict()[name.metric] or 0))
 
 
 def _time(spread: Distribution, part: str, errors: int) -> Reading:
@@ -260,7 +262,7 @@ def _time(spread: Distribution, part: str, errors: int) -> Reading:
     if spread.count < _FEWEST.get(part, 0):
         return _nothing(f"{spread.count} values do not carry a {SPREAD[part]}")
     low, high = (getattr(spread.with_others(errors, end), part) for end in (0.0, _NEVER))
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g}")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
 
 
 def _sum(value: float | None, *, complete: bool) -> Reading:

@@ -8,9 +8,34 @@ from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind, Usage
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
-from pytest_jsbench.metrics.statistics import Distribution, MeanRate, Proportion, Rate, mean_rate, proportion
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, mean_rate, proportion
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldMetrics:
+    """The values of one field, over all answers that are compared."""
+
+    #: right values / values that are expected
+    accuracy: Proportion
+    #: right values / values that answers have, and the harmonic mean of both; over nothing where that is not known
+    precision: Proportion
+    f1: Proportion
+
+    def to_dict(self) -> dict[str, float | None]:
+        """The metrics as JSON values; a rate over nothing is None."""
+        counts = {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
+        return counts | {
+            f"{name}{end}": value
+            for name in ("accuracy", "precision", "f1")
+            for end, value in _with_bounds(getattr(self, name))
+        }
+
+
+def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
+    """The rate and its bounds, each under the end of its name."""
+    return ("", rate.value), ("_ci_low", rate.ci_low), ("_ci_high", rate.ci_high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +73,8 @@ class Metrics:
     pass_at_k: Proportion
     pass_hat_k: Proportion
     #: by k, up to the fewest attempts at a case: the chance that at least one, and that all, of k attempts pass
-    pass_at: Mapping[int, MeanRate]
-    pass_hat: Mapping[int, MeanRate]
+    pass_at: Mapping[int, Rate]
+    pass_hat: Mapping[int, Rate]
     #: conforming answers whose properties come in the schema's order / those with two of them in an object
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
@@ -71,14 +96,14 @@ class Metrics:
     value_accuracy: Proportion
     value_accuracy_conforming: Proportion
     #: the mean of what part of each answer's values is right
-    value_accuracy_mean: MeanRate
+    value_accuracy_mean: Rate
     #: right values / values that answers have; and the harmonic mean of that and `value_accuracy`
     value_precision: Proportion
     value_f1: Proportion
     #: answers with every value right and none invented / those of which a value is expected
     exact_match: Proportion
-    #: right values / expected ones, by the name of the field
-    fields: Mapping[str, Proportion]
+    #: by the name of the field
+    fields: Mapping[str, FieldMetrics]
     #: values that were not expected
     invented: int
     #: tests of a project's own that passed / those that ended, and that did not only meet broken calls
@@ -121,7 +146,7 @@ class Metrics:
         if group == "test_failures":
             return self.test_failures[Cause(kind)]
         if group in {"pass_at", "pass_hat"}:
-            rates: Mapping[int, MeanRate] = getattr(self, group)
+            rates: Mapping[int, Rate] = getattr(self, group)
             return rates.get(int(kind), mean_rate([]))
         if time in TIMES:
             value = getattr(getattr(self, time), part)
@@ -169,27 +194,14 @@ class Metrics:
         figures["invalid_accepted"] = self.under_constraint.successes
         figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}
         for name in RATES:
-            rate: Rate = getattr(self, name)
-            figures |= {name: rate.value, f"{name}_ci_low": rate.ci_low, f"{name}_ci_high": rate.ci_high}
+            figures |= {f"{name}{end}": value for end, value in _with_bounds(getattr(self, name))}
         for name in ("pass_at", "pass_hat"):
-            of_k: Mapping[int, MeanRate] = getattr(self, name)
-            figures[name] = {
-                f"{k}{end}": value
-                for k, one in of_k.items()
-                for end, value in (("", one.value), ("_ci_low", one.ci_low), ("_ci_high", one.ci_high))
-            }
+            of_k: Mapping[int, Rate] = getattr(self, name)
+            figures[name] = {f"{k}{end}": value for k, rate in of_k.items() for end, value in _with_bounds(rate)}
         figures["failure_counts"] = {kind.value: self.failure_counts[kind] for kind in COUNTED_FAILURES}
         figures["failure_rates"] = {kind.value: self.failure_rate(kind).value for kind in COUNTED_FAILURES}
         figures["fields"] = {
-            f"{name}.{part}": value
-            for name, one in self.fields.items()
-            for part, value in {
-                "right": one.successes,
-                "expected": one.n,
-                "accuracy": one.value,
-                "accuracy_ci_low": one.ci_low,
-                "accuracy_ci_high": one.ci_high,
-            }.items()
+            f"{name}.{part}": value for name, field in self.fields.items() for part, value in field.to_dict().items()
         }
         figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}

@@ -24,15 +24,17 @@ _MOST_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate with the bounds of its interval; None where it is over nothing, and where they are not known."""
+    """A rate, or a median, with its bounds; None where it is over nothing, and where they are not known."""
 
     value: float | None
     ci_low: float | None
     ci_high: float | None
+    #: what it is over; None where that is not known
+    n: int | None = None
 
     def to_dict(self) -> dict[str, float | None]:
         """The rate as JSON values."""
-        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
+        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high, "n": self.n}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,22 +115,15 @@ def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     return proportion(successes, n, design_effect=sum(size * size for _, size in pairs) / n if n else 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeanRate(Rate):
-    """The mean of `n` rates; every figure is None when n is 0, and one cluster has no bounds."""
-
-    n: int
-
-
-def mean_rate(clusters: Iterable[Sequence[float]]) -> MeanRate:
-    """The mean of rates, each of which counts as much as any other, over clusters that are independent."""
+def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
+    """The mean of rates, each of which counts as much as any other, over independent clusters; one has no bounds."""
     measured = [rates for rates in clusters if rates]
     n = sum(map(len, measured))
     value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
     low, high = (None, None)
     if value is not None and len(measured) > 1:
         low, high = exact_interval(value, n * n / sum(len(rates) ** 2 for rates in measured))
-    return MeanRate(value=value, ci_low=low, ci_high=high, n=n)
+    return Rate(value=value, ci_low=low, ci_high=high, n=n)
 
 
 def quantile(ordered: Sequence[float], q: float) -> float | None:

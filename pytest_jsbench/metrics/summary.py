@@ -14,12 +14,12 @@ from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
 from pytest_jsbench.metrics.comparison import Pair, differing, pairs
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, MOST_K
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
 from pytest_jsbench.metrics.prices import Costs
 from pytest_jsbench.metrics.statistics import (
     Distribution,
-    MeanRate,
     Proportion,
+    Rate,
     clustered,
     mean_rate,
     pass_at_k,
@@ -297,7 +297,7 @@ def metrics(
 
 def _of_each_k(
     chance: Callable[[int, int, int], float], passed: Mapping[CaseKey, int], attempts: Mapping[CaseKey, int]
-) -> dict[int, MeanRate]:
+) -> dict[int, Rate]:
     """The mean over cases of the chance with k of a case's attempts, for each k; nothing where none is repeated."""
     most = min(attempts.values(), default=1)
     return {
@@ -311,7 +311,7 @@ def _accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Proportion:
     return _sum((attempt.key, match.right, match.expected) for attempt, match in compared)
 
 
-def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> MeanRate:
+def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Rate:
     of_case: dict[CaseKey, list[float]] = {}
     for attempt, match in compared:
         if match.expected:
@@ -319,13 +319,23 @@ def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> MeanRate:
     return mean_rate(of_case.values())
 
 
-def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Proportion]:
-    """The accuracy of each field, in the order in which they were met."""
-    by_field: dict[str, list[tuple[CaseKey, int, int]]] = {}
+def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, FieldMetrics]:
+    """The metrics of each field that is expected in any answer, in the order in which they were met."""
+    by_field: dict[str, list[tuple[CaseKey, int, int, int | None]]] = {}
     for attempt, match in compared:
-        for name, (right, expected) in match.fields.items():
-            by_field.setdefault(name, []).append((attempt.key, right, expected))
-    return {name: _sum(counts) for name, counts in by_field.items()}
+        for name in (*match.fields, *(name for name in match.surplus or () if name not in match.fields)):
+            right, expected = match.fields.get(name, (0, 0))
+            given = None if match.surplus is None else expected + match.surplus.get(name, 0)
+            by_field.setdefault(name, []).append((attempt.key, right, expected, given))
+    return {
+        name: FieldMetrics(
+            accuracy=_sum((key, right, expected) for key, right, expected, _ in counts),
+            precision=_sum((key, right, given) for key, right, _, given in counts if given is not None),
+            f1=_sum((key, 2 * right, expected + given) for key, right, expected, given in counts if given is not None),
+        )
+        for name, counts in by_field.items()
+        if any(expected for _, _, expected, _ in counts)
+    }
 
 
 def _sum(counts: Iterable[tuple[CaseKey, int, int]]) -> Proportion:

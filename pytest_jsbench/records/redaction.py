@@ -141,7 +141,9 @@ def _verdict(verdict: Verdict) -> Verdict:
 
 def _counts(match: Match) -> Match:
     """The number of fields that are right, without their names and values."""
-    return Match(fields={REDACTED: (match.right, match.expected)} if match.fields else {}, invented=match.invented)
+    surplus = None if match.surplus is None else {REDACTED: match.given - match.expected}
+    fields = {REDACTED: (match.right, match.expected)} if match.fields else {}
+    return Match(fields=fields, invented=match.invented, missing=match.missing, surplus=surplus)
 
 
 def _message(verdict: Verdict) -> str:

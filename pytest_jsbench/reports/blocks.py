@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import mode
 
 from pytest_jsbench.metrics.figures import Figure, HasFigures, Kind, Shown, columns
 from pytest_jsbench.metrics.statistics import Proportion, Rate
@@ -16,9 +17,9 @@ Fact = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A rate with a mark behind it."""
+    """A rate or a number with a mark behind it."""
 
-    rate: Rate
+    value: Rate | float
     mark: str
 
 
@@ -56,7 +57,7 @@ class Column:
     def exact_text_of(self, value: Cell) -> str:
         """A cell of the column with all that is known of it."""
         if isinstance(value, Marked):
-            return f"{self.exact_text_of(value.rate)}{value.mark}"
+            return f"{self.exact_text_of(value.value)}{value.mark}"
         if not isinstance(value, Rate):
             return NOT_APPLICABLE if value is None else value if isinstance(value, str) else self.text_of(value)
         if value.value is None:
@@ -127,13 +128,36 @@ Block = Heading | TableBlock | list[Fact]
 def table_of_figures(
     head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False, folded: str = ""
 ) -> TableBlock:
-    """A row for each source with the figures of a kind of table, but for those that none of them has."""
+    """
+    A row for each source with the figures of a kind of table, but for those that none of them has.
+
+    Behind the medians stands the number of measurements that most of a row are of, and beside any other its own.
+    """
     table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total, folded=folded)
-    for figure in columns(shown):
-        cells = [figure.value_of(source) for _, source in sources]
-        if _is_told(figure, cells, sources):
-            table = table.beside(Column.of(figure, roomy=shown in figure.roomy), cells)
+    every: list[tuple[Figure, list[Cell]]] = [
+        (figure, [figure.value_of(source) for _, source in sources]) for figure in columns(shown)
+    ]
+    told = [(figure, cells) for figure, cells in every if _is_told(figure, cells, sources)]
+    medians = [figure for figure, _ in told if figure.count]
+    known = [[count for figure in medians if (count := _count(figure, source))] for _, source in sources]
+    counts = [mode(counts) if counts else 0 for counts in known]
+    for figure, cells in told:
+        if figure.count:
+            own = [_count(figure, source) for _, source in sources]
+            cells = [
+                Marked(cell, f" of {count:,}") if isinstance(cell, float) and count != usual else cell
+                for cell, count, usual in zip(cells, own, counts, strict=True)
+            ]
+        table = table.beside(Column.of(figure, roomy=shown in figure.roomy), cells)
+        if medians and figure is medians[-1] and any(counts):
+            table = table.beside(Column(heading="n"), counts)
     return table
+
+
+def _count(median: Figure, source: HasFigures) -> int:
+    """Count the measurements that a median is of: 0 where the source does not say."""
+    count = source.figure(median.count)
+    return int(count) if isinstance(count, int | float) else 0
 
 
 def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:

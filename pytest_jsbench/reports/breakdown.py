@@ -63,6 +63,11 @@ class Breakdown:
     #: of the run that each is held against
     firsts: tuple[int, ...]
 
+    def _mark(self, rate: Rate, *, real: bool = False) -> Marked:
+        """The rate with a mark where it differs; a median, with the number of cases that it is of."""
+        count = f" of {rate.n:,}" if self.metric in MEASURES and rate.n is not None else ""
+        return Marked(rate, f"{count}{' *' if real else ''}")
+
     @property
     def tests(self) -> int:
         """For how many tests the p-values are adjusted."""
@@ -85,8 +90,8 @@ class Breakdown:
         """A row per group and a column per run; the last row is over all groups."""
         rows: list[Row] = []
         for group in self.groups:
-            real = [against is not None and self._differs(against) for against in group.against_first]
-            marked = (Marked(rate, " *") if mark else rate for rate, mark in zip(group.rates, real, strict=True))
+            pairs = zip(group.rates, group.against_first, strict=True)
+            marked = (self._mark(rate, real=against is not None and self._differs(against)) for rate, against in pairs)
             rows.append((group.name, (group.cases, *marked)))
         figure = FIGURES[MEASURES.get(self.metric, self.metric)]
         return TableBlock(
@@ -95,7 +100,7 @@ class Breakdown:
                 Column.of(FIGURES["cases"]),
                 *(Column(heading=name, figure=figure, left=True, foreign=True) for name in names),
             ),
-            rows=(*rows, ("total", ("", *self.total))),
+            rows=(*rows, ("total", ("", *map(self._mark, self.total)))),
             total=True,
         )
 
@@ -197,7 +202,7 @@ def _median(outcomes: _Outcomes, measure: str) -> Rate:
     """The median over cases of their means."""
     means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
-    return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high)
+    return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))
 
 
 def _by_group(

@@ -379,7 +379,8 @@ _MEASURED = ("metrics", "cases")
 def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
-    kept = [*counts, *bounded(RATES), "tgt_p50", "grammar_compilation_p50", "cost"]
+    times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
+    kept = [*counts, *bounded(RATES), *times, "cost"]
     variants = {
         name: {part: value for part, value in baseline_to_dict(one, one.outcomes or {}).items() if part in _MEASURED}
         for name, one in found.variants.items()

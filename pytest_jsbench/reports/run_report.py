@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
-from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
@@ -106,10 +106,22 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
     return table.beside(Column.of(FIGURES["pass_rate"], f"{FIGURES['pass_rate'].title} where used"), rates)
 
 
+def table_of_fields(summary: Summary) -> TableBlock:
+    """A row per field of the expected values: how many are right of those expected, of those given, and of both."""
+    fields = _by_rank(summary.total)[:_MOST_FOLDED]
+    table = TableBlock(head="Field", columns=(), rows=tuple((name, ()) for name, _ in fields), folded="Values by field")
+    accuracy = Column.of(replace(FIGURES["value_accuracy"], counted=True))
+    table = table.beside(accuracy, [field.accuracy for _, field in fields])
+    table = table.beside(Column.of(FIGURES["value_precision"]), [field.precision for _, field in fields])
+    return table.beside(Column.of(FIGURES["value_f1"]), [field.f1 for _, field in fields])
+
+
 def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Block]:
-    """The report of a run on a terminal, which may begin with the table of keywords."""
+    """The report of a run on a terminal, which may begin with the tables of keywords and of fields."""
     if keywords and summary.keywords:
         yield table_of_keywords(summary)
+    if keywords and summary.total.fields:
+        yield table_of_fields(summary)
     yield from tables(run, summary)
     yield facts(run, summary)
 
@@ -162,6 +174,8 @@ def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
         yield differing_cases(summary)
     if summary.keywords:
         yield replace(table_of_keywords(summary, _MOST_FOLDED), folded="By keyword of the schema")
+    if summary.total.fields:
+        yield table_of_fields(summary)
     if failing := run.failed():
         yield _failures(failing)
 
@@ -270,9 +284,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
         yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
-    if masks := total.mask_time.count:
-        spread = _spread(total.mask_time, "mask_time_p50")
-        yield "masks", f"{counted(masks, 'mask')} after the first of each answer (µs): {spread}"
+    if total.mask_time.count:
+        yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
     if total.floor.successes:
         answer, others = next(iter(total.trivial_counts)), _share(total.pass_rate_nontrivial)
         yield "floor", f"the constant answer {answer} passes {_share(total.floor)} of the cases; of the others {others}"
@@ -314,7 +327,8 @@ def _noticed(summary: Summary) -> Iterator[Fact]:
     if total.retries:
         yield "retries", f"{counted(total.retries, 'failed call')} made again"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
-        yield "queue", f"half of the calls waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
+        calls = counted(total.queue.count, "call")
+        yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
@@ -378,14 +392,19 @@ def _values(total: Metrics) -> str:
         parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:
         parts.append(f"{counted(total.invented, 'value')} that nobody expects")
-    wrong = [(name, rate) for name, rate in total.fields.items() if rate.successes < rate.n]
-    if ranked := sorted(wrong, key=lambda pair: pair[1].value or 0.0)[:_MOST_NAMED]:
-        fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked)
+    ranked = [(name, field.accuracy) for name, field in _by_rank(total) if field.accuracy.successes < field.accuracy.n]
+    if ranked:
+        fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked[:_MOST_NAMED])
         parts.append(f"least often right: {', '.join(fields)}")
     if total.uncompared:
         answers = counted(total.uncompared, "answer")
         parts.append(f"{answers} that could not be compared: match.problem in records.jsonl says why")
     return "; ".join(parts)
+
+
+def _by_rank(total: Metrics) -> list[tuple[str, FieldMetrics]]:
+    """The fields of the expected values, those that are least often right first."""
+    return sorted(total.fields.items(), key=lambda pair: pair[1].accuracy.value or 0.0)
 
 
 def _idle_comparers(run: Run, total: Metrics) -> list[str]:
@@ -440,7 +459,8 @@ def _share(rate: Proportion) -> str:
 
 def _spread(times: Distribution, name: str) -> str:
     known = {part: getattr(times, part) for part in ("mean", "p50", "p99", "max")}
-    return ", ".join(f"{part} {FIGURES[name].text_of(value)}" for part, value in known.items())
+    told = ", ".join(f"{part} {FIGURES[name].text_of(value)}" for part, value in known.items())
+    return f"{told} of {times.count:,}"
 
 
 def _tokens(total: Metrics) -> str:

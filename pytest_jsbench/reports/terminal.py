@@ -149,7 +149,7 @@ def _cell(column: Column, value: Cell, plain: int, widest: int) -> list[str]:
     if isinstance(value, str):
         return textwrap.wrap(printable(value, None), widest) or [""]
     if isinstance(value, Marked):
-        return [f"{_rate(column, value.rate, plain)}{value.mark}"]
+        return [f"{_cell(column, value.value, plain, widest)[0]}{value.mark}"]
     if isinstance(value, Rate):
         return [_rate(column, value, plain)]
     return [NOT_APPLICABLE if value is None else column.text_of(value)]

@@ -79,6 +79,9 @@ class Match:
     compared_with: str = ""
     #: the first of them
     differences: tuple[Difference, ...] = field(default=(), hash=False)
+    #: by the field's name, how many values more than are expected the answer has, or how many fewer; also of the first
+    #: 50 names that nobody expects in it. None where that is not known
+    surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
         if any(right > expected for right, expected in self.fields.values()):
@@ -108,7 +111,8 @@ class Match:
     def counts(self) -> Match:
         """The match without its differences, and each name of a field held once."""
         fields = {sys.intern(name): counts for name, counts in self.fields.items()}
-        return replace(self, fields=fields, differences=())
+        surplus = self.surplus and {sys.intern(name): count for name, count in self.surplus.items()}
+        return replace(self, fields=fields, surplus=surplus, differences=())
 
     def to_dict(self) -> dict[str, Any]:
         """The match as JSON values."""
@@ -147,12 +151,16 @@ def match(
             right, count = fields.get(leaf.name, (0, 0))
             fields[leaf.name] = (right + (leaf.fault is None), count + 1)
     wrong = [leaf for leaf in leaves if leaf.fault is not None]
+    surplus = Counter(leaf.name for leaf in wrong if leaf.fault is Fault.INVENTED)
+    others = [name for name in surplus if name not in fields][_MOST_NAMED:]
+    surplus.subtract(leaf.name for leaf in wrong if leaf.fault is Fault.MISSING)
     return Match(
         fields=fields,
         invented=sum(leaf.fault is Fault.INVENTED for leaf in wrong),
         missing=sum(leaf.fault is Fault.MISSING for leaf in wrong),
         compared_with=compared_with.removeprefix("sha256:")[:_DIGITS],
         differences=() if instance is _ABSENT else tuple(leaf.difference for leaf in wrong[:_MOST_NAMED]),
+        surplus={name: count for name, count in surplus.items() if count and name not in others},
     )
 
 

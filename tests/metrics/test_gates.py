@@ -491,7 +491,7 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
             True,
             "gpt.pass_rate - gpt-5.1.pass_rate +0.5 (4/4 = 1; 2/4 = 0.5)",
         ),
-        ("gpt.tgt_p50 - gpt-5.1.tgt_p50<=0.1", True, "+0 (1; 1)"),
+        ("gpt.tgt_p50 - gpt-5.1.tgt_p50<=0.1", True, "+0 (1 over 4 values; 1 over 4 values)"),
         ("gpt-5.1.pass_rate - gpt.pass_rate >= -0.4", False, "-0.5"),
         ("gpt.pass_rate - mini.pass_rate >= 0.6", False, "the run is incomplete"),
         ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "whatever the broken or missing attempts would have been"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message
@@ -17,6 +18,7 @@ from pytest_jsbench.metrics.summary import by_keyword
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
+from pytest_jsbench.values import match
 from tests import examples
 from tests.conversation import PROMPT as CONVERSATION
 from tests.examples import replace
@@ -52,6 +54,16 @@ def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
     assert by_keyword([AttemptOutcome.of(record)]) == by_keyword([AttemptOutcome.of(answered())])
     assert (record.verdict.failure_type, record.changes[0].keyword) == (examples.VIOLATED.failure_type, "minimum")
     assert Record.from_dict(json.loads(said)) == record
+
+
+def test_as_many_values_are_missing_and_given_as_before() -> None:
+    found = match(Expected(value={"secret": 1, "b": 2, "c": 3}), {"secret": 1, "b": 9, "other": 4, "more": 5})
+
+    kept = Redaction.new().record(replace(answered(), match=found)).match
+
+    assert kept is not None
+    assert (kept.right, kept.expected, kept.missing, kept.given) == (1, 3, 1, 4)
+    assert kept.surplus == {"(redacted)": 1}
 
 
 def test_an_answer_cannot_be_guessed_and_equal_answers_of_a_run_are_equal() -> None:

@@ -144,7 +144,7 @@ def test_times_are_told_by_task_and_by_length_of_the_prompt_and_what_is_longer_i
 
     assert list(by_length)[:4] == ["to 11 tokens", "to 20 tokens", "to 30 tokens", "to 40 tokens"]
     assert [texts[2].endswith("*") for texts in list(by_length.values())[:4]] == [False, False, True, True]
-    assert by_length["to 40 tokens"] == ["10", "23.45 (23.10-23.80)", "46.90 (46.20-47.60) *"]
+    assert by_length["to 40 tokens"] == ["10", "23.45 (23.10-23.80) of 10", "46.90 (46.20-47.60) of 10 *"]
     assert by_task.groups[0].rates[0].value == pytest.approx(21.95)
     assert "by more than 5 % and chance" in by_task.note(["x", "y"])
     with pytest.raises(RecordError, match="how many tokens its prompts have"):

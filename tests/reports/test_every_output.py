@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 
 import pytest_jsbench
+from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import Completion, FaultKind, Timing, Usage
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics import figures
@@ -29,6 +30,7 @@ from pytest_jsbench.reports.evaluations import Evaluation, run_to_dict
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_report import facts, summary_markdown
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
+from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import Note
 from tests import examples
 from tests.examples import replace
@@ -266,8 +268,8 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
 
     found = outputs(run, summary, tmp_path)
 
-    masks = "3 masks after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0"
-    grammars = "compiled (ms): mean 8.00, p50 8.00, p99 8.00, max 8.00; up to the first mask: mean 10.00"
+    masks = "after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0 of 3"
+    grammars = "compiled (ms): mean 8.00, p50 8.00, p99 8.00, max 8.00 of 1; up to the first mask: mean 10.00"
     for name in ("terminal", "summary.md", "report.html"):
         assert [said for said in (masks, grammars) if said not in " ".join(found[name].split())] == [], name
     assert "grammar compiled in 10.00 ms, 8.00 without its first mask" in found["report.html"]
@@ -277,7 +279,54 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert check(Gate.parse("compile_time_p50<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
-    assert re.search(r"x .* 10\.00 +20\.0 +1$", _compared([again], ["x"]).splitlines()[-1])
+    assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", _compared([again], ["x"]).splitlines()[-1])
+
+
+def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
+    timing = Timing(tgt=1.0, ttft=None, gct=None)
+    unstreamed = [replace(answered(name), generation=replace(examples.completion(), timing=timing)) for name in "cd"]
+    run = examples.run(answered("a"), answered("b"), *unstreamed, answered("e"))
+    summary = summarize(run)
+
+    found = outputs(run, summary, tmp_path)
+    again = evaluations.read(tmp_path / "run.json")
+
+    assert re.search(r"total .* 0\.20 +160\.00 +1\.00 of 5 +0\.80 +3 ", f"{found['terminal']} ")
+    assert "| 0.20 | 160.00 | 1.00 of 5 | 0.80 | 3 |" in found["summary.md"]
+    assert "0.20 160.00 1.00 of 5 0.80 3 " in found["report.html"]
+    assert [again.metrics[f"{time}_count"] for time in ("ttft", "tgt")] == [3, 5]
+    assert _compared([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
+    kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
+    assert (kept["tgt_p50"], kept["tgt_count"]) == (1.0, 5)
+    assert "half of 5 calls waited 75.0 s" in found["terminal"]
+    assert "tgt_p90 1 over 5 values" not in check(Gate.parse("tgt_p90<=2"), summary).message
+    assert "tgt_p50 1 over 5 values" in check(Gate.parse("tgt_p50<=2"), summary).message
+
+
+def test_the_precision_of_a_field_is_in_every_output_and_can_be_a_gate(tmp_path: Path) -> None:
+    both, vendor = {"vendor": "a", "total": 1}, {"vendor": "a"}
+    answers = [(both, both), (vendor, both), (vendor, {**both, "total": 2}), (both, vendor)]
+    records = [
+        replace(answered(f"c{at}"), expected=Expected(value=value), match=match(Expected(value=value), answer))
+        for at, (value, answer) in enumerate(answers)
+    ]
+    run = examples.run(*records)
+    summary = summarize(run)
+
+    found = outputs(run, summary, tmp_path)
+
+    field = summary.total.fields["total"]
+    counts = [(rate.successes, rate.n) for rate in (field.accuracy, field.precision, field.f1)]
+    assert counts == [(1, 2), (1, 3), (2, 5)]
+    assert summary.total.fields["vendor"].precision.value == 1.0
+    assert "total 1/2 = 0.500 (.01-.99) 0.33 (.01-.91) 0.40" in found["terminal"]
+    assert "| `total` | 1/2 = 0.500 (0.013 to 0.987) | 0.333 (" in found["summary.md"]
+    assert "total 1/2 0.500" in found["report.html"]
+    assert evaluations.read(tmp_path / "run.json").figures["fields.total.precision"] == pytest.approx(1 / 3)
+    assert check(Gate.parse("fields.total.precision>=0.3"), summary).met
+    assert not check(Gate.parse("fields.total.f1.ci_low>=0.3"), summary).met
+    older = [replace(record, match=replace(record.match, surplus=None)) for record in records]
+    assert summarize(examples.run(*older)).total.fields["total"].precision.value is None
 
 
 def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:

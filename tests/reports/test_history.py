@@ -134,7 +134,7 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
     text = told(found)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
-    assert "2026-11-02 1.00 (.69-1) 1.00 10 0 other cases" in text
+    assert "2026-11-02 1.00 (.69-1) 1.00 10 10 0 other cases" in text
     assert "10 0 +0 -8" in text
 
 
@@ -299,4 +299,4 @@ def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expect
     (series,) = found.series
     assert series.entries[1].metrics["value_accuracy"] == 0.75
     assert "Run Pass rate Values TGT" in told(found)
-    assert "(.16-1) 0.75 1.00 2 0 +0 -0" in told(found)
+    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(found)

@@ -30,7 +30,7 @@ from pytest_jsbench.verdicts import FailureType
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Usage
-    from pytest_jsbench.metrics.statistics import MeanRate
+    from pytest_jsbench.metrics.statistics import Rate
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import Record
@@ -243,7 +243,7 @@ def _score(metrics: Metrics, name: str) -> dict[str, Any] | None:
     return _rate(getattr(metrics, name))
 
 
-def _rate(rate: Proportion | MeanRate, count: str = "successes") -> dict[str, Any] | None:
+def _rate(rate: Rate, count: str = "successes") -> dict[str, Any] | None:
     if rate.value is None:
         return None
     interval = {"lower": rate.ci_low, "upper": rate.ci_high, "confidence_level": 0.95, "method": "Clopper-Pearson"}

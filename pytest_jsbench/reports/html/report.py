@@ -26,6 +26,7 @@ from pytest_jsbench.reports.run_report import (
     facts_of_variants,
     heading,
     rates_by_task,
+    table_of_fields,
     table_of_keywords,
     table_of_tasks,
     table_of_variants,
@@ -97,6 +98,7 @@ def render(
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
         kept_keywords=table_of_keywords(replace(summary, keywords=kept)),
+        fields=table_of_fields(summary),
         charts=charts(summary.total),
         cases=pack_cases(run, compared),
     )
