@@ -123,6 +123,13 @@ class Comparison:
     ratios: Mapping[str, PairedRatio] = field(default_factory=dict)
     #: the share of input tokens that came from a cache, in the first run and in the second; None where one does not say
     cached: tuple[float, float] | None = None
+    #: they were asked at once on one machine, which their times shared: there are no ratios of these
+    at_once: bool = False
+
+    def asked_at_once(self) -> Comparison:
+        """The comparison of two that were asked at once on one machine."""
+        ratios = {name: ratio for name, ratio in self.ratios.items() if not _is_time(name)}
+        return replace(self, ratios=ratios, at_once=True)
 
     def no_worse_told(self, margin: float) -> str:
         """Say whether the second run is shown to be no worse by the margin: by the lower bound of the difference."""
@@ -141,9 +148,11 @@ class Comparison:
         """
         known = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
         facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in known.items()))] if known else []
-        if known and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
+        if any(map(_is_time, known)) and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
             shares = " → ".join(f"{share:.0%}" for share in self.cached)
             facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not those of one work"))
+        if self.at_once:
+            facts.append(("note", "both were asked at once on one machine: their times are not compared"))
         return facts
 
     @property
@@ -193,10 +202,14 @@ def beyond_drift(ratio: PairedRatio) -> int:
     return (ratio.ci_low > 1 + _DRIFT) - (ratio.ci_high < 1 - _DRIFT)
 
 
+def _is_time(measure: str) -> bool:
+    return MEASURES[measure] != measure
+
+
 def _ratio_told(name: str, ratio: PairedRatio) -> str:
     assert ratio.ci_low is not None
     assert ratio.ci_high is not None
-    is_time, apart = MEASURES[name] != name, beyond_drift(ratio)
+    is_time, apart = _is_time(name), beyond_drift(ratio)
     words = ("", ": longer", ": shorter") if is_time else ("", ": more", ": less")
     word = words[apart]
     title = name.upper() if is_time else name.replace("_", " ")

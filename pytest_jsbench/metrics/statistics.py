@@ -34,7 +34,7 @@ class Rate:
 
     def to_dict(self) -> dict[str, float | None]:
         """The rate as JSON values."""
-        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high, "n": self.n}
+        return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

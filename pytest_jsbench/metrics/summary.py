@@ -28,7 +28,7 @@ from pytest_jsbench.metrics.statistics import (
 )
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Cause, MissingReason
-from pytest_jsbench.records.settings import RECORDED, settings_of
+from pytest_jsbench.records.settings import ON_THIS_MACHINE, RECORDED, settings_of
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
@@ -134,11 +134,16 @@ def summarize(run: Run) -> Summary:
     variants = {name: _summarize(part) for name, part in run.each().items()}
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
     settings = {variant.variant: settings_of(variant.to_dict()) for variant in each(run.metadata)}
+    here = {variant.variant for variant in each(run.metadata) if variant.engine in ON_THIS_MACHINE}
+    compared = pairs([(name, variants[name].outcomes, settings[name]) for name in run.variants])
     ends = {name: summary.outcomes for name, summary in ranked.items()}
     return replace(
         whole,
         variants=ranked,
-        pairs=tuple(pairs([(name, variants[name].outcomes, settings[name]) for name in run.variants])),
+        pairs=tuple(
+            replace(pair, comparison=pair.comparison.asked_at_once()) if {pair.first, pair.second} <= here else pair
+            for pair in compared
+        ),
         differing=differing(ends),
     )
 

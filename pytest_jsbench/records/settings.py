@@ -53,6 +53,8 @@ _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
 #: engines that say answers of another time again, and what this run asked for has no part in those
 RECORDED = ("replay", "recorded")
+#: engines whose models run where the run does, so that those that are asked at once share a machine
+ON_THIS_MACHINE = frozenset({"local", "llguidance", "outlines", "xgrammar"})
 #: which of them stands in the record of an answer that a run took from its recordings instead of asking
 REMEMBERED = "recorded"
 #: stands there of an answer that an application got by itself: nobody asked for it, and it is never said again

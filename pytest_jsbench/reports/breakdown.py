@@ -114,7 +114,7 @@ class Breakdown:
         """The same as JSON values."""
 
         def rates_of(rates: Sequence[Rate]) -> dict[str, Any]:
-            return {name: rate.to_dict() for name, rate in zip(names, rates, strict=True)}
+            return {name: rate.to_dict() | {"n": rate.n} for name, rate in zip(names, rates, strict=True)}
 
         def against(group: CaseGroup) -> dict[str, Any]:
             compared = zip(names, self.firsts, group.against_first, strict=True)

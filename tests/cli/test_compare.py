@@ -25,8 +25,8 @@ def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_sai
     lines = shown("compare", *files).splitlines()
     text = " ".join(" ".join(lines).split())
 
-    assert "flash 0.90 (.68-.99) 1.00 $0.4000 20" in text
-    assert "mini 0.85 (.62-.97) 1.00 n/a 20" in text
+    assert "flash 0.90 (.68-.99) 1.00 20 $0.4000 20" in text
+    assert "mini 0.85 (.62-.97) 1.00 20 n/a 20" in text
     assert "turbo against flash: 10 fewer of 20 cases pass" in text
     assert "a real difference (exact test: p = 0.0059)" in text
     assert "mini against flash: 1 fewer of 20 cases pass" in text

@@ -34,6 +34,13 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest"
 """
 
 
+def test_the_notebook_compares_runs_case_by_case_and_does_not_look_whether_intervals_overlap() -> None:
+    text = (ROOT / "examples" / "library" / "constrained_or_free.ipynb").read_text("utf-8")
+
+    assert ".compare(" in text
+    assert "Intervals that overlap do not say" in text
+
+
 def code() -> list[str]:
     return [block.text for block in blocks_of(PAGE) if block.language == "python"]
 

@@ -351,6 +351,17 @@ def test_many_variants_are_each_compared_with_the_first_and_not_with_the_best() 
     assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", name) for name in "bcde"]
 
 
+@pytest.mark.parametrize(("engine", "told"), [("local", ["ratios", "note"]), ("scripted", ["ratios"])])
+def test_times_of_variants_that_share_a_machine_are_not_compared(engine: str, told: list[str]) -> None:
+    metadata = examples.variants(a={"engine": engine}, b={"engine": engine, "model": "other"})
+    made = [replace(record(f"c{at}"), variant=name) for name in "ab" for at in range(6)]
+
+    (pair,) = summarize(examples.run_of_variants(metadata, *made)).pairs
+
+    assert [word for word, _ in pair.comparison.ratios_told] == told
+    assert ("tgt" in pair.comparison.ratios, "output_tokens" in pair.comparison.ratios) == (engine != "local", True)
+
+
 def test_a_variant_that_measured_nothing_is_the_last() -> None:
     assert list(summarize(examples.compared(a="mm", b="vv")).variants) == ["b", "a"]
 

@@ -55,7 +55,7 @@ def test_reasoning_is_kept_apart_counted_timed_and_shown(
     bench.case("lost", schema={**number, "title": "lost"})
     gates = ["--jsbench-gate=reasoning_time_max<=30", "--jsbench-gate=reasoning_tokens<=8"]
     result = run(bench, provider, *gates)
-    result.stdout.fnmatch_lines(["Task *TGT *Reasoning", "tokens * (8 of them reasoning)"])
+    result.stdout.fnmatch_lines(["Task *TGT *Reasoning *n", "tokens * (8 of them reasoning)"])
     records = {record["id"]: record for record in bench.records()}
     found, lost = records["found"]["generation"], records["lost"]["generation"]
     assert (found["text"], found["reasoning"], lost["text"]) == (ANSWER, SAID, "")

@@ -12,9 +12,12 @@ from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.reports.comparison_report import table_of_runs
+from pytest_jsbench.reports.evaluations import parse
 from pytest_jsbench.reports.run_report import (
     facts,
     heading,
+    main_table,
     summary_markdown,
     table_of_keywords,
     tables,
@@ -55,7 +58,7 @@ def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_
         assert max(map(len, shown)) <= width
 
 
-def test_values_that_are_right_have_their_interval() -> None:
+def test_a_rate_has_its_bounds_beside_it_and_no_plus_or_minus() -> None:
     halves = [
         replace(record(name), match=Match(fields={"total": (right, 1), "vendor": (1, 1)}, invented=0))
         for name, right in (("a", 1), ("b", 0))
@@ -65,6 +68,21 @@ def test_values_that_are_right_have_their_interval() -> None:
 
     assert "values 3/4 = 0.750 (95 % interval 0.061 to 1.000) right," in text
     assert "0.75 (.06-1)" in text
+    assert "±" not in text
+
+
+def test_a_cost_is_that_of_1000_answers_in_the_table_of_variants_and_of_runs() -> None:
+    run = examples.compared(a="pp")
+    summary = summarize(run)
+    part = replace(summary.variants["a"], total=replace(summary.variants["a"].total, cost=0.01, priced=2))
+    metrics = {"pass_rate": 1.0, "planned": 2, "cost": 0.01, "priced": 2}
+
+    variants = main_table(run, replace(summary, variants={"a": part}))
+    runs = table_of_runs("Run", [("a", parse({"metrics": metrics}, source="a.json"))])
+
+    for table in (variants, runs):
+        ((_, cells),) = table.rows
+        assert dict(zip((column.heading for column in table.columns), cells, strict=True))["Cost of 1,000"] == 5.0
 
 
 def test_there_is_a_row_per_task_and_a_total() -> None:
