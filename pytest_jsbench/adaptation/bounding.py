@@ -8,7 +8,8 @@ the result conforms to the original. So nothing changes where a narrower subsche
 a `oneOf` whose branches may overlap, and what they refer to), and no node that shares its instance with another
 (`allOf`, `$ref` with siblings) is made narrower itself, because both together could then admit nothing.
 
-References are then written as JSON pointers, the only ones that llama.cpp follows.
+Then boolean subschemas are said in other words that mean the same, since llama.cpp reads none, and references are
+written as JSON pointers, the only ones that it follows.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, REFERENCES, Tokens, located
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
+#: keywords with a list of subschemas that llama.cpp reads
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 #: what may be done to the only schema of a keyword, which has a part of the instance for itself or shares the whole
 _ALONE = {
     **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
@@ -90,7 +94,9 @@ def bounded(schema: Schema) -> Schema:
     # a subschema with an identifier of its own gives references another root than the one they are read by here
     embedded = (_texts(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
-    return schema if confined else narrowed
+    tuples = "prefixItems" in document.dialect.keywords
+    words: Schema = rebuild(schema if confined else narrowed, partial(_without_booleans, tuples=tuples))
+    return words
 
 
 def for_llama_cpp(schema: Schema) -> Schema:
@@ -108,8 +114,6 @@ class _Walk:
 
     def visit(self, schema: Any, path: Path, care: _Care) -> Any:
         """The narrowed copy of the subschema that stands at the path."""
-        if schema is True and path:
-            return {}  # the same, in the only words that llama.cpp knows for it
         if not isinstance(schema, Mapping):
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
@@ -122,7 +126,7 @@ class _Walk:
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
             _narrow(result)
-        return _without_false(result, tuples="prefixItems" in self._document.dialect.keywords)
+        return result
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
@@ -161,18 +165,27 @@ class _Walk:
             self.lowered = True
 
 
-def _without_false(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
-    """The same without the subschema `false`, which llama.cpp does not read; `tuples`: it knows `prefixItems`."""
+def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
+    """Say the node, a copy, without booleans, which llama.cpp does not read; `tuples`: `prefixItems` is a keyword."""
+    for keyword, value in node.items():
+        if keyword in _LISTS and isinstance(value, list):
+            node[keyword] = [{} if member is True else member for member in value]
+        elif keyword in NAMED and isinstance(value, Mapping):
+            node[keyword] = {name: {} if member is True else member for name, member in value.items()}
     fixed = node.get("prefixItems")
     if node.get("items") is False and isinstance(fixed, list) and tuples:
         del node["items"]
         given = node.get("maxItems")
         node["maxItems"] = min(len(fixed), given) if isinstance(given, int | float) else len(fixed)
     properties = node.get("properties")
+    # in a closed object, a property that is not named is forbidden all the same
     closed = node.get("additionalProperties") is False and "patternProperties" not in node
-    if closed and isinstance(properties, dict):
-        # a property that is not named is forbidden all the same
-        node["properties"] = {name: value for name, value in properties.items() if value is not False}
+    named = properties.items() if isinstance(properties, dict) else ()
+    forbidden = [name for name, value in named if value is False]
+    if forbidden and (closed or "propertyNames" not in node):
+        node["properties"] = {name: value for name, value in named if value is not False}
+        if not closed:
+            node["propertyNames"] = {"not": {"enum": forbidden}}
     return node
 
 

@@ -39,7 +39,7 @@ def obj(**properties: Any) -> dict[str, Any]:
         ({"type": "array", "prefixItems": [TEXT] * 3}, {"type": "array", "prefixItems": [SHORT] * 3, "maxItems": 3}),
         (
             {"type": "array", "prefixItems": [TEXT] * 2, "contains": True},
-            {"type": "array", "prefixItems": [SHORT] * 2, "contains": {}, "maxItems": 3},
+            {"type": "array", "prefixItems": [SHORT] * 2, "contains": True, "maxItems": 3},
         ),
         ({"type": "object"}, {"type": "object", **CLOSED}),
         (obj(a=TEXT), {**obj(a=SHORT), **CLOSED}),
@@ -143,6 +143,21 @@ def test_boolean_subschemas_are_said_in_words_that_llama_cpp_reads() -> None:
     assert bounded(schema) == narrowed
     forbidden = {**obj(a=False, b={"type": "null"}), **CLOSED}
     assert bounded(forbidden) == {**obj(b={"type": "null"}), **CLOSED}
+
+
+def test_boolean_subschemas_are_said_in_other_words_where_nothing_else_may_change_too() -> None:
+    frozen = {"oneOf": [{"properties": {"a": False, "b": True}}, {"items": False, "prefixItems": [True]}]}
+    words = {
+        "oneOf": [
+            {"properties": {"b": {}}, "propertyNames": {"not": {"enum": ["a"]}}},
+            {"prefixItems": [{}], "maxItems": 1},
+        ]
+    }
+    assert bounded(frozen) == words
+    for instance in ({"a": 1}, {"b": 1}, {}, [1], [1, 2], "text"):
+        assert Draft202012Validator(frozen).is_valid(instance) is Draft202012Validator(words).is_valid(instance)
+    named = {"oneOf": [{"properties": {"a": False}, "propertyNames": {"maxLength": 1}}, {"type": "null"}]}
+    assert bounded(named) == named
 
 
 def test_in_an_older_dialect_fixed_items_are_no_keyword() -> None:
