@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: the one in the examples of google-genai 3.4
 DEFAULT_MODEL = "gemini-3.8-flash"
@@ -47,10 +47,10 @@ _LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget
 _UNSIGNED = "skip_thought_signature_validator"
 
 
-def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
+def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """The body of one call; the extra body is what stands in `generationConfig`."""
     messages = request.prompt.messages
-    form = FORMATS[settings.response_format](settings, request.schema)
+    form = _form(settings, request.schema)
     generation = {**settings.sampling(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
@@ -62,22 +62,18 @@ def to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return {**body, **settings.outer_body}
 
 
-def _json(**schema: Any) -> dict[str, Any]:
-    return {_GENERATION: {"responseMimeType": "application/json", **schema}}
-
-
-def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    declared = [{"name": settings.schema_name, "parametersJsonSchema": schema}]
-    choice = {"mode": "ANY", "allowedFunctionNames": [settings.schema_name]}
-    return {"tools": [{"functionDeclarations": declared}], "toolConfig": {"functionCallingConfig": choice}}
-
-
-FORMATS: Formats = {
-    ResponseFormat.JSON_SCHEMA: lambda _, schema: _json(responseJsonSchema=schema),
-    ResponseFormat.JSON_OBJECT: lambda *_: _json(),
-    ResponseFormat.TOOL: _tool,
-    ResponseFormat.TEXT: lambda *_: {},
-}
+def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    match settings.response_format:
+        case ResponseFormat.JSON_SCHEMA:
+            return {_GENERATION: {"responseMimeType": "application/json", "responseJsonSchema": schema}}
+        case ResponseFormat.JSON_OBJECT:
+            return {_GENERATION: {"responseMimeType": "application/json"}}
+        case ResponseFormat.TOOL:
+            declared = [{"name": settings.schema_name, "parametersJsonSchema": schema}]
+            choice = {"mode": "ANY", "allowedFunctionNames": [settings.schema_name]}
+            return {"tools": [{"functionDeclarations": declared}], "toolConfig": {"functionCallingConfig": choice}}
+        case ResponseFormat.TEXT:
+            return {}
 
 
 def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -184,7 +180,7 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=to_body, formats=FORMATS, take=_take, take_whole=_take)
+GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, take=_take, take_whole=_take)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:

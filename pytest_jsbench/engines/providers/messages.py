@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: the smallest model that Anthropic documents with structured outputs
 DEFAULT_MODEL = "claude-haiku-4-5"
@@ -55,21 +55,16 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return settings.body(request, {"messages": _turns(messages), **_called_tools(messages), **instructions})
 
 
-def _json_schema(_: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-
-
-def _tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    tool = {"name": settings.schema_name, "input_schema": schema, "strict": settings.strict}
-    choice = {"type": "tool", "name": settings.schema_name, "disable_parallel_tool_use": True}
-    return {"tools": [tool], "tool_choice": choice}
-
-
-FORMATS: Formats = {
-    ResponseFormat.JSON_SCHEMA: _json_schema,
-    ResponseFormat.TOOL: _tool,
-    ResponseFormat.TEXT: lambda *_: {},
-}
+def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    match settings.response_format:
+        case ResponseFormat.JSON_SCHEMA:
+            return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+        case ResponseFormat.TOOL:
+            tool = {"name": settings.schema_name, "input_schema": schema, "strict": settings.strict}
+            choice = {"type": "tool", "name": settings.schema_name, "disable_parallel_tool_use": True}
+            return {"tools": [tool], "tool_choice": choice}
+        case ResponseFormat.TEXT | ResponseFormat.JSON_OBJECT:
+            return {}
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -184,7 +179,13 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-MESSAGES = WireFormat(to_body=_to_body, formats=FORMATS, take=_take_event, take_whole=_take_whole)
+MESSAGES = WireFormat(
+    to_body=_to_body,
+    formats=(ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT),
+    form=_form,
+    take=_take_event,
+    take_whole=_take_whole,
+)
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:

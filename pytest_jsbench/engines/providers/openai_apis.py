@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
-    from pytest_jsbench.engines.providers.provider import Formats, ProviderSettings
+    from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
@@ -44,24 +44,19 @@ def _shape(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
     return {"name": settings.schema_name, **schema, "strict": settings.strict}
 
 
-def _chat_schema(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    return {"response_format": {"type": "json_schema", "json_schema": _shape(settings, schema=schema)}}
+def _chat_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    match settings.response_format:
+        case ResponseFormat.JSON_SCHEMA:
+            return {"response_format": {"type": "json_schema", "json_schema": _shape(settings, schema=schema)}}
+        case ResponseFormat.JSON_OBJECT:
+            return {"response_format": {"type": "json_object"}}
+        case ResponseFormat.TOOL:
+            tools = [{"type": "function", "function": _shape(settings, parameters=schema)}]
+            return {"tools": tools, "tool_choice": {"type": "function", "function": {"name": settings.schema_name}}}
+        case ResponseFormat.TEXT:
+            return {}
 
 
-def _chat_tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    choice = {"type": "function", "function": {"name": settings.schema_name}}
-    return {
-        "tools": [{"type": "function", "function": _shape(settings, parameters=schema)}],
-        "tool_choice": choice,
-    }
-
-
-_CHAT_FORMATS: Formats = {
-    ResponseFormat.JSON_SCHEMA: _chat_schema,
-    ResponseFormat.JSON_OBJECT: lambda *_: {"response_format": {"type": "json_object"}},
-    ResponseFormat.TOOL: _chat_tool,
-    ResponseFormat.TEXT: lambda *_: {},
-}
 _FINISH = {
     "stop": FinishReason.STOP,
     "tool_calls": FinishReason.STOP,
@@ -184,7 +179,7 @@ def _time(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
                 answer.server_times[name] = value * unit
 
 
-CHAT = WireFormat(to_body=_chat_body, formats=_CHAT_FORMATS, take=_take_chunk, take_whole=_take_choices)
+CHAT = WireFormat(to_body=_chat_body, form=_chat_form, take=_take_chunk, take_whole=_take_choices)
 
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
@@ -207,21 +202,19 @@ def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
 
 
-def _response_schema(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    return {"text": {"format": {"type": "json_schema", **_shape(settings, schema=schema)}}}
+def _response_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+    match settings.response_format:
+        case ResponseFormat.JSON_SCHEMA:
+            return {"text": {"format": {"type": "json_schema", **_shape(settings, schema=schema)}}}
+        case ResponseFormat.JSON_OBJECT:
+            return {"text": {"format": {"type": "json_object"}}}
+        case ResponseFormat.TOOL:
+            tools = [{"type": "function", **_shape(settings, parameters=schema)}]
+            return {"tools": tools, "tool_choice": {"type": "function", "name": settings.schema_name}}
+        case ResponseFormat.TEXT:
+            return {}
 
 
-def _response_tool(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
-    tools = [{"type": "function", **_shape(settings, parameters=schema)}]
-    return {"tools": tools, "tool_choice": {"type": "function", "name": settings.schema_name}}
-
-
-_RESPONSE_FORMATS: Formats = {
-    ResponseFormat.JSON_SCHEMA: _response_schema,
-    ResponseFormat.JSON_OBJECT: lambda *_: {"text": {"format": {"type": "json_object"}}},
-    ResponseFormat.TOOL: _response_tool,
-    ResponseFormat.TEXT: lambda *_: {},
-}
 #: between the parts of a summary
 _APART = "\n\n"
 _INCOMPLETE = {
@@ -306,4 +299,4 @@ def _usage(usage: object) -> Usage:
     )
 
 
-RESPONSES = WireFormat(to_body=_response_body, formats=_RESPONSE_FORMATS, take=_take_event, take_whole=_take_response)
+RESPONSES = WireFormat(to_body=_response_body, form=_response_form, take=_take_event, take_whole=_take_response)

@@ -72,8 +72,7 @@ class Cloud(Protocol):
         """Return the kind of an error that says that the cloud's credentials cannot be had; None for any other."""
 
 
-#: the fields that ask for a schema in each response format that an API has, the strongest first
-Formats = Mapping[ResponseFormat, Callable[["ProviderSettings", "Schema"], dict[str, Any]]]
+_FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TOOL, ResponseFormat.TEXT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,10 @@ class WireFormat:
 
     #: what nobody asked for is not in it
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
-    formats: Formats
+    #: the response formats that it has, the strongest first
+    formats: tuple[ResponseFormat, ...] = _FORMATS
+    #: the fields that ask for a schema in the response format of the settings
+    form: Callable[[ProviderSettings, Schema], dict[str, Any]]
     #: takes one event of a stream
     take: Callable[[AnswerBuilder, Any], None]
     #: takes an answer that came in one piece
@@ -226,7 +228,7 @@ class ProviderSettings:
             "model": self.model,
             **conversation,
             **self.sampling(request.params),
-            **self.wire.formats[self.response_format](self, request.schema),
+            **self.wire.form(self, request.schema),
         }
         if self.streaming:
             body["stream"] = True
@@ -265,7 +267,7 @@ def read_settings(
     strict = preset is None or preset.strict
     if not isinstance(strict, bool):
         strict = any(fnmatchcase(model, pattern) for pattern in strict)
-    offered = options.words("formats", ResponseFormat, default=formats or tuple(wire.formats), least=1)
+    offered = options.words("formats", ResponseFormat, default=formats or wire.formats, least=1)
     chosen = choose_format(config, offered, preset)
     return ProviderSettings(
         model=model,
