@@ -43,5 +43,14 @@ def configured(provider: Provider, **changes: Any) -> EngineConfig:
     return replace(config, **changes)
 
 
+#: of the API of an Azure resource, which answers in OpenAI's words
+AZURE_VERSION = "2025-04-01-preview"
+
+
+def azure(provider: Provider, *, options: dict[str, Any] | None = None, **changes: Any) -> EngineConfig:
+    config = configured(provider, **{"name": "azure", "base_url": provider.url, **changes})
+    return replace(config, options={"api_version": AZURE_VERSION, **(options or {})})
+
+
 def error_body(message: str, **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None, **more}}

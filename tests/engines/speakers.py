@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import anthropic_wire, azure_wire, cloud_wire, gemini_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire, cloud_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _clouds() -> tuple[Speaker, ...]:
     *_, whole, _ = _speakers(streaming=False)
     bedrock, vertex = "anthropic-bedrock", "anthropic-vertex"
     return (
-        replace(chat, name="azure", engine="azure", configured=azure_wire.configured),
+        replace(chat, name="azure", engine="azure", configured=openai_wire.azure),
         replace(whole, name=bedrock, engine=bedrock, package="botocore", configured=cloud_wire.bedrock),
         replace(streamed, name=vertex, engine=vertex, package="google.auth", configured=cloud_wire.vertex),
     )

@@ -44,21 +44,17 @@ def test_a_program_reads_from_an_error_what_was_found_where_and_what_is_expected
     assert (key.value.expected, key.value.where) == ("a key", "NO_SUCH_KEY")
 
 
-def test_values_of_the_right_type_are_given_out() -> None:
+def test_values_of_the_right_type_are_given_out_and_defaults_where_none_is_given() -> None:
     given = options(stream=False, slots=2, name="n", body={"a": 1})
     assert given.flag("stream", default=True) is False
     assert given.count("slots", default=4) == 2
     assert given.text("name", default="x") == "n"
     assert given.mapping("body") == {"a": 1}
     assert options(name="text").choice("name", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TEXT
-
-
-def test_what_is_not_given_has_its_default() -> None:
-    given = options()
-    assert given.flag("stream", default=True) is True
-    assert given.count("slots", default=4) == 4
-    assert given.mapping("body") == {}
-    assert given.choice("name", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
+    nothing = options()
+    assert (nothing.flag("stream", default=True), nothing.count("slots", default=4)) == (True, 4)
+    assert nothing.mapping("body") == {}
+    assert nothing.choice("name", ResponseFormat, default=ResponseFormat.TOOL) is ResponseFormat.TOOL
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,6 @@ def engine(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engin
         yield engine
 
 
-@pytest.fixture
-def unstreamed(request: pytest.FixtureRequest, provider: Provider) -> Iterator[Engine]:
-    """The same, which asks for answers in one piece."""
-    config: EngineConfig = request.module.configured(provider, options={"stream": False})
-    with closing(find(config.name).build(config)) as engine:
-        yield engine
-
-
 @pytest.fixture(autouse=True)
 def _nowhere_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
     """No credentials of a cloud but those that a test gives."""

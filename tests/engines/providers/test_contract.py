@@ -65,7 +65,6 @@ SERVED: dict[str, tuple[str, dict[str, Any], str]] = {
     "chat": ("openai", {"extra_body": {"cache_prompt": False}}, "/v1"),
     "responses": ("openai", {"extra_body": {"cache_prompt": False}, "api": "responses"}, "/v1"),
     "messages": ("anthropic", {"extra_body": {"cache_prompt": False}}, ""),
-    "llamacpp": ("llamacpp", {}, "/v1"),
 }
 
 

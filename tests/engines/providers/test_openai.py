@@ -21,8 +21,8 @@ from pytest_jsbench.engines.registry import find, names
 from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
 from tests.engines.asking import CITY, complete, completion_of, fault_of, request
-from tests.engines.azure_wire import VERSION, configured
-from tests.engines.openai_wire import chunk, usage_chunk
+from tests.engines.openai_wire import AZURE_VERSION, chunk, usage_chunk
+from tests.engines.openai_wire import azure as configured
 from tests.engines.provider import DONE, Provider, event
 from tests.engines.reading import body_of
 
@@ -37,7 +37,7 @@ def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: P
     engine = find("azure").build(configured(provider, options={"api": "responses"}))
     assert complete(engine).text == "{}"
     engine.close()
-    assert provider.asked[0].path == f"/openai/responses?api-version={VERSION}"
+    assert provider.asked[0].path == f"/openai/responses?api-version={AZURE_VERSION}"
 
 
 def test_a_token_of_entra_id_is_sent_as_one(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +94,6 @@ def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
     assert "authorization" not in provider.asked[0].headers
     engine.close()
 
-
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 
 ALL = presets.presets()
 KEY = "a-key-of-this-provider-alone"

@@ -233,8 +233,6 @@ def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
     assert [asked.path for asked in provider.asked] == paths
 
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
-
 RIGHT = '{"city": "Oslo", "old": true}'
 WRONG = '{"city": "Oslo", "old": true, "town": "Oslo"}'
 #: Groq's

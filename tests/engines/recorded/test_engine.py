@@ -65,7 +65,9 @@ def asking(content: str = "Say it", **schema: Any) -> Request:
     return replace(request({"type": "object", **schema}), prompt=prompt)
 
 
-@pytest.mark.parametrize("answer", [replace(examples.completion(), text=NASTY, sent=None), examples.declined()])
+@pytest.mark.parametrize(
+    "answer", [replace(examples.completion(), text=NASTY, reasoning=NASTY, sent=None), examples.declined()]
+)
 def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: Completion | Declined) -> None:
     record(tmp_path, asking(NASTY), answer)
 
@@ -76,12 +78,13 @@ def test_what_was_recorded_is_said_again_to_the_letter(tmp_path: Path, answer: C
 
 
 def test_a_recording_is_readable_and_holds_no_invisible_character(tmp_path: Path) -> None:
-    path = record(tmp_path, asking("One\nTwo"), replace(examples.completion(), text=NASTY))
+    path = record(tmp_path, asking("One\nTwo"), replace(examples.completion(), text=NASTY, reasoning="Hm.\n\nOslo."))
 
     text = path.read_text("utf-8")
     data = json.loads(text)
     assert data["messages"] == [{"role": "user", "content": ["One", "Two"]}]
     assert data["answer"]["text"] == NASTY.split("\n")
+    assert data["answer"]["reasoning"] == ["Hm.", "", "Oslo."]
     assert (data["engine"], data["model"], data["schema"]) == ("fixed", "m1", {"type": "object"})
     assert "ä \U0001f600" in text
     assert not {"\x1b", "\u202e", "\r"} & set(text)
@@ -466,14 +469,6 @@ def test_a_difference_far_into_a_line_is_shown_where_it_is() -> None:
 )
 def test_the_first_differences_of_two_schemas_are_named_by_their_paths(before: Any, after: Any, change: str) -> None:
     assert json_change(before, after) == change
-
-
-def test_an_answers_reasoning_is_recorded_line_by_line() -> None:
-    answer = replace(examples.completion(), sent=None, reasoning="Hm.\n\nOslo.")
-    info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.TEXT, streaming=True)
-    written = Recording.of(request(), True, answer, info).to_dict()
-    assert written["answer"]["reasoning"] == ["Hm.", "", "Oslo."]
-    assert Recording.from_dict(written).answer == answer
 
 
 def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> None:
