@@ -66,6 +66,13 @@ class Options:
         text: str | Text = self._sound(name, default, _is_word, "a word")
         return text
 
+    def required(self, name: str, needs: str) -> str:
+        """A string that must be given; EngineError says what `needs` it, and the ways to give it."""
+        text = self.text(name, default=None)
+        if text is None:
+            raise EngineError(f"engine '{self.engine}' needs {needs}", where=name)
+        return text
+
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:
         """A word of an enumeration."""
         value = self._values.get(name, default)

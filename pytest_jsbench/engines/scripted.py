@@ -308,13 +308,8 @@ class ScriptedFactory(UnsharedFactory):
 
 
 def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
-    answers = Options(config, OPTIONS).text("answers", default=None)
-    if answers is None:
-        message = (
-            f"engine '{config.name}' needs answers: --jsbench-engine-option answers=FILE, or"
-            " answers=package.module:function"
-        )
-        raise EngineError(message)
+    needs = "answers: --jsbench-engine-option answers=FILE, or answers=package.module:function"
+    answers = Options(config, OPTIONS).required("answers", needs)
     if is_reference(answers) and not Path(answers).exists():
         function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
         if not callable(function):

@@ -215,7 +215,8 @@ class _Rule:
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()
-    names: Set[str] = frozenset()
+    #: words, of which the error has one
+    names: str = ""
     #: patterns, the second in any case
     param: str = ""
     message: str = ""
@@ -223,14 +224,10 @@ class _Rule:
     def holds(self, error: ProviderError) -> bool:
         return (
             (not self.status or error.status in self.status)
-            and (not self.names or not self.names.isdisjoint(error.names))
+            and (not self.names or not error.names.isdisjoint(self.names.split()))
             and re.search(self.param, error.param) is not None
             and re.search(self.message, error.message, re.IGNORECASE) is not None
         )
-
-
-def _words(names: str) -> frozenset[str]:
-    return frozenset(names.split())
 
 
 _CLIENT_ERRORS = frozenset(range(400, 500))
@@ -240,7 +237,7 @@ _REFUSAL = (
     _Rule(
         DeclineReason.REFUSAL,
         # the last three are of Responses: the prompt was flagged
-        names=_words(
+        names=(
             "content_filter content_policy_violation responsibleaipolicyviolation"
             " invalid_prompt bio_policy misalignment_policy_violation"
         ),
@@ -252,7 +249,7 @@ _ACCOUNT = (
     _Rule(FaultKind.QUOTA, status={402}),
     _Rule(
         FaultKind.QUOTA,
-        names=_words(
+        names=(
             "insufficient_quota billing_error billing_hard_limit_reached billing_not_active"
             " enforced_spend_limit_reached access_terminated quota_of_a_day"
         ),
@@ -262,12 +259,12 @@ _ACCOUNT = (
     _Rule(FaultKind.AUTH, status={401, 403}),
     _Rule(
         FaultKind.AUTH,
-        names=_words("invalid_api_key authentication_error permission_error unauthenticated api_key_invalid"),
+        names="invalid_api_key authentication_error permission_error unauthenticated api_key_invalid",
     ),
     # Gemini's is an ordinary 400 INVALID_ARGUMENT
     _Rule(FaultKind.AUTH, status={400}, message=r"api[ _]key not valid|invalid api[ _]key"),
     _Rule(FaultKind.RATE_LIMITED, status={429}),
-    _Rule(FaultKind.RATE_LIMITED, names=_words("rate_limit_error rate_limit_exceeded resource_exhausted")),
+    _Rule(FaultKind.RATE_LIMITED, names="rate_limit_error rate_limit_exceeded resource_exhausted"),
 )
 
 #: the model, or the way to it, has no structured output at all: no word about the schema, whose keywords are named by
@@ -297,13 +294,11 @@ _OF_STRUCTURED_OUTPUT = r"response.?format|output.?config|structured|json|schema
 #: about the request, whatever schema is in it
 _REQUEST = (
     # llama.cpp's, of the prompt alone; other servers' words for it hold for --jsbench-max-tokens too
-    _Rule(DeclineReason.CONTEXT_LENGTH, names=_words("exceed_context_size_error")),
+    _Rule(DeclineReason.CONTEXT_LENGTH, names="exceed_context_size_error"),
     _Rule(FaultKind.BAD_REQUEST, status={404, 405, 413}),
     _Rule(
         FaultKind.BAD_REQUEST,
-        names=_words(
-            "context_length_exceeded string_above_max_length model_not_found not_found_error unsupported_model"
-        ),
+        names="context_length_exceeded string_above_max_length model_not_found not_found_error unsupported_model",
     ),
     _Rule(FaultKind.BAD_REQUEST, message=r"maximum context length|context (?:window|size)"),
     # before the next, because the words may name what else to use: structured outputs
@@ -319,7 +314,7 @@ _REQUEST = (
 
 #: only where a schema was sent
 _SCHEMA = (
-    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, names=_words("invalid_json_schema invalid_function_parameters")),
+    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, names="invalid_json_schema invalid_function_parameters"),
     _Rule(
         DeclineReason.UNSUPPORTED_SCHEMA,
         status={400, 422},
@@ -341,15 +336,12 @@ _REST = (
     # what a server finds wrong with the request's body is as wrong when it comes again
     _Rule(FaultKind.BAD_REQUEST, status={500}, message=r"\bloc\W+body\b"),
     _Rule(FaultKind.TIMEOUT, status={408, 504}),
-    _Rule(FaultKind.TIMEOUT, names=_words("timeout_error timeout deadline_exceeded")),
-    _Rule(
-        FaultKind.SERVER,
-        names=_words("overloaded_error api_error server_error internal_server_error internal unavailable"),
-    ),
+    _Rule(FaultKind.TIMEOUT, names="timeout_error timeout deadline_exceeded"),
+    _Rule(FaultKind.SERVER, names="overloaded_error api_error server_error internal_server_error internal unavailable"),
     # 424 is Bedrock's: the model failed
     _Rule(FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
-    _Rule(FaultKind.BAD_REQUEST, names=_words("invalid_request_error invalid_argument")),
+    _Rule(FaultKind.BAD_REQUEST, names="invalid_request_error invalid_argument"),
     _Rule(FaultKind.BAD_RESPONSE),
 )
 

@@ -177,11 +177,7 @@ class RecordedFactory(UnsharedFactory):
 
     def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
         options = Options(config, self.options)
-        path = options.text("folder", default=None)
-        if path is None:
-            message = f"engine '{config.name}' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"
-            raise EngineError(message)
-        folder = Path(path)
+        folder = Path(options.required("folder", "what --jsbench-record filled: --jsbench-engine-option folder=DIR"))
         if not folder.is_dir():
             message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
             raise EngineError(message, found=str(folder), expected="a folder", option="replay")
@@ -232,14 +228,8 @@ class ReplayFactory(UnsharedFactory):
     def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
         """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
         options = Options(config, self.options)
-        records = options.text("records", default=None)
-        if records is None:
-            message = (
-                f"engine '{config.name}' needs records: --jsbench-engine-option records=PATH, a run's records.jsonl or "
-                "the folder it is in"
-            )
-            raise EngineError(message)
-        path = Path(records)
+        needs = "records: --jsbench-engine-option records=PATH, a run's records.jsonl or the folder it is in"
+        path = Path(options.required("records", needs))
         with _errors_of(config):
             run = journal.read_header(path)
         names = [each.variant for each in run.variants]
