@@ -335,8 +335,8 @@ class Client:
     def close(self) -> None:
         """Close all connections; a call in flight ends."""
         self._closed = True
-        while (connection := self._pop()) is not None:
-            connection[0].close()
+        while (connection := self._take()) is not None:
+            connection.close()
         for sock in tuple(self._lent):
             with suppress(OSError):
                 sock.shutdown(SHUT_RDWR)  # its thread may be reading, and would not notice that it is closed
@@ -381,19 +381,14 @@ class Client:
         return Response(raw, connection, sock, self)
 
     def _take(self) -> _Connection | None:
-        while (kept := self._pop()) is not None:
-            connection, since = kept
-            # readable means closed, or an answer that nobody asked for
-            if time.perf_counter() - since < _KEPT and connection.is_connected:
-                return connection
-            connection.close()
+        with suppress(IndexError):  # also where another thread has just taken the last
+            while True:
+                connection, since = self._idle.pop()
+                # readable means closed, or an answer that nobody asked for
+                if time.perf_counter() - since < _KEPT and connection.is_connected:
+                    return connection
+                connection.close()
         return None
-
-    def _pop(self) -> tuple[_Connection, float] | None:
-        try:
-            return self._idle.pop()
-        except IndexError:  # also where another thread has just taken the last
-            return None
 
     def _connect(self, deadline: Deadline) -> _Connection:
         timeout = min(CONNECT_SECONDS, deadline.remaining)
