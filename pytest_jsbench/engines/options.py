@@ -301,6 +301,12 @@ def package_version(package: str) -> str:
         return "unknown"
 
 
+def from_environment(*variables: str) -> str | None:
+    """Return what the first of the variables holds that holds anything."""
+    values = (os.environ.get(variable, "").strip() for variable in variables)
+    return next(filter(None, values), None)
+
+
 def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool) -> Key:
     """The key by which the engine calls: the one given, or the first of the variables that is set."""
     if config.api_key is not None:
@@ -341,7 +347,7 @@ def _sendable(engine: str, variable: str, value: str) -> str:
 
 def find_address(config: EngineConfig, variable: str | None) -> Address | None:
     """The server's address from the option or the SDK's own variable; None for the provider's own server."""
-    address = config.base_url or os.environ.get(variable or "", "").strip() or None
+    address = config.base_url or from_environment(variable or "")
     if address is None:
         return None
     source = "--jsbench-base-url" if config.base_url else variable

@@ -9,7 +9,6 @@ each call carried out of what it says.
 from __future__ import annotations
 
 import logging
-import os
 import re
 import threading
 from contextlib import suppress
@@ -21,7 +20,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.core.secrets import Secrets, one_line
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key, missing
+from pytest_jsbench.engines.options import Key, Options, find_address, find_key, from_environment, missing
 from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
 from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
@@ -100,10 +99,9 @@ class Bedrock:
 def bedrock_settings(config: EngineConfig) -> ProviderSettings:
     """Read what a user said of Bedrock; EngineError for what cannot be done."""
     options = Options(config, BEDROCK_OPTIONS)
-    profile = _option(options, "profile")
-    region = _option(options, "region", "AWS_REGION", "AWS_DEFAULT_REGION") or _of_aws(
-        profile, lambda session: session.get_config_variable("region")
-    )
+    profile = options.text("profile", default=None)
+    region = options.text("region", default=from_environment("AWS_REGION", "AWS_DEFAULT_REGION"))
+    region = region or _of_aws(profile, lambda session: session.get_config_variable("region"))
     if region is None:
         raise missing(config.name, "a region", "--jsbench-engine-option region=us-east-1, or set AWS_REGION")
     given = find_address(config, "ANTHROPIC_BEDROCK_BASE_URL")
@@ -171,10 +169,11 @@ class Vertex:
 def vertex_settings(config: EngineConfig) -> ProviderSettings:
     """Read what a user said of Vertex AI; EngineError for what cannot be done."""
     options = Options(config, VERTEX_OPTIONS)
-    region = _option(options, "region", "CLOUD_ML_REGION")
+    region = options.text("region", default=from_environment("CLOUD_ML_REGION"))
     if region is None:
         raise missing(config.name, "a region", "--jsbench-engine-option region=global, or set CLOUD_ML_REGION")
-    project = _option(options, "project", "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
+    named = from_environment("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
+    project = options.text("project", default=named)
     if project is None:
         ways = "--jsbench-engine-option project=ID, or set ANTHROPIC_VERTEX_PROJECT_ID"
         raise missing(config.name, "a project of Google Cloud", ways)
@@ -225,12 +224,6 @@ class CloudEngine(ProviderEngine):
 
     def _secrets(self) -> Secrets:
         return Secrets(self._carried.texts)
-
-
-def _option(options: Options, option: str, *variables: str) -> str | None:
-    """Read the option, or the first of the variables that holds anything."""
-    values = (os.environ.get(variable, "").strip() for variable in variables)
-    return options.text(option, default=next(filter(None, values), None))
 
 
 def _in_cloud(settings: ProviderSettings, cloud: Bedrock | Vertex, *, provider: str | None) -> ProviderSettings:

@@ -6,7 +6,6 @@ Azure's resource asks for each model by the name of its deployment.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import closing
 from dataclasses import replace
@@ -27,6 +26,7 @@ from pytest_jsbench.engines.options import (
     find_address,
     find_key,
     find_model,
+    from_environment,
     headers_of_environment,
     missing,
     read_reasoning,
@@ -177,7 +177,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
     address = _azure_address(config)
     model = find_model(config, url=address.url, default="")
     settings = read_openai_settings(config, options, address, model=model, limit="max_completion_tokens")
-    version = options.text("api_version", default=os.environ.get(_VERSION, "").strip() or None)
+    version = options.text("api_version", default=from_environment(_VERSION))
     if version is None:
         ways = f"--jsbench-engine-option api_version=2025-04-01-preview, or set {_VERSION}"
         raise missing(config.name, "the API's version", ways, where="api_version")
