@@ -6,7 +6,11 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.engines import anthropic_wire, cloud_wire, gemini_wire, openai_wire, responses_wire
+from tests.engines import anthropic_wire as messages
+from tests.engines import cloud_wire
+from tests.engines import gemini_wire as gemini
+from tests.engines import openai_wire as chat
+from tests.engines import responses_wire as responses
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
 
 if TYPE_CHECKING:
@@ -25,8 +29,8 @@ class Speaker:
     name: str
     engine: str
     #: what the engine needs
-    package: str
-    streaming: bool
+    package: str = "urllib3"
+    streaming: bool = True
     secret: str
     configured: Callable[..., EngineConfig]
     #: an answer as events: the first half of its text, the rest, and the end
@@ -48,87 +52,54 @@ class Speaker:
         return {"type": "error", "error": {"type": "some_error", "message": words}}
 
 
-def _chat_error(words: str) -> str:
-    return event({"error": {"type": "server_error", "message": words}})
-
-
-def _responses_error(words: str) -> str:
-    return responses_wire.typed("error", code="server_error", message=words, param=None)
-
-
-def _anthropic_error(words: str) -> str:
-    return event(anthropic_wire.error_body(words, "overloaded_error"), name="error")
-
-
-def _gemini_error(words: str) -> str:
-    return event({"error": {"status": "UNAVAILABLE", "message": words}})
-
-
-def _speakers(*, streaming: bool) -> tuple[Speaker, ...]:
-    suffix = "streaming" if streaming else "in one piece"
-    chat, responses, messages, gemini = openai_wire, responses_wire, anthropic_wire, gemini_wire
-    return (
-        Speaker(
-            name=f"openai chat, {suffix}",
-            engine="openai",
-            package="urllib3",
-            streaming=streaming,
-            secret=chat.SECRET,
-            configured=chat.configured,
-            events=(chat.chunk(TEXT[:_CUT]), chat.chunk(TEXT[_CUT:]), chat.chunk(finish="stop") + DONE),
-            body=chat.whole(TEXT),
-            error_event=_chat_error,
-        ),
-        Speaker(
-            name=f"openai responses, {suffix}",
-            engine="openai",
-            package="urllib3",
-            streaming=streaming,
-            secret=chat.SECRET,
-            configured=responses.configured,
-            events=(
-                responses.start() + responses.delta(TEXT[:_CUT]),
-                responses.delta(TEXT[_CUT:]),
-                responses.stop(responses.whole(responses.message(TEXT))),
-            ),
-            body=responses.whole(responses.message(TEXT)),
-            error_event=_responses_error,
-        ),
-        Speaker(
-            name=f"anthropic, {suffix}",
-            engine="anthropic",
-            package="urllib3",
-            streaming=streaming,
-            secret=messages.SECRET,
-            configured=messages.configured,
-            events=(messages.start() + messages.delta(TEXT[:_CUT]), messages.delta(TEXT[_CUT:]), messages.stop()),
-            body=messages.whole({"type": "text", "text": TEXT}),
-            error_event=_anthropic_error,
-        ),
-        Speaker(
-            name=f"gemini, {suffix}",
-            engine="gemini",
-            package="urllib3",
-            streaming=streaming,
-            secret=gemini.SECRET,
-            configured=gemini.configured,
-            events=(gemini.delta(TEXT[:_CUT]), gemini.delta(TEXT[_CUT:]), gemini.stop()),
-            body=gemini.whole(gemini.part(TEXT)),
-            error_event=_gemini_error,
-        ),
-    )
-
-
-def _clouds() -> tuple[Speaker, ...]:
-    """Each in one of the two ways: what reads their answers is that of the others."""
-    chat, _, streamed, _ = _speakers(streaming=True)
-    *_, whole, _ = _speakers(streaming=False)
-    bedrock, vertex = "anthropic-bedrock", "anthropic-vertex"
-    return (
-        replace(chat, name="azure", engine="azure", configured=openai_wire.azure),
-        replace(whole, name=bedrock, engine=bedrock, package="botocore", configured=cloud_wire.bedrock),
-        replace(streamed, name=vertex, engine=vertex, package="google.auth", configured=cloud_wire.vertex),
-    )
-
-
-SPEAKERS = (*_speakers(streaming=True), *_speakers(streaming=False), *_clouds())
+CHAT = Speaker(
+    name="openai chat, streaming",
+    engine="openai",
+    secret=chat.SECRET,
+    configured=chat.configured,
+    events=(chat.chunk(TEXT[:_CUT]), chat.chunk(TEXT[_CUT:]), chat.chunk(finish="stop") + DONE),
+    body=chat.whole(TEXT),
+    error_event=lambda words: event({"error": {"type": "server_error", "message": words}}),
+)
+RESPONSES = Speaker(
+    name="openai responses, streaming",
+    engine="openai",
+    secret=chat.SECRET,
+    configured=responses.configured,
+    events=(
+        responses.start() + responses.delta(TEXT[:_CUT]),
+        responses.delta(TEXT[_CUT:]),
+        responses.stop(responses.whole(responses.message(TEXT))),
+    ),
+    body=responses.whole(responses.message(TEXT)),
+    error_event=lambda words: responses.typed("error", code="server_error", message=words, param=None),
+)
+MESSAGES = Speaker(
+    name="anthropic, streaming",
+    engine="anthropic",
+    secret=messages.SECRET,
+    configured=messages.configured,
+    events=(messages.start() + messages.delta(TEXT[:_CUT]), messages.delta(TEXT[_CUT:]), messages.stop()),
+    body=messages.whole({"type": "text", "text": TEXT}),
+    error_event=lambda words: event(messages.error_body(words, "overloaded_error"), name="error"),
+)
+GEMINI = Speaker(
+    name="gemini, streaming",
+    engine="gemini",
+    secret=gemini.SECRET,
+    configured=gemini.configured,
+    events=(gemini.delta(TEXT[:_CUT]), gemini.delta(TEXT[_CUT:]), gemini.stop()),
+    body=gemini.whole(gemini.part(TEXT)),
+    error_event=lambda words: event({"error": {"status": "UNAVAILABLE", "message": words}}),
+)
+BEDROCK, VERTEX = "anthropic-bedrock", "anthropic-vertex"
+_STREAMING = (CHAT, RESPONSES, MESSAGES, GEMINI)
+_WHOLE = tuple(
+    replace(speaker, name=speaker.name.replace("streaming", "in one piece"), streaming=False) for speaker in _STREAMING
+)
+#: the clouds each in one of the two ways: what reads their answers is that of the others
+SPEAKERS = (
+    *(*_STREAMING, *_WHOLE, replace(CHAT, name="azure", engine="azure", configured=chat.azure)),
+    replace(_WHOLE[2], name=BEDROCK, engine=BEDROCK, package="botocore", configured=cloud_wire.bedrock),
+    replace(MESSAGES, name=VERTEX, engine=VERTEX, package="google.auth", configured=cloud_wire.vertex),
+)
