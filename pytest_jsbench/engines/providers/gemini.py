@@ -18,12 +18,7 @@ from pytest_jsbench.engines.http.answers import AnswerBuilder
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
 from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.presets import KEYS
-from pytest_jsbench.engines.providers.provider import (
-    PROVIDER_OPTIONS,
-    ProviderBatchFactory,
-    WireFormat,
-    read_settings,
-)
+from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderBatchFactory, WireFormat, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,12 +22,7 @@ from pytest_jsbench.engines.options import (
     headers_of_environment,
 )
 from pytest_jsbench.engines.presets import KEYS
-from pytest_jsbench.engines.providers.provider import (
-    PROVIDER_OPTIONS,
-    ProviderBatchFactory,
-    WireFormat,
-    read_settings,
-)
+from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderBatchFactory, WireFormat, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -22,16 +22,7 @@ from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http import client as module
 from pytest_jsbench.engines.http.calls import Deadline
 from pytest_jsbench.engines.http.client import Client, Outgoing
-from tests.engines.provider import (
-    Asked,
-    Provider,
-    Reply,
-    json_reply,
-    kept,
-    raw_reply,
-    stream_reply,
-    unreachable_url,
-)
+from tests.engines.provider import Asked, Provider, Reply, json_reply, kept, raw_reply, stream_reply, unreachable_url
 
 NewClient = Callable[..., Client]
 CLOSED = Reply(pieces=())

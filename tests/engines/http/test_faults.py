@@ -8,20 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.generations import (
-    CallError,
-    Declined,
-    DeclineReason,
-    FaultKind,
-    ResponseFormat,
-    Sent,
-)
-from pytest_jsbench.engines.http.faults import (
-    ProviderError,
-    connection_fault,
-    explain_error,
-    retry_after,
-)
+from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
+from pytest_jsbench.engines.http.faults import ProviderError, connection_fault, explain_error, retry_after
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import classified, fault_of
 from tests.engines.provider import Provider

@@ -6,14 +6,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import (
-    CallError,
-    Completion,
-    FaultKind,
-    GenerationParams,
-    Origin,
-    ResponseFormat,
-)
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind, GenerationParams, Origin, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.prompts import PRESETS
