@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.adaptation.adapter import Adapted, Blocked, Contradiction, Inexpressible, Ledger
 from pytest_jsbench.adaptation.containers import array_keywords, object_keywords
-from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, outline
+from pytest_jsbench.adaptation.document import KINDS, SchemaDocument, SchemaPart, canonical, outline
 from pytest_jsbench.adaptation.rules import Context, Rules, flatten
 from pytest_jsbench.adaptation.scalars import listed_values, number_keywords, string_keywords
 from pytest_jsbench.adaptation.subsets import PROFILES, SUBSETS
@@ -137,7 +137,11 @@ class Narrowing:
         if isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema):
             return copy.deepcopy(dict(schema))
         rules = flatten(parts, path, self.context)
-        self._limit_choices(rules)
+        while (count := math.prod(len(choice.alternatives) for choice in rules.choices)) > _MOST_ALTERNATIVES:
+            if len(rules.choices) == 1:
+                break
+            choice = rules.choices.pop()
+            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
         if not rules.choices:
             return self._say(rules)
         base = [_only_keywords(node, lambda keyword: keyword not in _TAKEN_APART) for node in rules.nodes]
@@ -159,13 +163,6 @@ class Narrowing:
     def origin(self, reference: str) -> Path:
         """The place in the original of what an adapted reference leads to."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
-
-    def _limit_choices(self, rules: Rules) -> None:
-        while (count := math.prod(len(choice.alternatives) for choice in rules.choices)) > _MOST_ALTERNATIVES:
-            if len(rules.choices) == 1:
-                return
-            choice = rules.choices.pop()
-            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
 
     def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
         """The alternatives to which something conforms, each once."""
@@ -193,7 +190,8 @@ class Narrowing:
         if values is not None:
             return _joined(listed_values(rules, values, kinds), annotations)
         if kinds is None:
-            kinds = rules.constrained_kinds()
+            keywords = {keyword for node in rules.nodes for keyword in node.schema}
+            kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
             note = "the types that the other keywords are about" if kinds else "a value without parts"

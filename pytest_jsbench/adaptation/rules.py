@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.adaptation.adapter import Contradiction
 from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, names_in, outline
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.adapter import ChangeKind, Ledger
@@ -111,11 +111,6 @@ class Rules:
         if kinds == ():
             raise Contradiction
         return kinds
-
-    def constrained_kinds(self) -> tuple[str, ...]:
-        """The types that have a keyword of their own here."""
-        keywords = {keyword for node in self.nodes for keyword in node.schema}
-        return tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
 
     def values(self) -> list[Any] | None:
         """The values in every `enum` and `const`; None where there is neither."""

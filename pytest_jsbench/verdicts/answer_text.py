@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -89,7 +90,7 @@ class Decoder:
     def __init__(self, *, exact: bool = True) -> None:
         #: the first key that an object had twice
         self.duplicate_key: str | None = None
-        self._parse_float = exact_number if exact else _double
+        self._parse_float = exact_number if exact else functools.partial(exact_number, exact=False)
 
     def _reader(self, text: str) -> json.JSONDecoder:
         return json.JSONDecoder(
@@ -146,37 +147,28 @@ def _refuse_constant(name: str) -> NoReturn:
     raise RefusedError(SyntaxReason.NAN_OR_INFINITY, f"{name} is not JSON")
 
 
-def exact_number(digits: str) -> float | Decimal:
+def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
     """
     The number as it is written (JSON Schema core, 4.2.2 and 6.3); RefusedError beyond the limits.
 
-    It is a float where that means the same number to all who compare it; both validators take Decimals too.
+    It is a float where that means the same number to all who compare it, or need not be exact; both validators take
+    Decimals too.
     """
     number = float(digits)
     if len(digits) <= _KEPT and _NORMAL < abs(number) < _WHOLE:
         return number
-    _refuse_beyond_limits(digits, number)
-    if number == 0 and not digits.lower().partition("e")[0].strip("-0."):
-        return number
-    try:
-        exact = Decimal(digits)
-    except InvalidOperation:  # of an exponent that is beyond it
-        exact = None
-    if exact is None or exact.adjusted() < -LONGEST_NUMBER:
-        message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
-        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
-    return number if abs(number) < _WHOLE and exact == Decimal(repr(number)) else exact
-
-
-def _double(digits: str) -> float:
-    number = float(digits)
-    _refuse_beyond_limits(digits, number)
-    return number
-
-
-def _refuse_beyond_limits(digits: str, number: float) -> None:
     if math.isinf(number) or len(digits) > LONGEST_NUMBER:
         raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, f"the number {digits[:20]}… is beyond double precision")
+    if not exact or (number == 0 and not digits.lower().partition("e")[0].strip("-0.")):
+        return number
+    try:
+        written = Decimal(digits)
+    except InvalidOperation:  # of an exponent that is beyond it
+        written = None
+    if written is None or written.adjusted() < -LONGEST_NUMBER:
+        message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
+        raise RefusedError(SyntaxReason.NUMBER_OUT_OF_RANGE, message)
+    return number if abs(number) < _WHOLE and written == Decimal(repr(number)) else written
 
 
 def _int(digits: str) -> int:
