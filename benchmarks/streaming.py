@@ -33,10 +33,9 @@ _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required
 
 
 def _engine(url: str, *, streaming: bool) -> Callable[[], float | None]:
-    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.cases import CaseKey, Prompt
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
     from pytest_jsbench.core.messages import Message
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.registry import find
 

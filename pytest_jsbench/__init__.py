@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Schema
+    from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, Schema
     from pytest_jsbench.core.errors import JSBenchError
     from pytest_jsbench.core.generations import CallError, Completion, Declined, Failed, Request, Timing, Usage
     from pytest_jsbench.core.generations import DeclineReason as DeclineReason
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Sent as Sent
     from pytest_jsbench.core.generations import Stopwatch as Stopwatch
     from pytest_jsbench.core.messages import Message, ToolCall
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.core.version import __version__ as __version__
     from pytest_jsbench.engines.base import Engine as Engine
     from pytest_jsbench.engines.base import EngineConfig as EngineConfig
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fixture.jsbench": ("Answer", "JSBench"),
-    "core.cases": ("BrokenCase", "Case", "CaseKey", "Schema"),
+    "core.cases": ("BrokenCase", "Case", "CaseKey", "Prompt", "Schema"),
     "core.messages": ("Message", "ToolCall"),
     "core.errors": ("JSBenchError",),
     "library.dataset": ("Dataset",),
@@ -69,7 +68,6 @@ _HOMES = {
         *("CallError", "Completion", "DeclineReason", "Declined", "EngineInfo", "Failed"),
         *("FaultKind", "FinishReason", "Request", "ResponseFormat", "Sent", "Stopwatch", "Timing", "Usage"),
     ),
-    "core.prompts": ("Prompt",),
     "records.outcomes": ("Run",),
     "records.metadata": ("RunMetadata",),
     "records.records": ("Record",),

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.cases import CaseKey, Prompt
 from pytest_jsbench.core.generations import Completion, GenerationParams, Request
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 

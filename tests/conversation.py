@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.messages import read_messages
-from pytest_jsbench.core.prompts import Prompt
 
 
 def call(name: str, arguments: str, function: str = "find_order") -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pytest_jsbench.core.cases import CaseKey, Schema
+from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.generations import (
     Completion,
     Decided,
@@ -23,7 +23,6 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt

@@ -15,11 +15,10 @@ import pytest
 
 from pytest_jsbench.cli.judge import is_records, policy_of
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected, Prompt
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import CallError, EngineInfo, GenerationParams, Request, ResponseFormat
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings
 from pytest_jsbench.engines.registry import find

@@ -12,10 +12,9 @@ from typing import Any, Literal, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from pytest_jsbench.core.cases import CaseKey, Schema
+from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.json_values import Count, Seconds, written
-from pytest_jsbench.core.prompts import Prompt
 
 
 class ResponseFormat(StrEnum):

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.core.cases import Prompt, Schema
 
 
 class Engine(Protocol):

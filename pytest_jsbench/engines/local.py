@@ -32,9 +32,8 @@ from pytest_jsbench.engines.providers.provider import ProviderSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import EngineConfig
 
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)

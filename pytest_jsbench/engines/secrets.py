@@ -38,7 +38,7 @@ from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCou
 from pytest_jsbench.engines.presets import preset_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 
 #: before a variable's name, in the place of a text in an option

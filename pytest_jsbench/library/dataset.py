@@ -10,10 +10,9 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, overload
 
 from pytest_jsbench.core.arguments import arguments, flag, names, one_of, whole
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, prompt_of
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.prompts import Prompt, prompt_of
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
@@ -22,7 +21,7 @@ from pytest_jsbench.settings.options import DEFAULTS, readers
 from pytest_jsbench.settings.plan import selection_of
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.core.cases import Template
     from pytest_jsbench.settings.variants import Values
 
 

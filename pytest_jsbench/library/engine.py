@@ -13,7 +13,7 @@ from typing import Any, Self
 from pytest_jsbench.adaptation import Adapted, Inexpressible
 from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.arguments import arguments, one_of
-from pytest_jsbench.core.cases import Case, Schema
+from pytest_jsbench.core.cases import Case, Prompt, PromptLength, Schema, estimate, prompt_of
 from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import (
     CallError,
@@ -26,7 +26,6 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate, prompt_of
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
 from pytest_jsbench.engines.secrets import build, check

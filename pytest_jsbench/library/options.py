@@ -19,8 +19,7 @@ from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import Case
-    from pytest_jsbench.core.prompts import Template
+    from pytest_jsbench.core.cases import Case, Template
     from pytest_jsbench.records.records import Record
     from pytest_jsbench.settings.variants import Values
 

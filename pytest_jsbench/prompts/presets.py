@@ -14,12 +14,11 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey, Schema
+from pytest_jsbench.core.cases import Case, CaseKey, Prompt, PromptTemplate, Schema, Template
 from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
-from pytest_jsbench.core.prompts import Prompt, PromptTemplate, Template
 
 #: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import CaseKey, Expected, Schema
+from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import (
     Completion,
@@ -24,7 +24,6 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import Digest, Seconds, Times, digest, from_json, to_json, written
 from pytest_jsbench.core.messages import Message, Role
-from pytest_jsbench.core.prompts import Prompt, PromptLength
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.values import Comparer, Match
 from pytest_jsbench.verdicts import FailureType, Note, Verdict

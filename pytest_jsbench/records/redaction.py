@@ -18,8 +18,8 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from pytest_jsbench.adaptation import Change
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.generations import Completion, Decided, Declined, Failed, Generation, Sent
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.records.records import Record, RedactedSchema, WrittenPrompt
 from pytest_jsbench.schemas.dialects import find_dialect
 from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords

@@ -11,11 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate, prompt_of
 from pytest_jsbench.core.errors import ResumeError
 from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.core.prompts import PromptTemplate, prompt_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records

@@ -17,7 +17,16 @@ import tenacity
 from msgspec import structs
 
 from pytest_jsbench.adaptation import Adapted, Change, Inexpressible, changes_by_engine
-from pytest_jsbench.core.cases import BrokenCase, Case, Schema
+from pytest_jsbench.core.cases import (
+    BrokenCase,
+    Case,
+    Prompt,
+    PromptLength,
+    PromptTemplate,
+    Schema,
+    estimate,
+    prompt_of,
+)
 from pytest_jsbench.core.errors import JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
     CallError,
@@ -36,7 +45,6 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import copy_of, from_json, to_json
-from pytest_jsbench.core.prompts import Prompt, PromptLength, PromptTemplate, estimate, prompt_of
 from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import matched, verdict_on

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.cases import Case, estimate, prompt_of
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Request, Usage
-from pytest_jsbench.core.prompts import estimate, prompt_of
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.run.attempts import most_of

@@ -14,10 +14,9 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
-from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, nearest
 from pytest_jsbench.core.generations import GenerationParams
-from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import adaptation

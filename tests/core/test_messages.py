@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.messages import Message, ToolCall, read_messages
-from pytest_jsbench.core.prompts import Prompt
 from tests.conversation import PROMPT, TURNS, WRITTEN, call
 
 RESULT = {"role": "tool", "tool_call_id": "1", "content": ""}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case, CaseKey, safe_name
+from pytest_jsbench.core.cases import Case, CaseKey, Prompt, safe_name
 from pytest_jsbench.core.generations import (
     Completion,
     Decided,
@@ -25,7 +25,6 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find

@@ -12,6 +12,7 @@ import pytest
 
 import pytest_jsbench
 from pytest_jsbench.cli.main import main
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import (
     CallError,
@@ -23,7 +24,6 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import read_messages
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall

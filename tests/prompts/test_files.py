@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core import guarded_calls
-from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.cases import Case, CaseKey, Template
 from pytest_jsbench.core.errors import PromptError
-from pytest_jsbench.core.prompts import Template
 from pytest_jsbench.prompts import files, find_template
 from pytest_jsbench.prompts.presets import PRESETS
 from tests.mutations import mutated, mutated_bytes, survive

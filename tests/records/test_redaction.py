@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.adaptation import Change
-from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.core.cases import Expected, Prompt
 from pytest_jsbench.core.generations import Completion
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.metrics.summary import by_keyword
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Record

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt
 from pytest_jsbench.core.errors import JournalError, ResumeError
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.prompts.presets import schema_prompt
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata

@@ -13,11 +13,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.core.cases import safe_name
+from pytest_jsbench.core.cases import Prompt, safe_name
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Declined, DeclineReason
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_jsbench.adaptation import Adapted
 from pytest_jsbench.adaptation.adapter import adapter
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, PromptLength, estimate
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -31,7 +31,6 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt, PromptLength, estimate
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines.base import Remembered
 from pytest_jsbench.engines.secrets import DiscreetEngine

@@ -45,7 +45,7 @@ from pytest_jsbench.engines.providers.provider import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.core.cases import Prompt
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 

@@ -42,9 +42,8 @@ from pytest_jsbench.engines.options import (
 from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
-    from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.options import Key

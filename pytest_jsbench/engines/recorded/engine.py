@@ -38,9 +38,8 @@ from pytest_jsbench.records import journal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pytest_jsbench.core.cases import CaseKey
+    from pytest_jsbench.core.cases import CaseKey, Prompt
     from pytest_jsbench.core.generations import Request
-    from pytest_jsbench.core.prompts import Prompt
     from pytest_jsbench.engines.base import Engine, EngineConfig
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import AttemptOutcome

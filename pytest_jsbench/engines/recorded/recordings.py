@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict, cast
 
 from msgspec import Struct, structs
 
-from pytest_jsbench.core.cases import CaseKey, Schema
+from pytest_jsbench.core.cases import CaseKey, Prompt, Schema
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, inside, try_writing, write_atomically
 from pytest_jsbench.core.generations import (
@@ -27,7 +27,6 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import from_json, to_json, written
 from pytest_jsbench.core.messages import Message, check_encodable
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import json_text, printable
 from pytest_jsbench.records.settings import RECORDED
 

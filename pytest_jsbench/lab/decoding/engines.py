@@ -51,8 +51,7 @@ from pytest_jsbench.lab.decoding.walks import State
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_jsbench.core.cases import Schema
-    from pytest_jsbench.core.prompts import Prompt
+    from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.lab.decoding.grammars import Grammar
     from pytest_jsbench.lab.decoding.walks import Offered
 

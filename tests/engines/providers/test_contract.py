@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import EngineError, RecordError
 from pytest_jsbench.core.generations import (
     CallError,
@@ -20,7 +21,6 @@ from pytest_jsbench.core.generations import (
     ServerAnswer,
 )
 from pytest_jsbench.core.messages import Message, Role, read_messages
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.recorded.engine import FACTORY, RecordingEngine
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, json_change, prompt_change

@@ -9,10 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.core.cases import Expected, Prompt
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.prompts import Prompt
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
