@@ -72,7 +72,7 @@ def structured(preset: ProviderPreset) -> str:
 
 
 def streams(preset: ProviderPreset) -> str:
-    """Say whether answers come in a stream."""
+    """Name the response formats in which answers do not come in a stream."""
     return f"not {', '.join(preset.unstreamed)}" if preset.unstreamed else "yes"
 
 

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def is_records(path: Path) -> bool:
-    """Whether the file begins with the header of a run's records; RecordError where it cannot be read."""
+    """True where the file begins with the header of a run's records; RecordError where it cannot be read."""
     try:
         return next((data.get("type") == "run" for _, data in _objects(path)), False)
     except RecordError:
@@ -50,22 +49,16 @@ def is_records(path: Path) -> bool:
         raise
 
 
-def judge_records(
-    path: Path,
-    changes: Mapping[str, Any],
-    out: Output,
-    *,
-    as_json: bool,
-    verbose: bool,
-    output: Path | None = None,
-    comparers: Mapping[str, Comparer] = MappingProxyType({}),
-) -> bool:
-    """Judge a run's answers again, by the run's policy and comparers with these changes; True where all passed."""
+def _judge_records(options: argparse.Namespace, out: Output) -> bool:
+    """Judge a run's answers again, by its policy and comparers with what the options change; True where all passed."""
+    path: Path = options.file
+    output: Path | None = options.output
+    comparers: dict[str, Comparer] = dict(options.comparer)
     before = run = journal.read_run(path).run(path)
     if run.metadata.redacted:
         message = f"{path} was written with --jsbench-redact: it holds digests of the answers, which cannot be judged"
         raise RecordError(message + " again; its verdicts stand, and jsbench report shows them", where=path)
-    policy = policy_of(run.metadata.policy, changes)
+    policy = policy_of(run.metadata.policy, policy_changes(vars(options)))
     every, missing = comparers_again(run.metadata.comparers, comparers)
     again: list[AttemptOutcome] = []
 
@@ -75,7 +68,7 @@ def judge_records(
             compare = bool(comparers or (record.match is not None and record.match.compared_with)) and not missing
             judged = judge_again(record, judge, every, compare=compare)
             again.append(AttemptOutcome.of(judged, outcome.source if isinstance(outcome.source, Place) else None))
-            if as_json:
+            if options.json:
                 names: dict[str, str | int] = {"task": record.key.task, "id": record.key.id, "repeat": record.repeat}
                 _write_json(out, names | ({"variant": record.variant} if record.variant else {}), judged.verdict)
             yield judged
@@ -95,22 +88,22 @@ def judge_records(
     summary = summarize(run)
     if output is not None:
         write_run(output / "run.json", run_to_dict(run, summary, config_path=UNKNOWN))
-    if not as_json:
+    if not options.json:
         notes = [f"warning: {printable(warning)}" for warning in run.warnings]
         if missing and any(outcome.match is not None for outcome in run.outcomes):
-            options = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
+            wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
             notes.append(
-                f"warning: values stay as the run compared them, which loads no function by itself: add {options}"
+                f"warning: values stay as the run compared them, which loads no function by itself: add {wanted}"
             )
         out.lines([*notes, *_changed(before.outcomes, run.outcomes)])
-        out.report(report(run, summary, keywords=verbose))
+        out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
             out.lines(detail("written", str(output)))
     return summary.total.pass_rate.successes == summary.total.planned
 
 
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
-    """What produced a run that was judged again: another run, for its verdicts are others."""
+    """The settings of a run that was judged again: of another run, for its verdicts are others."""
     values = dataclasses.asdict(policy)
     known = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
@@ -121,10 +114,11 @@ def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Co
     return replace(metadata, uuid=uuid, policy=known, versions=versions, comparers=compared)
 
 
-def judge_plain(path: Path, changes: Mapping[str, Any], out: Output, *, as_json: bool, verbose: bool) -> bool:
+def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     """Judge each line of `{"schema": …, "text": …}` and print those that did not pass; True where all passed."""
+    path: Path = options.file
     passed = judged = 0
-    with Judge(policy_of({}, changes)) as judge:
+    with Judge(policy_of({}, policy_changes(vars(options)))) as judge:
         for number, data in _objects(path):
             schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
             if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
@@ -136,15 +130,15 @@ def judge_plain(path: Path, changes: Mapping[str, Any], out: Output, *, as_json:
             name = str(data.get("id", f"line {number}"))
             verdict = judge.judge(schema, text, truncated=truncated)
             judged, passed = judged + 1, passed + verdict.passed
-            if as_json:
+            if options.json:
                 _write_json(out, {"id": name}, verdict)
-            elif verbose or not verdict.passed:
+            elif options.verbose or not verdict.passed:
                 remark = " (the two validators disagree)" if verdict.disputed else ""
                 out.write(f"{printable(name)}: {headline(verdict, remark=remark)}\n")
     if not judged:
         message = f"{path} is empty; expected the records.jsonl of a run, or lines of schema and text"
         raise RecordError(message, where=path)
-    if not as_json:
+    if not options.json:
         out.write(f"passed {passed} of {judged}\n")
     return passed == judged
 
@@ -207,12 +201,9 @@ def add_judge(commands: Any) -> None:
 
 def _judge(options: argparse.Namespace, out: Output) -> bool:
     path: Path = options.file
-    chosen = policy_changes(vars(options))
-    form: dict[str, bool] = {"as_json": options.json, "verbose": options.verbose}
     if path.is_dir() or is_records(path):
-        comparers = dict(options.comparer)
-        return judge_records(path, chosen, out, output=options.output, comparers=comparers, **form)
+        return _judge_records(options, out)
     if named := [name for name in ("output", "comparer") if getattr(options, name)]:
         message = f"--{named[0]} is for a run, and {path} holds lines of schema and text: leave it out"
         raise RecordError(message, where=path)
-    return judge_plain(path, chosen, out, **form)
+    return _judge_plain(options, out)

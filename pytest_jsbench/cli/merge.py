@@ -114,7 +114,7 @@ def merge_runs(
 
 
 def _ending(merged: Merged, summary: Summary) -> Ending:
-    """How one session of all shards would have ended: with a failed test for each case that did not pass."""
+    """The end of one session of all shards: with a failed test for each case that did not pass."""
     parts = summary.variants or {"": summary}
     failing = tuple(
         Attempt(key, 0, name).name(several=False)

@@ -1,4 +1,4 @@
-"""What a command prints, and the folder that it writes a run to."""
+"""The output of a command, and the folder that it writes a run to."""
 
 from __future__ import annotations
 

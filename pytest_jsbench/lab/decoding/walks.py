@@ -198,7 +198,7 @@ def accepts(
 
 
 class Session:
-    """One grammar at a time: compiled, then walked through or asked."""
+    """Compiles a grammar, one at a time, and then walks through it or asks it."""
 
     def __init__(self, library: Library, vocabulary: Vocabulary) -> None:
         self._library = library

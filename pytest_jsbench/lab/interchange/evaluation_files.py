@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -68,28 +68,26 @@ def add_migrate(commands: Any) -> None:
 
 
 def _validate(options: argparse.Namespace, out: Output) -> bool:
-    found = {str(path): problems(path) for path in _each(options)}
+    files = {str(path): problems(path) for path in _each(options)}
     if options.json:
-        out.json({"files": [{"file": name, "problems": said} for name, said in found.items()]})
+        out.json({"files": [{"file": name, "problems": wrong} for name, wrong in files.items()]})
     else:
-        out.lines(f"{name}: {line}" for name, said in found.items() for line in said or ["valid"])
-        wrong = sum(map(bool, found.values()))
-        out.write(f"{counted(len(found), 'file')}, {wrong} not valid\n")
-    return not any(found.values())
+        out.lines(f"{name}: {line}" for name, wrong in files.items() for line in wrong or ["valid"])
+        out.write(f"{counted(len(files), 'file')}, {sum(map(bool, files.values()))} not valid\n")
+    return not any(files.values())
 
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
-    found = [part.figures for path in _each(options) for part in warned(evaluations.read(path)).each]
-    known = sorted(set().union(*found))
+    figures = [part.figures for path in _each(options) for part in warned(evaluations.read(path)).each]
+    known = sorted(set().union(*figures))
     if options.weight is not None and options.weight not in known:
         message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
         raise ExportError(message, found=options.weight, expected=known, option="weight")
-    means = aggregate(found, weight=options.weight)
+    means = aggregate(figures, weight=options.weight)
     if options.json:
-        rows = [one.to_dict() for one in means]
-        out.json({"evaluations": len(found), "metrics": rows})
+        out.json({"evaluations": len(figures), "metrics": [asdict(mean) for mean in means]})
     else:
-        out.report(_table(means, len(found)))
+        out.report(_table(means, len(figures)))
     return True
 
 
@@ -109,58 +107,58 @@ def _migrate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _each(options: argparse.Namespace) -> list[Path]:
-    return [one for path in options.files for one in evaluations.each_run(path)]
+    return [run for path in options.files for run in evaluations.each_run(path)]
 
 
 def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
     """A table of the metrics that an evaluation names, and what their weights are."""
-    shown = [one for one in means if one.mean or (one.values + one.nulls and "." not in one.metric)]
-    table = TableBlock(head="Metric", columns=(), rows=tuple((one.metric, ()) for one in shown))
-    table = table.beside(Column(heading="Values"), [one.values for one in shown])
-    table = table.beside(Column(heading="Null"), [one.nulls for one in shown])
-    if any(one.absent for one in shown):
-        table = table.beside(Column(heading="Absent"), [one.absent for one in shown])
-    table = table.beside(Column(heading="Mean", form="{:.6g}"), [one.mean for one in shown])
-    table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [one.weighted_mean for one in shown])
+    shown = [row for row in means if row.mean or (row.values + row.nulls and "." not in row.metric)]
+    table = TableBlock(head="Metric", columns=(), rows=tuple((row.metric, ()) for row in shown))
+    table = table.beside(Column(heading="Values"), [row.values for row in shown])
+    table = table.beside(Column(heading="Null"), [row.nulls for row in shown])
+    if any(row.absent for row in shown):
+        table = table.beside(Column(heading="Absent"), [row.absent for row in shown])
+    table = table.beside(Column(heading="Mean", form="{:.6g}"), [row.mean for row in shown])
+    table = table.beside(Column(heading="Weighted mean", form="{:.6g}"), [row.weighted_mean for row in shown])
     over = f"{counted(evaluations, 'evaluation')}; null is not applicable, absent is not in the file"
     weighted: dict[str | None, list[str]] = {}
-    for one in shown:
-        if one.weighted_mean is not None:
-            weighted.setdefault(one.weight, []).append(one.metric)
-    left_out = [one for one in shown if one.weight is not None and 0 < one.weighted < one.values]
+    for row in shown:
+        if row.weighted_mean is not None:
+            weighted.setdefault(row.weight, []).append(row.metric)
+    left_out = [row for row in shown if row.weight is not None and 0 < row.weighted < row.values]
     facts: list[Fact] = [
         ("over", over),
         *(("weighted", f"by {weight}: {', '.join(metrics)}") for weight, metrics in weighted.items()),
-        *(("left out", f"{one.metric}: {one.values - one.weighted} without {one.weight}") for one in left_out),
+        *(("left out", f"{row.metric}: {row.values - row.weighted} without {row.weight}") for row in left_out),
     ]
     return [table, facts]
 
 
 def problems(path: Path) -> list[str]:
-    """What is wrong with an evaluation file, one sentence each: its place, what was found, what was expected."""
+    """The problems of an evaluation file, one sentence each: its place, what was found, what was expected."""
     try:
         data = evaluations.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
         if metrics is None and any(map(evaluations.is_figure, data.values())):
             return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
         if isinstance(metrics, Mapping):
-            found = metric_problems(evaluations.without_retired(metrics))
+            wrong = metric_problems(evaluations.without_retired(metrics))
             ours = RUN.problems(data) if _OURS in metrics else ()
-            found += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
+            wrong += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
         else:
-            found = list(EVALUATION.problems(data, complete=True))
-        if not found:
+            wrong = list(EVALUATION.problems(data, complete=True))
+        if not wrong:
             evaluations.parse(data, source=str(path))
     except RecordError as error:
         return [str(error).removeprefix(str(path)).lstrip(": ")]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(wrong))
 
 
 def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
-    found = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
+    """The problems of the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
+    wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
     ours = metrics if _OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
-    return found + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
+    return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,10 +203,6 @@ class Aggregate:
     weighted_mean: float | None
     weight: str | None
     weighted: int
-
-    def to_dict(self) -> dict[str, float | str | None]:
-        """As JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | None = None) -> list[Aggregate]:

@@ -81,7 +81,7 @@ class EvalMetrics(BaseModel):
 
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
-        """What the fields do not say: the metrics of other names, and those that are always there."""
+        """Check the metrics of other names, and that those are there which always are: the fields do not say it."""
         if found := evaluation_files.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(found))
         return self

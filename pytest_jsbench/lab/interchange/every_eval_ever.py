@@ -132,7 +132,7 @@ def _write(folder: Path, run: Run, summary: Summary, *, version: Version, develo
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
-    """One that no other has: a task may have any name, `total` too."""
+    """An id that no other result has: a task may have any name, `total` too."""
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 

@@ -143,7 +143,7 @@ def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
 
 
 def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """What one figure counts of several kinds is several, as gates name them: `failure_counts.syntax_error`."""
+    """A figure that counts several kinds becomes several, as gates name them: `failure_counts.syntax_error`."""
     for name, value in figures.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")

@@ -129,7 +129,9 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                out.lines([_announced(info, plan)])
+                ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
+                whom = f"{info.engine} {info.model}"
+                out.lines([f"{whom}: {ways} of asking, at most {calls}, {max(plan.levels)} at once"])
             controls = probe.ask_controls()
             if controls and not options.json:
                 out.lines([*report.control_lines(controls), ""])
@@ -143,7 +145,9 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     if options.json:
         out.json(report.to_dict(probed, info, started_at=started_at))
     else:
-        out.lines(["", report.last_line(probed)])
+        passed = sum(finding.passed for finding in findings)
+        calls = counted(probe.calls, "call")
+        out.lines(["", f"enforced in {passed} of {len(findings)} ways of asking; {calls}"])
     return probed.passed
 
 
@@ -159,11 +163,6 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _announced(info: EngineInfo, plan: ProbePlan) -> str:
-    ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
-    return f"{info.engine} {info.model}: {ways} of asking, at most {calls}, {max(plan.levels)} at once"
 
 
 def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> ProbePlan:

@@ -305,7 +305,7 @@ def _together(*levels: LevelReplies | None) -> Replies:
 
 
 def is_hopeless(replies: Replies) -> bool:
-    """Say whether so much is wrong that nobody holds the answers to their schemas, whatever the load."""
+    """True where so much is wrong that nobody holds the answers to their schemas, whatever the load."""
     return replies.wrong > 1 and replies.wrong * _SHARE_OF_MODE > replies.decided
 
 

@@ -395,7 +395,7 @@ class Probe:
 
 
 def _goes_on(finding: ModeFinding) -> bool:
-    """Say whether the next level is worth asking at."""
+    """True where the next level is worth asking at."""
     last = finding.levels[-1].replies
     if last.enforcement in (Enforcement.MIXES_UP, Enforcement.REFUSED, Enforcement.UNDECIDED):
         return False

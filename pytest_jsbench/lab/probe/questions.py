@@ -62,7 +62,7 @@ class ProbeQuestion:
         return Case(key=CaseKey(task="probe", id=str(number)), schema=self.schema, messages=messages)
 
     def may_begin(self, text: str) -> bool:
-        """Say whether a conforming answer may begin with this text."""
+        """True where a conforming answer may begin with this text."""
         start = re.sub(r"\s", "", text)
         names = self.schema.get("properties", ()) if isinstance(self.schema, Mapping) else ()
         beginnings = [_REASONING, *([f'{{"{name}":' for name in names] or ["{"])]

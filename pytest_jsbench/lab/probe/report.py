@@ -1,11 +1,11 @@
-"""What a probe has found: a line for each way of asking, with its evidence, and the same as JSON."""
+"""The findings of a probe: a line for each way of asking, with its evidence, and the same as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, ReplyKind
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
@@ -25,7 +25,7 @@ def line_of(finding: ModeFinding) -> str:
 
 
 def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
-    """What stands below that line: an answer that shows what is wrong, and all counts where they are asked for."""
+    """The lines below that one: an answer that shows what is wrong, and all counts where they are asked for."""
     if verbose:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
@@ -45,14 +45,8 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
         yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {replies.message}"
 
 
-def last_line(probed: Probed) -> str:
-    """What it comes to."""
-    passed = sum(finding.passed for finding in probed.findings)
-    return f"enforced in {passed} of {len(probed.findings)} ways of asking; {counted(probed.calls, 'call')}"
-
-
 def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
-    """What a model does whose answers nobody holds to a schema."""
+    """The lines on a model whose answers nobody holds to a schema."""
     for shown, replies in controls.items():
         where = "no response format, and no schema" if shown == "nowhere" else f"the schema only shown in the {shown}"
         yield f"control: {where}: {_counts(replies)}"
@@ -204,7 +198,7 @@ def _counts(replies: Replies) -> str:
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
-    """What is said of one keyword: the structure round it may well be held to."""
+    """A word for one keyword: the structure round it may well be held to."""
     words = {Enforcement.ENFORCED: "holds", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
     words[Enforcement.SOMETIMES_WRONG] = "holds but for a few"
     return words.get(enforcement, "broken")

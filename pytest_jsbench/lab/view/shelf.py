@@ -140,7 +140,7 @@ class Shelf:
 
 
 def _state(path: Path) -> object:
-    """What changes when a file of the run does."""
+    """The state of the run's files, which changes when one of them does."""
     states = []
     for file in sorted(path.iterdir()):
         if file.suffix in {".json", ".jsonl"}:

@@ -152,7 +152,7 @@ class _Site:
         )
 
     def beside(self, request: Request) -> Response:
-        """One case in each of several runs, side by side."""
+        """A case in each of several runs, side by side."""
         case, names = request.query_params.get("case", ""), request.query_params.getlist("run")
         runs = [(name, sorted(self._shelf.run(name).attempts, key=lambda attempt: attempt.number)) for name in names]
         sides = [(name, attempt) for name, run in runs for attempt in run if str(attempt.attempt.key) == case]
