@@ -80,6 +80,9 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
+    if options.margin is not None and not 0 <= options.margin <= 1:
+        message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
+        raise ExportError(message, found=options.margin, option="margin")
     beside = of_lab("published").beside_published(found, names) if options.published else []
     more: list[Block] = [block for one in beside for block in one.blocks()]
     pairs = [] if options.margin is None else comparison_report.pairs(found, names)

@@ -151,16 +151,21 @@ def find_sources(root: Path) -> tuple[list[Source], list[str]]:
     for path in _files(root):
         try:
             content = _read(path)
-        except (SyntaxError, JSBenchError, OSError, ValueError) as error:
-            fault = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else described(error)
-            unreadable.append(f"{printable(path.relative_to(root).as_posix(), 200)} cannot be read: {fault}")
+        except SyntaxError as error:
+            fault = f"{error.msg} (line {error.lineno})"
+        except (RecursionError, MemoryError):  # of the parser, for a sum of thousands that a generator wrote
+            fault = "it is nested too deeply"
+        except (JSBenchError, OSError, ValueError) as error:
+            fault = described(error)
+        else:
+            if isinstance(content, ast.Module):
+                sources += _models(root, path, content)
+            elif (kind := _kind(content)) == _API:
+                sources += _opened(root, path, f"an {kind}")
+            elif kind is not None:
+                folders.setdefault(path.parent, {})[path] = kind
             continue
-        if isinstance(content, ast.Module):
-            sources += _models(root, path, content)
-        elif (kind := _kind(content)) == _API:
-            sources += _opened(root, path, f"an {kind}")
-        elif kind is not None:
-            folders.setdefault(path.parent, {})[path] = kind
+        unreadable.append(f"{printable(path.relative_to(root).as_posix(), 200)} cannot be read: {fault}")
     for folder, kinds in folders.items():
         if len(kinds) > 1 and folder != root:
             kinds = {folder: "schemas and tools in a folder"}

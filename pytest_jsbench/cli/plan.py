@@ -43,7 +43,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     known = {} if run is None else run.figures
     expected = known.get("pass_rate")
     design = Design(
-        cases=options.cases or int(known.get("cases") or 100),
+        cases=int(known.get("cases") or 100) if options.cases is None else options.cases,
         repeats=options.repeats,
         rate=(0.8 if expected is None else expected) if options.rate is None else options.rate,
         correlation=options.correlation,

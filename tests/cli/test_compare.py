@@ -115,6 +115,7 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
     assert "the keywords of a schema stand in records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
     assert "--metric error_rate is of the table" in failed(capsys, "compare", first, "--metric=error_rate")
     assert "no name of a comment" in failed(capsys, "compare", first, "--comment=a b")
+    assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
     assert "--labels: found 2 for 1 files" in failed(capsys, "compare", first, "--labels", "a", "b")
 
 

@@ -93,6 +93,16 @@ def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
     assert find_sources(tmp_path)[0] == []
 
 
+@pytest.mark.parametrize("text", ["x = " + "-" * 100_000 + "1", "x = a" + ".b" * 100_000, "x = " + "(" * 1_000])
+def test_a_module_that_a_generator_nested_too_deeply_is_named_and_hides_no_other(tmp_path: Path, text: str) -> None:
+    write(tmp_path, {"generated.py": text, "order.json": SCHEMA})
+
+    sources, (unreadable,) = find_sources(tmp_path)
+
+    assert [source.dataset for source in sources] == ["order.json"]
+    assert unreadable.startswith("generated.py cannot be read: ")
+
+
 def test_a_project_without_schemas_is_told_what_was_looked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

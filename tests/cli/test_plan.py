@@ -21,7 +21,7 @@ def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> N
     assert 0.9 < data["power"] < 1
 
 
-@pytest.mark.parametrize("arguments", [("--rate", "2"), ("--cases", "-1"), ("--difference", "0"), ("--power", "nan")])
+@pytest.mark.parametrize("arguments", [("--rate", "2"), ("--cases", "0"), ("--difference", "0"), ("--power", "nan")])
 def test_what_no_run_can_have_is_refused_in_one_line(
     arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
