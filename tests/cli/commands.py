@@ -36,10 +36,16 @@ def of_variants(folder: Path, **outcomes: str) -> Path:
     return folder
 
 
-def shown(*arguments: object) -> str:
+def ran(*arguments: object) -> tuple[int, str]:
+    """The exit status of a command, and its output."""
     out = io.StringIO()
-    assert main([str(argument) for argument in arguments], out=out) == 0
-    return out.getvalue()
+    return main([str(argument) for argument in arguments], out=out), out.getvalue()
+
+
+def shown(*arguments: object) -> str:
+    status, text = ran(*arguments)
+    assert status == 0
+    return text
 
 
 def failed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.adaptation.subsets import SUBSETS
-from pytest_jsbench.cli.main import main
+from tests.cli.commands import failed, ran
+
+OPENAI = "--subset=openai"
 
 
 @pytest.fixture
@@ -32,13 +33,8 @@ def schemas(tmp_path: Path) -> Path:
     return folder
 
 
-def adapted(folder: Path, *options: str) -> tuple[int, str]:
-    out = io.StringIO()
-    return main(["adapt", str(folder), "--subset=openai", *options], out=out), out.getvalue()
-
-
 def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(schemas: Path) -> None:
-    status, shown = adapted(schemas)
+    status, shown = ran("adapt", schemas, OPENAI)
 
     lines = [line.split() for line in shown.splitlines()]
     assert status == 1
@@ -53,21 +49,21 @@ def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(sch
 def test_where_there_is_no_schema_none_is_taken(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("nonsense\n")
 
-    status, shown = adapted(tmp_path)
+    status, shown = ran("adapt", tmp_path, OPENAI)
 
     assert status == 1
     assert shown.splitlines()[-1] == "left out: 1 of 1, which hold no schema"
 
 
 def test_relaxing_leaves_out_what_cannot_be_said(schemas: Path) -> None:
-    status, shown = adapted(schemas, "--mode=relax")
+    status, shown = ran("adapt", schemas, OPENAI, "--mode=relax")
 
     assert status == 0
     assert shown.splitlines()[3].split() == ["openai@2026-08", "1", "1", "1", "0", "3"]
 
 
 def test_verbose_names_each_change_with_its_place(schemas: Path) -> None:
-    shown = adapted(schemas, "-v")[1]
+    shown = ran("adapt", schemas, OPENAI, "-v")[1]
 
     assert "schemas::unique: openai@2026-08: not at all\n  uniqueItems at /properties/n: " in shown
     assert "schemas::open: openai@2026-08: narrowed\n" in shown
@@ -75,7 +71,7 @@ def test_verbose_names_each_change_with_its_place(schemas: Path) -> None:
 
 
 def test_json_is_one_outcome_per_line(schemas: Path) -> None:
-    outcomes = {line["id"]: line for line in map(json.loads, adapted(schemas, "--json")[1].splitlines())}
+    outcomes = {line["id"]: line for line in map(json.loads, ran("adapt", schemas, OPENAI, "--json")[1].splitlines())}
 
     assert {name: one["outcome"] for name, one in outcomes.items()} == {
         "closed": "as it is",
@@ -86,34 +82,23 @@ def test_json_is_one_outcome_per_line(schemas: Path) -> None:
     assert outcomes["unique"]["keyword"] == "uniqueItems"
 
 
-def test_each_provider_has_a_row(schemas: Path) -> None:
-    out = io.StringIO()
+def test_each_provider_has_a_row_and_an_older_profile_is_asked_for_by_its_date(schemas: Path) -> None:
+    rows = [line.split() for line in ran("adapt", schemas)[1].splitlines()]
+    assert [row[0] for row in rows[3 : 3 + len(SUBSETS)]] == [subset.version for subset in SUBSETS.values()]
 
-    main(["adapt", str(schemas)], out=out)
-
-    rows = [line.split()[0] for line in out.getvalue().splitlines()[3 : 3 + len(SUBSETS)]]
-    assert rows == [subset.version for subset in SUBSETS.values()]
-
-
-def test_an_older_profile_is_asked_for_by_its_date(schemas: Path) -> None:
-    out = io.StringIO()
-
-    main(["adapt", str(schemas), "--subset=openai@2024-08"], out=out)
-
-    assert out.getvalue().splitlines()[3].split() == ["openai@2024-08", "1", "1", "1", "3"]
+    rows = [line.split() for line in ran("adapt", schemas, "--subset=openai@2024-08")[1].splitlines()]
+    assert rows[3] == ["openai@2024-08", "1", "1", "1", "3"]
 
 
 def test_what_is_likely_too_complex_is_foretold(tmp_path: Path) -> None:
     properties = {f"p{number}": {"type": "integer"} for number in range(31)}
     (tmp_path / "wide.json").write_text(json.dumps({"type": "object", "properties": properties}))
-    out = io.StringIO()
 
-    main(["adapt", str(tmp_path), "--subset=gemini", "-v"], out=out)
+    _, text = ran("adapt", tmp_path, "--subset=gemini", "-v")
 
-    assert "  likely too complex: 31 optional properties\n" in out.getvalue()
-    assert out.getvalue().endswith(": likely too complex: 1\n")
+    assert "  likely too complex: 31 optional properties\n" in text
+    assert text.endswith(": likely too complex: 1\n")
 
 
 def test_a_dataset_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["adapt", "nowhere"]) == 2
-    assert capsys.readouterr().err.startswith("jsbench: no dataset 'nowhere'")
+    assert failed(capsys, "adapt", "nowhere").startswith("jsbench: no dataset 'nowhere'")

@@ -18,15 +18,14 @@ from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.values.comparers import read_comparer
 from pytest_jsbench.verdicts import JUDGE_VERSION, FailureType, JudgePolicy, Verdict
 from tests import examples
-from tests.cli.commands import shown
+from tests.cli.commands import failed, ran, shown
 from tests.examples import record, replace
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
 
 def judged(path: Path, *options: str) -> tuple[int, str]:
-    out = io.StringIO()
-    return main(["judge", str(path), *options], out=out), out.getvalue()
+    return ran("judge", path, *options)
 
 
 @pytest.fixture
@@ -43,19 +42,16 @@ def plain(tmp_path: Path) -> Path:
     return path
 
 
-def test_plain_lines_are_judged_and_those_that_do_not_pass_are_named(plain: Path) -> None:
+def test_plain_lines_are_judged_and_those_that_do_not_pass_are_named_or_with_v_all(plain: Path) -> None:
     status, shown = judged(plain)
 
+    assert "good: passed\n" in judged(plain, "-v")[1]
     assert status == 1
     assert shown.splitlines() == [
         "low\\x1b[31m: schema_violation: $.n: -1 is less than the minimum of 0",
         "line 4: truncated (incomplete): stopped at the token limit: Expecting value (line 1, column 6)",
         "passed 2 of 4",
     ]
-
-
-def test_verbose_names_all_lines(plain: Path) -> None:
-    assert "good: passed\n" in judged(plain, "-v")[1]
 
 
 def test_the_policy_can_be_given(plain: Path) -> None:
@@ -163,12 +159,8 @@ def test_what_is_no_records_file_is_one_line_and_status_two(
     if content is not None:
         path.write_text(content)
 
-    assert main(["judge", str(path)]) == 2
-
-    shown = capsys.readouterr().err
-    assert shown.startswith("jsbench: ")
-    assert message in shown or "records.jsonl:1" in shown
-    assert len(shown.splitlines()) == 1
+    error = failed(capsys, "judge", path)
+    assert message in error or "records.jsonl:1" in error
 
 
 @pytest.mark.parametrize("seconds", ["0", "soon", "inf"])

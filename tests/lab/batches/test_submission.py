@@ -33,7 +33,6 @@ from pytest_jsbench.lab.batches.submission import (
 )
 from pytest_jsbench.records.journal import BATCHES
 from pytest_jsbench.records.records import MissingReason
-from pytest_jsbench.run.batching import BatchPart
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.testing import request
 from tests import examples
@@ -320,10 +319,6 @@ def test_a_file_that_is_none_is_one_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(RecordError, match=r"batch.json(: not JSON| cannot be read: .*; expected what)"):
         read_parts(tmp_path, examples.metadata())
     assert is_unfinished(tmp_path)
-
-
-def test_a_part_is_told_by_all_it_holds() -> None:
-    assert BatchPart(id="a", handed_in_at="", requests=("x",)) != BatchPart(id="a", handed_in_at="", requests=("y",))
 
 
 @pytest.mark.parametrize("place", ["id", "handed_in_at"])

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.cli.main import main
-from pytest_jsbench.lab.interchange.evaluation_files import Aggregate, aggregate
-from tests.cli.commands import failed, run, shown
+from pytest_jsbench.lab.interchange.evaluation_files import aggregate
+from tests.cli.commands import failed, ran, run, shown
 
 
 def written(path: Path, **metrics: Any) -> Path:
@@ -18,9 +16,9 @@ def written(path: Path, **metrics: Any) -> Path:
 
 
 def invalid(*arguments: object) -> str:
-    out = io.StringIO()
-    assert main(["validate", *map(str, arguments)], out=out) == 1
-    return out.getvalue()
+    status, text = ran("validate", *arguments)
+    assert status == 1
+    return text
 
 
 def test_each_wrong_figure_is_a_line_with_file_place_what_was_found_and_expected(tmp_path: Path) -> None:
@@ -124,41 +122,29 @@ SMALL: dict[str, float | None] = {"num_steps": 10, "action_type_accuracy": 1.0, 
 LARGE: dict[str, float | None] = {"num_steps": 30, "action_type_accuracy": 0.5, "f1": 0.7}
 
 
-def of(name: str, found: list[Aggregate]) -> Aggregate:
-    return next(one for one in found if one.metric == name)
+@pytest.mark.parametrize(
+    ("metric", "weight", "more", "expected"),
+    [
+        ("action_type_accuracy", None, {}, {"mean": 0.75, "weighted_mean": 0.625, "weight": "num_steps"}),
+        ("action_type_accuracy", None, {"action_type_accuracy": 0.0}, {"mean": 0.5, "values": 3, "weighted": 2}),
+        ("action_type_accuracy", None, {"action_type_accuracy": 0.0}, {"weighted_mean": 0.625}),
+        ("click_hit_rate", None, {}, {"mean": None, "weighted_mean": None, "values": 0, "nulls": 1, "absent": 2}),
+        (
+            "click_hit_rate",
+            None,
+            {"click_hit_rate": 0.4, "coord_error_count": 5},
+            {"mean": 0.4, "values": 1, "nulls": 1, "absent": 1},
+        ),
+        ("f1", None, {}, {"weighted_mean": None, "absent": 1}),
+        ("f1", "num_steps", {}, {"weighted_mean": pytest.approx(0.65)}),
+    ],
+)
+def test_a_mean_weighs_files_alike_a_weighted_one_all_that_is_counted_and_no_null_is_zero(
+    metric: str, weight: str | None, more: dict[str, float | None], expected: dict[str, Any]
+) -> None:
+    (row,) = (row for row in aggregate([SMALL, LARGE, more], weight=weight) if row.metric == metric)
 
-
-def test_a_mean_weighs_files_alike_and_a_weighted_mean_all_that_is_counted() -> None:
-    found = of("action_type_accuracy", aggregate([SMALL, LARGE]))
-
-    assert found.mean == 0.75
-    assert (found.weighted_mean, found.weight, found.weighted) == (0.625, "num_steps", 2)
-
-
-def test_a_null_is_left_out_and_counted_and_is_no_zero() -> None:
-    found = aggregate([SMALL, LARGE, {"click_hit_rate": 0.4, "coord_error_count": 5}])
-
-    clicks = of("click_hit_rate", found)
-    assert (clicks.mean, clicks.values, clicks.nulls, clicks.absent) == (0.4, 1, 1, 1)
-    assert of("f1", found).absent == 1
-
-
-def test_a_metric_that_is_null_everywhere_has_no_mean() -> None:
-    found = of("click_hit_rate", aggregate([{"click_hit_rate": None}]))
-
-    assert (found.mean, found.weighted_mean, found.nulls) == (None, None, 1)
-
-
-def test_a_value_without_the_count_that_it_is_a_share_of_is_in_no_weighted_mean() -> None:
-    found = of("action_type_accuracy", aggregate([SMALL, LARGE, {"action_type_accuracy": 0.0}]))
-
-    assert (found.mean, found.values) == (0.5, 3)
-    assert (found.weighted_mean, found.weighted) == (0.625, 2)
-
-
-def test_one_count_can_weigh_every_metric() -> None:
-    assert of("f1", aggregate([SMALL, LARGE])).weighted_mean is None
-    assert of("f1", aggregate([SMALL, LARGE], weight="num_steps")).weighted_mean == pytest.approx(0.65)
+    assert {name: getattr(row, name) for name in expected} == expected
 
 
 def test_bounds_and_percentiles_are_not_averaged_and_means_go_by_what_was_timed() -> None:

@@ -92,7 +92,7 @@ def test_the_pair_is_laid_out_and_joined_as_that_project_asks(tmp_path: Path) ->
     assert len({row["sample_id"] for row in rows}) == 6
 
 
-def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_time(tmp_path: Path) -> None:
+def test_runs_and_shards_of_one_second_have_different_names_and_one_run_has_the_same_each_time(tmp_path: Path) -> None:
     names = ["8b5ed9a0-0000-4000-8000-00000000000a", "8b5ed9a0-0000-4000-8000-00000000000b", None]
 
     first, second, old = ([exported(tmp_path, uuid=name)[1]["evaluation_id"] for _ in range(2)] for name in names)
@@ -100,15 +100,9 @@ def test_runs_of_one_second_have_different_names_and_one_run_has_the_same_each_t
     assert [len(set(ids)) for ids in (first, second, old)] == [1, 1, 1]
     assert len({*first, *second, *old}) == 3
     assert all(re.search(r"/\d+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", name) for name in (*first, *old))
-
-
-def test_shards_that_were_started_together_have_different_names_with_and_without_a_uuid(tmp_path: Path) -> None:
-    def name(**changes: Any) -> str:
-        return str(exported(tmp_path, **changes)[1]["evaluation_id"])
-
-    whole, first, second = ({"source": "builtin", "cases": 3, "shard": shard} for shard in (None, "1/2", "2/2"))
-    assert len({name(uuid=None, dataset=dataset) for dataset in (whole, first, second)}) == 3
-    assert name(uuid=None, dataset=whole) == name(uuid=None)
+    shards = [{"source": "builtin", "cases": 3, "shard": shard} for shard in (None, "1/2", "2/2")]
+    together = [exported(tmp_path, uuid=None, dataset=dataset)[1]["evaluation_id"] for dataset in shards]
+    assert len({*old, *together}) == 3
 
 
 def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -13,6 +13,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.formats import published
+from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
 from tests.lab.probe.enforcing import Enforcing, Question, conforming, refusal, said
@@ -76,35 +77,37 @@ def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provid
     assert modes["json_schema whole"]["keywords"] == []
 
 
-def test_a_server_that_drops_the_schema_when_it_streams_ignores_it_there_alone(provider: Provider) -> None:
-    server = Enforcing(drops=lambda question: question.streaming)
+@pytest.mark.parametrize(
+    ("drops", "asked", "expected"),
+    [
+        (
+            lambda question: question.streaming,
+            ("--format=json_schema",),
+            {"json_schema streamed": "ignored_silently", "json_schema whole": "enforced"},
+        ),
+        (
+            lambda question: question.tool,
+            ("--format=json_schema,tool", "--engine-option=stream=true"),
+            {"json_schema streamed": "enforced", "tool streamed": "ignored_silently"},
+        ),
+        (
+            lambda question: question.reasoning,
+            (*SCHEMA, '--reasoning={"reasoning_effort": "low"}'),
+            {"json_schema whole no reasoning": "enforced", "json_schema whole reasoning": "ignored_silently"},
+        ),
+    ],
+    ids=["streamed", "tool", "reasoning"],
+)
+def test_a_server_that_drops_the_schema_in_one_way_of_asking_ignores_it_there_alone(
+    provider: Provider, drops: Callable[[Question], bool], asked: tuple[str, ...], expected: dict[str, str]
+) -> None:
+    modes = probed(provider, Enforcing(drops=drops), *ALONE, *asked, status=1)
 
-    modes = probed(provider, server, *ALONE, "--format=json_schema", status=1)
-
-    assert findings(modes) == {"json_schema streamed": "ignored_silently", "json_schema whole": "enforced"}
-    example = modes["json_schema streamed"]["example"]
+    assert findings(modes) == expected
+    example = next(mode["example"] for mode in modes.values() if mode["enforcement"] == "ignored_silently")
     assert example["answer"] == example["wanted"]
-
-
-def test_a_server_that_drops_the_schema_of_tools_ignores_it_there_alone(provider: Provider) -> None:
-    server = Enforcing(drops=lambda question: question.tool)
-
-    modes = probed(provider, server, *ALONE, "--format=json_schema,tool", "--engine-option=stream=true", status=1)
-
-    assert findings(modes) == {"json_schema streamed": "enforced", "tool streamed": "ignored_silently"}
-
-
-def test_a_server_that_drops_the_schema_when_it_reasons_ignores_it_there_alone(provider: Provider) -> None:
-    server = Enforcing(drops=lambda question: question.reasoning)
-    fields = '{"reasoning_effort": "low"}'
-
-    modes = probed(provider, server, *ALONE, *SCHEMA, f"--reasoning={fields}", status=1)
-
-    assert findings(modes) == {
-        "json_schema whole no reasoning": "enforced",
-        "json_schema whole reasoning": "ignored_silently",
-    }
-    assert provider.asked[-1].body["max_tokens"] > provider.asked[0].body["max_tokens"]
+    tokens = [call.body["max_tokens"] for call in provider.asked if "max_tokens" in call.body]
+    assert (tokens[-1:] > tokens[:1]) is ("json_schema whole reasoning" in expected)
 
 
 def test_a_server_that_drops_schemas_under_load_breaks_above_the_last_load_that_it_bore(provider: Provider) -> None:
@@ -150,9 +153,12 @@ def test_a_server_that_shows_the_model_the_schema_and_no_more_does_not_enforce_i
     assert findings(modes) == {"json_schema whole": "not_enforced"}
 
 
-def test_a_model_that_conforms_without_being_held_to_a_schema_leaves_it_undecided(provider: Provider) -> None:
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_a_model_that_conforms_where_the_schema_is_only_shown_leaves_it_undecided(
+    provider: Provider, role: str
+) -> None:
     def instead(question: Question) -> Any:
-        content = provider.asked[-1].body["messages"][-1]["content"]
+        content = provider.asked[-1].body["messages"][-1]["content"] if role == "user" else question.shown
         shown = content.partition("conforms to this JSON schema:\n\n")[2]
         return said(json.dumps(conforming(json.loads(shown))), question) if shown else None
 
@@ -161,16 +167,6 @@ def test_a_model_that_conforms_without_being_held_to_a_schema_leaves_it_undecide
     (mode,) = modes.values()
     assert mode["enforcement"] == "undecided"
     assert mode["said"].endswith("but so do 3 of 3 where the schema is only shown")
-
-
-def test_a_server_that_only_shows_the_schema_in_a_system_message_is_not_said_to_enforce_it(provider: Provider) -> None:
-    def instead(question: Question) -> Any:
-        schema = question.shown.partition("conforms to this JSON schema:\n\n")[2]
-        return said(json.dumps(conforming(json.loads(schema))), question) if schema else None
-
-    modes = probed(provider, Enforcing(instead=instead), *ALONE, *SCHEMA, status=1)
-
-    assert findings(modes) == {"json_schema whole": "undecided"}
 
 
 def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Provider) -> None:
@@ -218,23 +214,6 @@ def test_an_answer_has_256_tokens_at_most_unless_more_are_asked_for(provider: Pr
 
     limits = {value for asked in provider.asked for name, value in asked.body.items() if name.startswith("max_")}
     assert limits == {256, 300}
-
-
-def test_sigterm_shows_what_is_known(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_jsbench.run.in_flight import CallsInFlight
-
-    take, taken = CallsInFlight.take, iter(range(1000))
-
-    def terminated(self: Any, key: Any) -> Any:
-        if next(taken) == 2 * CALLS + 1:
-            signal.raise_signal(signal.SIGTERM)
-        return take(self, key)
-
-    monkeypatch.setattr(CallsInFlight, "take", terminated)
-
-    modes = probed(provider, Enforcing(), *ALONE, *SCHEMA, status=1)
-
-    assert [mode["said"] for mode in modes.values()] == ["undecided: interrupted; 1 of 1 conform, 2 not asked"]
 
 
 def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(provider: Provider) -> None:
@@ -285,24 +264,29 @@ def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_u
     assert "\\x1b[31m\\u202e***" in out.getvalue()
 
 
-def test_ctrl_c_shows_what_is_known_and_asks_no_more(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_jsbench.run.in_flight import CallsInFlight
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
+
+@pytest.mark.parametrize("stop", [_interrupt, lambda: signal.raise_signal(signal.SIGTERM)], ids=["Ctrl-C", "SIGTERM"])
+def test_who_stops_it_is_shown_what_is_known_and_asks_no_more(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, stop: Callable[[], None]
+) -> None:
     take, taken = CallsInFlight.take, iter(range(1000))
 
-    def interrupted(self: Any, key: Any) -> Any:
+    def stopped(self: Any, key: Any) -> Any:
         if next(taken) == 4 * CALLS + 1:  # in the second way of asking
-            raise KeyboardInterrupt
+            stop()
         return take(self, key)
 
-    monkeypatch.setattr(CallsInFlight, "take", interrupted)
+    monkeypatch.setattr(CallsInFlight, "take", stopped)
 
     modes = probed(provider, Enforcing(), *ALONE, status=1)
 
-    said_of = [mode["said"] for mode in modes.values()]
-    assert said_of[0].startswith("enforced: 3 of 3")
-    assert said_of[1] == "undecided: interrupted; 1 of 1 conform, 2 not asked"
-    assert set(said_of[2:]) == {"undecided: interrupted"}
+    words = [mode["said"] for mode in modes.values()]
+    assert words[0].startswith("enforced: 3 of 3")
+    assert words[1] == "undecided: interrupted; 1 of 1 conform, 2 not asked"
+    assert set(words[2:]) == {"undecided: interrupted"}
 
 
 @pytest.mark.parametrize(
