@@ -33,6 +33,18 @@ def test_old_files_are_migrated_in_place_or_elsewhere_or_only_shown(tmp_path: Pa
     assert json.loads(old.read_text()) == migrated
 
 
+def test_of_two_files_of_one_name_none_is_written_over_the_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / name / "run.json" for name in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text('{"acc": 0.5}')
+
+    assert "two files are called run.json" in failed(capsys, "migrate", *paths, "-o", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
 def test_what_cannot_be_converted_is_one_line_and_status_two(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

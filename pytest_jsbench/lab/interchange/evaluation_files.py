@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
-from pytest_jsbench.core.text import counted, json_text
+from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.formats import EVALUATION, METRICS, RUN
 from pytest_jsbench.metrics.figures import RATES, named
 from pytest_jsbench.reports import evaluations
@@ -92,6 +93,12 @@ def _aggregate(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _migrate(options: argparse.Namespace, out: Output) -> bool:
+    names = Counter(path.name for path in options.files)
+    if options.output is not None and (twice := [name for name, count in names.items() if count > 1]):
+        message = (
+            f"two files are called {printable(twice[0])}, and one would be written over the other: name one of them"
+        )
+        raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
         migrated = migrate(evaluations.load(path))
         evaluations.parse(migrated, source=str(path))

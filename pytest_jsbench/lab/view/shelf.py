@@ -142,11 +142,12 @@ class Shelf:
 def _state(path: Path) -> object:
     """The state of the run's files, which changes when one of them does."""
     states = []
-    for file in sorted(path.iterdir()):
-        if file.suffix in {".json", ".jsonl"}:
-            with suppress(FileNotFoundError):  # the files of single processes go when a run is summed up
-                state = file.stat()
-                states.append((file.name, state.st_mtime_ns, state.st_size))
+    with suppress(FileNotFoundError):  # a run may be deleted meanwhile
+        for file in sorted(path.iterdir()):
+            if file.suffix in {".json", ".jsonl"}:
+                with suppress(FileNotFoundError):  # the files of single processes go when a run is summed up
+                    state = file.stat()
+                    states.append((file.name, state.st_mtime_ns, state.st_size))
     return states
 
 

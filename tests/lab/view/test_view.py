@@ -273,6 +273,17 @@ def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> Non
     assert kept < 2_000 * 800
 
 
+def test_a_run_that_is_deleted_while_it_is_looked_at_hides_no_other(
+    client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [*journal.find_runs(folder), folder / "deleted"]
+    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.journal.find_runs", lambda _: runs)
+
+    assert len(names(shown(client, "/"))) == 2
+    assert "no run at" in shown(client, "/")
+    assert client.get("/run/deleted").status_code == 404
+
+
 def test_a_file_that_goes_while_it_is_looked_at_hides_no_run(client: TestClient, folder: Path) -> None:
     (folder / "third" / "gone.json").symlink_to("nowhere")
 
