@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Struct, structs
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import tpot_ms
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.json_values import from_json, to_json, written
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
@@ -24,11 +26,12 @@ PASSED = "passed"
 MISSING = "missing"
 #: outcomes that say nothing about the model
 UNDECIDED = frozenset({MISSING, *NOT_THE_MODELS})
-_ENDS = frozenset({PASSED, MISSING, *FailureType})
+_ENDS = (PASSED, MISSING, *FailureType)
+#: one of those; of a case without a schema there is none
+End = Annotated[
+    str, msgspec.Meta(extra_json_schema={"enum": [end for end in _ENDS if end != FailureType.INVALID_SCHEMA]})
+]
 _DIGEST = 12
-#: how the test of an attempt may have ended
-_TESTS = (True, False, None)
-
 
 #: measurements of an attempt that are compared, as ratios, by their figures
 MEASURES = {
@@ -39,26 +42,29 @@ MEASURES = {
 CACHED = "cached_tokens"
 MEASURED = (*MEASURES, CACHED)
 #: of a case's attempts, in order, by name; None where one has none
-Measures = Mapping[str, tuple["float | None", ...]]
+Measures = Mapping[str, tuple[Annotated[float, msgspec.Meta(ge=0, le=2**53)] | None, ...]]
 #: of a case's attempts, in order
-Matches = tuple["Match | None", ...]
+Matches = tuple[Match | None, ...]
 #: whether the project's own test passed that asked for each attempt; None where it did not end, or the call broke
-Ends = tuple["bool | None", ...]
+Ends = tuple[bool | None, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseOutcome:
-    """The outcomes of one case's attempts, in order: each `passed`, `missing` or a failure type."""
+class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcomes of one case's attempts, in order."""
 
     #: the first hex digits of the schema's digest; empty where no attempt was recorded
-    schema: str
-    attempts: tuple[str, ...]
-    #: how many values of each attempt's answer are right; empty where nothing is known of any
-    matches: Matches = ()
-    #: whether the test of each attempt passed; empty where none asked
+    schema: str = written("")
+    #: how each ended: passed, missing or a failure type
+    attempts: Annotated[tuple[End, ...], msgspec.Meta(min_length=1)]
+    #: of each attempt, how many values of each field are right, as `match` of records.jsonl without the differences, or
+    #: None where that is not known; absent where no values are expected
+    matches: Matches = msgspec.field(default=(), name="values")
+    #: of each attempt, whether the project's own test passed that asked, or None where that is not known; absent where
+    #: none asked
     tests: Ends = ()
-    #: times, tokens and cost of each attempt; none where nothing was measured
-    measures: Measures = field(default_factory=dict)
+    #: of each attempt, by name: ttft (s), tpot (ms), tgt (s), gct (s), input_tokens, output_tokens, cached_tokens, cost
+    #: (US dollars); None where one has none
+    measures: Measures = msgspec.field(default_factory=dict)
 
     def measured(self, name: str) -> list[float]:
         """The measurements of that name, of the attempts that have one."""
@@ -93,63 +99,33 @@ class CaseOutcome:
         """The outcome of the first `count` attempts alone."""
         attempts, matches, tests = self.attempts[:count], self.matches[:count], self.tests[:count]
         measures = {name: values[:count] for name, values in self.measures.items()}
-        return replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
+        return structs.replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON values."""
-        values = [None if match is None else match.to_dict() for match in self.matches]
-        for match in filter(None, values):
+        """The outcome as JSON values; of its values only how many are right."""
+        data: dict[str, Any] = to_json(self)
+        for match in filter(None, data.get("values", ())):
             del match["differences"]
-        return {
-            "schema": self.schema,
-            "attempts": list(self.attempts),
-            **({"values": values} if values else {}),
-            **({"tests": list(self.tests)} if self.tests else {}),
-            **({"measures": {name: list(values) for name, values in self.measures.items()}} if self.measures else {}),
-        }
+        return data
 
     @classmethod
-    def from_dict(cls, data: Any) -> CaseOutcome:
-        """The inverse of `to_dict`; RecordError where the data are no outcome."""
-        attempts = data.get("attempts") if isinstance(data, Mapping) else None
-        schema = data.get("schema", "") if isinstance(data, Mapping) else None
-        if not isinstance(schema, str) or not isinstance(attempts, list) or not attempts:
-            message = 'a case is not {"schema": digits, "attempts": [how each ended]}'
-            raise RecordError(message)
-        if unknown := [end for end in attempts if not isinstance(end, str) or end not in _ENDS]:
-            end = printable(repr(unknown[0]), 40)
-            message = f"an attempt cannot end in {end}; expected passed, missing or a failure type"
-            raise RecordError(message, found=unknown[0], expected=sorted(_ENDS))
-        tests, count = data.get("tests", []), len(attempts)
-        if not isinstance(tests, list) or len(tests) not in {0, count} or any(end not in _TESTS for end in tests):
-            raise RecordError("tests of a case: expected true, false or null for each of its attempts")
-        matches = _matches(data.get("values", []), count)
-        measures = _measures(data.get("measures", {}), count)
-        return cls(schema=schema, attempts=tuple(attempts), matches=matches, tests=tuple(tests), measures=measures)
-
-
-def _measures(measures: Any, attempts: int) -> Measures:
-    if not isinstance(measures, Mapping):
-        raise RecordError("measures of a case: expected an object of what was measured of each of its attempts")
-    known = {name: values for name, values in measures.items() if name in MEASURED}
-    for values in known.values():
-        numbers = isinstance(values, list) and all(
-            value is None or (type(value) in (int, float) and math.isfinite(value) and value >= 0) for value in values
-        )
-        if not numbers or len(values) != attempts:
-            raise RecordError("measures of a case: expected a number or null for each of its attempts")
-    return {name: tuple(values) for name, values in known.items()}
-
-
-def _matches(values: Any, attempts: int) -> Matches:
-    try:
-        matches = tuple(None if value is None else Match.from_dict({**value, "differences": ()}) for value in values)
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        message = f"values of a case: {printable(str(error), 80)}; expected null or how many of each field are right"
-        raise RecordError(message) from error
-    if len(matches) not in {0, attempts}:
-        raise RecordError(f"values of {counted(len(matches), 'attempt')} of a case with {attempts}")
-    return matches
+    def from_dict(cls, data: object) -> CaseOutcome:
+        """The inverse of `to_dict`; RecordError names the first place that is not of an outcome."""
+        try:
+            outcome = from_json(cls, data)
+        except ValueError as error:
+            raise RecordError(f"not the outcome of a case: {error}") from error
+        if unknown := [end for end in outcome.attempts if end not in _ENDS]:
+            message = (
+                f"an attempt cannot end in {printable(repr(unknown[0]), 40)}; expected passed, missing or a failure"
+            )
+            raise RecordError(f"{message} type", found=unknown[0], expected=list(_ENDS))
+        lists = {"values": outcome.matches, "tests": outcome.tests, **outcome.measures}
+        for name, each in lists.items():
+            if len(each) not in {0, len(outcome.attempts)}:
+                message = f"{printable(name, 40)} of a case: {len(each)}; expected one for each of its attempts"
+                raise RecordError(message, found=len(each), expected=len(outcome.attempts))
+        return outcome
 
 
 def outcomes(

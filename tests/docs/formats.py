@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
+from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
@@ -59,7 +60,9 @@ def sentence(text: str) -> str:
 def always_there(kind: Any) -> list[str]:
     """The fields that are written whatever they hold."""
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return [each.encode_name for each in structs.fields(kind) if each.default is NODEFAULT]
+        given = [each for each in structs.fields(kind) if each.default is NODEFAULT]
+        shortened = kind.__struct_config__.omit_defaults  # an empty object is left out too
+        return [each.encode_name for each in given if not (shortened and each.default_factory is dict)]
     return [each.name for each in fields(kind) if (kind, each.name) not in ABSENT]
 
 
@@ -185,7 +188,7 @@ def records() -> dict[str, Any]:
 
 
 def run() -> dict[str, Any]:
-    """The JSON Schema of run.json, of which the run and its verdict are made, and the figures stand in the file."""
+    """The JSON Schema of run.json, of which the figures stand in the file, and all else is made."""
     schema: dict[str, Any] = json.loads((FOLDER / "run.schema.json").read_text("utf-8"))
     shared, kept = records()["$defs"], schema["$defs"]["run"]["properties"]
     for name, added in (("run", ("ended_at", "complete", "resumed")), ("variant", ())):
@@ -193,6 +196,11 @@ def run() -> dict[str, Any]:
         del made["plan"]
         there = [*added, *(each for each in shared[name]["required"] if each in made)]
         schema["$defs"][name] = {"type": "object", "required": there, "properties": made}
+    outcome = schema["properties"]["cases"]["additionalProperties"] = Formats(CaseOutcome).of(CaseOutcome)
+    for values in outcome["properties"]["values"]["items"]["anyOf"]:
+        if "properties" in values:  # none of its differences stands in that file
+            del values["properties"]["differences"]
+            values["required"].remove("differences")
     decided = Formats(RunVerdict).of(RunVerdict)
     said = schema["properties"]["verdict"]["description"]
     schema["properties"]["verdict"] = {"anyOf": [decided, {"type": "null"}], "description": said}

@@ -92,10 +92,18 @@ def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made()
 
 
 @pytest.mark.parametrize(
-    "data", [None, {}, {"attempts": []}, {"attempts": "passed"}, {"schema": 1, "attempts": ["passed"]}]
+    ("data", "problem"),
+    [
+        (None, "the whole is null"),
+        ({}, "the whole has no attempts"),
+        ({"attempts": []}, "attempts is an array: expected array of length >= 1"),
+        ({"attempts": "passed"}, 'attempts is "passed": expected array'),
+        ({"attempts": [["passed"]]}, r"attempts\[0\] is an array: expected str"),
+        ({"schema": 1, "attempts": ["passed"]}, "schema is 1: expected str"),
+    ],
 )
-def test_what_is_no_outcome_is_refused(data: object) -> None:
-    with pytest.raises(RecordError, match="a case is not"):
+def test_what_is_no_outcome_is_refused(data: object, problem: str) -> None:
+    with pytest.raises(RecordError, match=f"not the outcome of a case: {problem}"):
         CaseOutcome.from_dict(data)
 
 
@@ -190,14 +198,21 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
 
 
 @pytest.mark.parametrize(
-    "said", [[1], {"a": 1}, [{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], [None, None], 7]
+    ("said", "problem"),
+    [
+        ([1], r"values\[0\] is 1: expected object | null"),
+        ({"a": 1}, "values is an object: expected array"),
+        ([{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], "more fields right than expected"),
+        ([None, None], "values of a case: 2; expected one for each of its attempts"),
+        (7, "values is 7: expected array"),
+    ],
 )
-def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object) -> None:
+def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object, problem: str) -> None:
     outcome = valued(1, None, 0)
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
     assert "values" not in ended("passed").to_dict()
-    with pytest.raises(RecordError, match="values of"):
+    with pytest.raises(RecordError, match=problem):
         CaseOutcome.from_dict({"schema": "", "attempts": ["passed"], "values": said})
 
 
@@ -299,10 +314,10 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
     for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
-        with pytest.raises(RecordError, match="measures of a case"):
+        with pytest.raises(RecordError, match=r"(measures.*expected|ttft of a case: 2; expected one)"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
     for other in ([1], "x", 1, None):
-        with pytest.raises(RecordError, match="measures of a case"):
+        with pytest.raises(RecordError, match=r"measures is .*expected object"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": other})
 
 
