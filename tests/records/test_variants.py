@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import AttemptOutcome, Run
+from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason, Record
 from pytest_jsbench.records.variants import each, match, strangers
 from tests import examples
@@ -39,14 +39,7 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
     lost = Missing(key=CaseKey(task="simple", id="z"), repeat=0, reason=MissingReason.LIMIT, variant="b")
     planned = TWO.with_plan([*[one.attempt for one in records], lost.attempt])
     journal.write(tmp_path / "records.jsonl", planned, records)
-    content = journal.read_run(tmp_path)
-    assert content.metadata is not None
-    run = Run(
-        metadata=content.metadata,
-        planned=content.metadata.planned() or (),
-        outcomes=content.outcomes,
-        missing=(lost,),
-    )
+    run = replace(journal.read_run(tmp_path).run(tmp_path), missing=(lost,))
 
     a, b = (run.of_variant(name) for name in run.variants)
 
