@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_jsbench.core.json_values import digest, to_json
+from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import Message, check_calls
 from pytest_jsbench.core.text import printable
 
@@ -88,11 +88,6 @@ class Expected:
     value: Any
     #: how values are compared where they need not be equal: by the JSON pointer of the schema that says so
     comparers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The expectation as JSON values."""
-        values: dict[str, Any] = to_json(self)
-        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,13 +241,9 @@ def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -
     if comparers is not None:
         comparers.update(named)
     try:
-        return cast("Schema", rebuild(schema, _without_comparer))
+        return cast("Schema", rebuild(schema, lambda part: {name: part[name] for name in part if name != KEYWORD}))
     except RecursionError:
         raise ValueError("in a schema that nests too deeply to be searched for it") from None
-
-
-def _without_comparer(part: dict[str, Any]) -> dict[str, Any]:
-    return {keyword: value for keyword, value in part.items() if keyword != KEYWORD}
 
 
 class SchemaPlaces:

@@ -14,7 +14,7 @@ import msgspec
 
 from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.files import MOST_VALUES
-from pytest_jsbench.core.json_values import digest, from_json, to_json
+from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.schemas.keywords import Tokens
 from pytest_jsbench.schemas.references import Path, json_path, tokens_of
@@ -114,16 +114,6 @@ class Match:
         surplus = self.surplus and {sys.intern(name): count for name, count in self.surplus.items()}
         return replace(self, fields=fields, surplus=surplus, differences=())
 
-    def to_dict(self) -> dict[str, Any]:
-        """The match as JSON values."""
-        values: dict[str, Any] = to_json(self)
-        return values
-
-    @classmethod
-    def from_dict(cls, data: object) -> Match:
-        """The inverse of `to_dict`; ValueError where it is none."""
-        return from_json(cls, data)
-
 
 def match(
     expected: Expected,
@@ -140,7 +130,7 @@ def match(
     walk = _Walk(expected, schema, comparers or {})
     try:
         leaves = list(walk.leaves(walk.root, expected.value, instance))
-        compared_with = digest([expected.to_dict(), walk.named])
+        compared_with = digest([to_json(expected), walk.named])
     except ComparerFailed as error:
         return Match(fields={}, invented=0, problem=str(error))
     except RecursionError:
@@ -148,8 +138,9 @@ def match(
     fields: dict[str, tuple[int, int]] = {}
     for leaf in leaves:
         if leaf.fault is not Fault.INVENTED:
-            right, count = fields.get(leaf.name, (0, 0))
-            fields[leaf.name] = (right + (leaf.fault is None), count + 1)
+            name = field_name(leaf.path)
+            right, count = fields.get(name, (0, 0))
+            fields[name] = (right + (leaf.fault is None), count + 1)
     wrong = [leaf for leaf in leaves if leaf.fault is not None]
     surplus = Counter(leaf.name for leaf in wrong if leaf.fault is Fault.INVENTED)
     others = [name for name in surplus if name not in fields][_MOST_NAMED:]
@@ -201,10 +192,6 @@ class _Leaf:
         if actual is _ABSENT:
             return cls(path, Fault.MISSING, expected, actual)
         return cls(path, None if right else Fault.WRONG, expected, actual)
-
-    @property
-    def name(self) -> str:
-        return field_name(self.path)
 
     @property
     def difference(self) -> Difference:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import Expected
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.values import Comparer, Match, described, expecting, match
 
 JSON = st.recursive(
@@ -83,7 +84,7 @@ def test_an_instance_is_right_beside_itself(value: Any) -> None:
 def test_a_match_survives_its_way_through_a_record(expected: Any, answer: Any) -> None:
     found = of(expected, answer)
 
-    assert Match.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    assert from_json(Match, json.loads(json.dumps(to_json(found)))) == found
     assert found.right <= found.expected
     assert found.exact is (not found.differences)
 
@@ -234,7 +235,7 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
 )
 def test_a_match_of_a_stranger_is_refused_where_it_is_none(changed: dict[str, object]) -> None:
     with pytest.raises((ValueError, TypeError, AttributeError)):
-        Match.from_dict(of(INVOICE, INVOICE).to_dict() | changed)
+        from_json(Match, to_json(of(INVOICE, INVOICE)) | changed)
 
 
 PLACES: list[tuple[dict[str, Any], Any, Any]] = [
