@@ -52,17 +52,14 @@ def new_folder(parent: Path, name: str) -> Path:
             make_private_folder(folder, exist_ok=False)
             try_writing(folder)
             private(folder / "records.jsonl")
-        except FileExistsError:
-            if parent.is_dir() and number < 1000:
-                number += 1
-                continue
-            message = f"--jsbench-output={parent} is not a folder; name a folder that can be written"
-            raise JournalError(message, found=parent, option="output") from None
-        except OSError as error:
-            message = f"cannot write to --jsbench-output={parent}: {error.strerror}; name a folder that can be written"
-            raise JournalError(message, found=parent, option="output") from None
-        else:
             return folder
+        except OSError as error:
+            exists, option = isinstance(error, FileExistsError), f"--jsbench-output={parent}"
+            if not (exists and parent.is_dir() and number < 1000):
+                problem = f"{option} is not a folder" if exists else f"cannot write to {option}: {error.strerror}"
+                message = f"{problem}; name a folder that can be written"
+                raise JournalError(message, found=parent, option="output") from None
+        number += 1
 
 
 class Journal:

@@ -19,21 +19,8 @@ from pytest_jsbench.records.records import AnsweredBy, Attempt, Record, check_va
 
 #: what is a variant's own; all else of a run's metadata its variants share
 _OWN = (
-    "variant",
-    "engine",
-    "model",
-    "response_format",
-    "streaming",
-    "provider",
-    "details",
-    "params",
-    "asked_params",
-    "prompt",
-    "prompt_digest",
-    "shots",
-    "adapt",
-    "concurrency",
-    "plan",
+    *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
+    *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan"),
 )
 
 
