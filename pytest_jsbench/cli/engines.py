@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from pytest_jsbench.cli.output import Output
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, presets
@@ -34,7 +34,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     chosen = [preset for preset in presets() if preset.name in names]
     others = {name: _options(name) for name in names if not is_preset(name)}
     if options.json:
-        data = {"engines": others, "presets": {preset.name: dataclasses.asdict(preset) for preset in chosen}}
+        data = {"engines": others, "presets": {preset.name: to_json(preset) for preset in chosen}}
         out.json(data, indent=None)
     elif options.name:
         for preset in chosen:
@@ -78,7 +78,8 @@ def streams(preset: ProviderPreset) -> str:
 
 def _everything(preset: ProviderPreset) -> Iterator[str]:
     yield f"{preset.name}: {preset.title}, as of {preset.date}"
-    for field, value in dataclasses.asdict(preset).items():
+    for field in preset.__struct_fields__:
+        value = getattr(preset, field)
         if field not in ("name", "title", "date", "traps") and value not in (None, (), {}):
             yield f"  {field}: {_listed(value)}"
     for trap in preset.traps:

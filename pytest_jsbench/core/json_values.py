@@ -156,7 +156,7 @@ def _path(kind: type[PurePath], text: str) -> PurePath:
     return kind(text)
 
 
-_MISFIT = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<place>.*)`)?", re.DOTALL)
+_MISFIT = re.compile(r"(?P<problem>.*?)(?: - at `(?P<key>key` in `)?\$(?P<place>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _MISSING = re.compile("Object missing required field `(.*)`")
 
@@ -171,7 +171,9 @@ def _misfit(message: str, data: Any) -> str:
         return f"{shown} has no {missing[1]}"
     for name, number in () if "[...]" in place else _STEP.findall(place):
         data = data[name] if name else data[int(number)]
-    if "[...]" in place or not isinstance(data, str | int | float | None):
+    if parts["key"]:
+        shown, found = f"a key of {shown}", "is wrong"
+    elif "[...]" in place or not isinstance(data, str | int | float | None):
         found = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
     else:
         text = json.dumps(data)

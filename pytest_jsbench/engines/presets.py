@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from msgspec import Meta, Struct, field
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.extensions import installed, load, origin
 from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.core.text import described
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
 #: tables as `presets.toml` has them
@@ -45,41 +47,58 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "scripted"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderPreset:
+#: response formats of one API
+_Formats = tuple[ResponseFormat, ...]
+#: a parameter is not taken: `false`
+_Off = Annotated[bool, Meta(extra_json_schema={"const": False})]
+
+
+class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A provider, as its sources described it at its date."""
 
+    #: by which `--jsbench-engine` takes it
     name: str
+    #: the provider's own name
     title: str
-    base_url: str
+    #: where it is
+    base_url: Annotated[str, Meta(pattern="^https?://", extra_json_schema={"format": "uri"})]
     #: month in which the sources were read
-    date: str
-    sources: tuple[str, ...]
+    date: Annotated[str, Meta(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
+    #: where it is known from
+    sources: Annotated[tuple[Annotated[str, Meta(pattern="^https://")], ...], Meta(min_length=1)]
     #: of each API that it speaks, its response formats, the strongest first; the first API is called unless said
-    formats: Mapping[str, tuple[ResponseFormat, ...]]
+    formats: Annotated[Mapping[Annotated[str, Meta(pattern="^(chat|responses)$")], _Formats], Meta(min_length=1)]
     #: variable that holds the key; None: it wants none
-    key: str | None = None
+    key: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
     #: response formats in which it does not stream
-    unstreamed: tuple[ResponseFormat, ...] = ()
+    unstreamed: _Formats = ()
     #: whether it takes `stream_options`; one that does not sends its usage without being asked
     stream_options: bool = True
-    #: whether it takes `parallel_tool_calls`
+    #: whether it takes `parallel_tool_calls`, so that a forced tool is asked for one call
     single_call: bool = False
-    #: whether it is asked to hold to the schema; or with which models
-    strict: bool | tuple[str, ...] = True
-    max_tokens_field: str = "max_tokens"
-    #: False: it takes no seed
-    seed_field: str | bool = "seed"
-    #: of chat, inner ones by dots; False: it is not known to take one
-    effort_field: str | bool = "reasoning_effort"
-    budget_field: str | bool = False
+    #: whether it is asked to hold to the schema; or with which models (patterns with `*`)
+    strict: bool | Annotated[tuple[str, ...], Meta(min_length=1)] = True
+    #: the parameter of the limit
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    #: the parameter of the seed; False: it takes no seed
+    seed_field: str | _Off = "seed"
+    #: the parameter of the effort of reasoning in chat, inner ones by dots; False: it is not known to take one
+    effort_field: str | _Off = "reasoning_effort"
+    #: the parameter of the most tokens of reasoning in chat; False: it is not known to take one
+    budget_field: str | _Off = False
+    #: what else is sent with each call
     extra_body: Mapping[str, Any] = field(default_factory=dict)
-    #: of JSON Schema
+    #: the subset of JSON Schema that it takes
     subset: str | None = None
     #: its name in genai-prices
     prices: str | None = None
     #: what else to know
     traps: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """ValueError where a parameter is only said to be there."""
+        if True in (self.seed_field, self.effort_field, self.budget_field):
+            raise ValueError("a field is true: expected the name of a parameter, or false")
 
     @property
     def version(self) -> str:
@@ -172,7 +191,4 @@ def _presets() -> Mapping[str, ProviderPreset]:
 
 
 def _read(name: str, entry: Mapping[str, Any]) -> ProviderPreset:
-    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    fields["formats"] = {api: tuple(map(ResponseFormat, listed)) for api, listed in entry["formats"].items()}
-    fields["unstreamed"] = tuple(map(ResponseFormat, entry.get("unstreamed", ())))
-    return ProviderPreset(name=name, **fields)
+    return from_json(ProviderPreset, to_json({"name": name, **entry}))

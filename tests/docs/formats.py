@@ -14,6 +14,7 @@ import msgspec
 from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
+from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
@@ -220,7 +221,22 @@ def history() -> dict[str, Any]:
     return {**named, "description": " ".join(inspect.cleandoc(HistoryLine.__doc__ or "").split()), **line}
 
 
-PUBLISHED = {"records": records, "run": run, "history": history}
+def presets() -> dict[str, Any]:
+    """The JSON Schema of a table of presets, as presets.toml has them."""
+    preset = Formats(ProviderPreset).of(ProviderPreset)
+    del preset["properties"]["name"]  # it is the table's
+    preset["required"] = [field.name for field in structs.fields(ProviderPreset) if field.required][1:]
+    return {
+        "$schema": DIALECT,
+        "title": "Presets of pytest-jsbench",
+        "description": "Providers that speak OpenAI's API, by the names under which --jsbench-engine takes them.",
+        "type": "object",
+        "additionalProperties": {**preset, "additionalProperties": False},
+        "propertyNames": {"pattern": "^[a-z][a-z0-9-]*$"},
+    }
+
+
+PUBLISHED = {"records": records, "run": run, "history": history, "presets": presets}
 
 
 def text_of(name: str) -> str:

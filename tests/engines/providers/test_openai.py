@@ -123,7 +123,7 @@ def test_the_file_has_the_published_shape() -> None:
         {"base_url": "h"},
     ],
 )
-def test_the_published_shape_refuses_what_is_no_preset(entry: dict[str, Any]) -> None:
+def test_the_published_shape_and_the_reader_refuse_what_is_no_preset(entry: dict[str, Any]) -> None:
     whole_entry = {
         "title": "T", "base_url": "https://h/v1", "date": "2026-11", "sources": ["https://h/docs"],
         "formats": {"chat": ["text"]},
@@ -131,6 +131,9 @@ def test_the_published_shape_refuses_what_is_no_preset(entry: dict[str, Any]) ->
     Format("presets").check({"t": whole_entry})
     with pytest.raises(RecordError):
         Format("presets").check({"t": {**whole_entry, **entry}})
+    assert presets._read("t", whole_entry).formats == {"chat": (ResponseFormat.TEXT,)}
+    with pytest.raises(ValueError, match=next(iter(entry)).removeprefix("seed_")):
+        presets._read("t", {**whole_entry, **entry})
 
 
 def test_every_name_is_known_without_the_file() -> None:
