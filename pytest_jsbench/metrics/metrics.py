@@ -42,8 +42,9 @@ def _with_bounds(rate: Rate) -> tuple[tuple[str, float | None], ...]:
 class Metrics:
     """The metrics of a set of attempts: one task's, or a whole run's."""
 
-    #: planned attempts, without those with a broken schema, and the cases that they are of
+    #: planned attempts, without those with a broken schema
     planned: int
+    #: cases that were to be attempted
     cases: int
     #: attempts that say nothing about the model / planned attempts
     error_rate: Proportion
@@ -55,7 +56,7 @@ class Metrics:
     failed: int
     #: planned, and without a record
     missing: int
-    #: of these, those with a known reason
+    #: why planned attempts have no record, as far as that is known
     missing_reasons: Mapping[MissingReason, int]
     unjudged: int
     disputed: int
@@ -65,20 +66,24 @@ class Metrics:
     pass_rate: Proportion
     #: the pass rate over the cases that no constant answer passes
     pass_rate_nontrivial: Proportion
-    #: cases that the best constant answer passes / cases of which it is known
+    #: cases that the best constant answer passes ({}, [], "", 0, true or null) / those of which it is known
     floor: Proportion
     #: cases by the constant answers that pass them, most first
     trivial_counts: Mapping[str, int]
-    #: cases of which at least one attempt passed, and of which all did
+    #: cases of which at least one attempt passed / cases
     pass_at_k: Proportion
+    #: cases of which all attempts passed / cases
     pass_hat_k: Proportion
-    #: by k, up to the fewest attempts at a case: the chance that at least one, and that all, of k attempts pass
+    #: by k, up to the fewest attempts at a case: the mean over cases of the chance that at least one of k attempts
+    #: passes, and its bounds as `k_ci_low` and `k_ci_high`; empty without repeats
     pass_at: Mapping[int, Rate]
+    #: the same of all k attempts
     pass_hat: Mapping[int, Rate]
-    #: conforming answers whose properties come in the schema's order / those with two of them in an object
+    #: conforming answers whose properties come in the schema's order / those with two of them in an object; it decides
+    #: nothing
     order_kept: Proportion
     failure_counts: Mapping[FailureType, int]
-    #: attempts by the codes that classifiers gave them, most frequent first
+    #: attempts by the codes of the project's own classifiers, most first; only codes that occurred
     code_counts: Mapping[str, int]
     #: notes of the judge, which decide no verdict
     note_counts: Mapping[Note, int]
@@ -86,29 +91,33 @@ class Metrics:
     called_again: int
     #: calls that failed and were made again
     retries: int
-    #: failed calls, by the kind of fault
+    #: broken calls by whose fault they were; only kinds that occurred
     fault_counts: Mapping[FaultKind, int]
     #: valid labelled answers that the grammar rejects / those it decided on
     over_constraint: Proportion
     #: invalid labelled answers that the grammar accepts / those it decided on
     under_constraint: Proportion
-    #: right values / values that are expected, of all answers and of those that conform
+    #: right values / values that are expected; None where none are
     value_accuracy: Proportion
+    #: the same of answers that conform
     value_accuracy_conforming: Proportion
-    #: the mean of what part of each answer's values is right
+    #: the mean over answers of what part of the values of each is right, so that each answer counts alike
     value_accuracy_mean: Rate
-    #: right values / values that answers have; and the harmonic mean of that and `value_accuracy`
+    #: right values / values that answers have
     value_precision: Proportion
+    #: the harmonic mean of `value_precision` and `value_accuracy`
     value_f1: Proportion
     #: answers with every value right and none invented / those of which a value is expected
     exact_match: Proportion
-    #: by the name of the field
+    #: by the name of each field that is expected (`items.*.amount`), `.right`, `.expected` and `.given` values,
+    #: `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each with the
+    #: bounds of its interval, as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty where none are expected
     fields: Mapping[str, FieldMetrics]
     #: values that were not expected
     invented: int
     #: tests of a project's own that passed / those that ended, and that did not only meet broken calls
     tests_passed: Proportion
-    #: the others, by why their test failed
+    #: answered attempts whose test failed, by why
     test_failures: Mapping[Cause, int]
     #: answers whose values could not be compared: a comparer of the user's raised, or they nest too deeply
     uncompared: int
@@ -125,13 +134,15 @@ class Metrics:
     #: seconds from when an attempt is queued to when it is sent
     queue: Distribution
     tokens: Usage
-    #: attempts that told their tokens, and answers that did not
+    #: attempts that told their tokens
     reported: int
+    #: answers that did not tell their tokens
     unreported: int
-    #: US dollars, over the attempts whose cost is known; None where none is
+    #: US dollars, by the published prices of the run's day, over the attempts whose cost is known; None where none is
     cost: float | None
-    #: answered attempts whose cost is known, and others for which a provider was paid
+    #: answered attempts whose cost is known
     priced: int
+    #: answers of a paid provider whose cost is not known
     unpriced: int
 
     def figure(self, name: str) -> Rate | float | None:

@@ -16,11 +16,15 @@ from msgspec import NODEFAULT, Struct, structs
 from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.engines.presets import ProviderPreset
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
+from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
+from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.verdicts import Verdict
+from tests import examples
 
 FOLDER = Path(__file__).parents[2] / "pytest_jsbench" / "formats"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -188,6 +192,39 @@ def records() -> dict[str, Any]:
     }
 
 
+_COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
+_RATE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+_AMOUNT = {"type": ["number", "null"], "minimum": 0, "maximum": 1e15}
+#: groups of figures that are not of counts, and those that only have what occurred
+_GROUPS = {"failure_rates": _RATE, "pass_at": _RATE, "pass_hat": _RATE, "fields": {**_AMOUNT}}
+_OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
+
+
+def metrics() -> dict[str, Any]:
+    """The JSON Schema of the figures of a run, by their rows and by what their comments say."""
+    said = {name: sentence(value.__doc__ or "") for name, value in vars(Metrics).items() if isinstance(value, property)}
+    said |= descriptions(Metrics)
+    properties: dict[str, Any] = {}
+    for name, value in summarize(examples.run()).total.to_dict().items():
+        time, _, part = name.rpartition("_")
+        field = dict(_COUNT)
+        if isinstance(value, dict):
+            members = _GROUPS.get(name, {**_COUNT, "minimum": int(name in _OCCURRED)})
+            field = {"type": "object", "additionalProperties": members}
+            if name.startswith("failure_"):
+                field["required"] = list(value)
+        elif name.removesuffix("_ci_low").removesuffix("_ci_high") in RATES:
+            field = dict(_RATE)
+        elif name == "cost" or (time in TIMES and part != "count"):
+            unit = {"description": f"In {TIMES[time].unit}."} if time in TIMES else {}
+            field = {**_AMOUNT, **unit}
+        elif name in TOKENS:
+            field = {**_COUNT, "type": ["integer", "null"]}
+        properties[name] = {**field, **({"description": said[name]} if name in said else {})}
+    words = "docs/metrics.md has each formula. A rate over nothing is null, never 0."
+    return {"type": "object", "description": words, "required": list(properties), "properties": properties}
+
+
 def run() -> dict[str, Any]:
     """The JSON Schema of run.json, of which the figures stand in the file, and all else is made."""
     schema: dict[str, Any] = json.loads((FOLDER / "run.schema.json").read_text("utf-8"))
@@ -202,6 +239,7 @@ def run() -> dict[str, Any]:
         if "properties" in values:  # none of its differences stands in that file
             del values["properties"]["differences"]
             values["required"].remove("differences")
+    schema["$defs"]["metrics"] = metrics()
     decided = Formats(RunVerdict).of(RunVerdict)
     said = schema["properties"]["verdict"]["description"]
     schema["properties"]["verdict"] = {"anyOf": [decided, {"type": "null"}], "description": said}
