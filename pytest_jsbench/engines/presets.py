@@ -62,13 +62,14 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     title: str
     #: where it is
     base_url: Annotated[str, Meta(pattern="^https?://", extra_json_schema={"format": "uri"})]
-    #: month in which the sources were read
+    #: the month in which the sources were read
     date: Annotated[str, Meta(pattern="^20[0-9]{2}-(0[1-9]|1[0-2])$")]
     #: where it is known from
     sources: Annotated[tuple[Annotated[str, Meta(pattern="^https://")], ...], Meta(min_length=1)]
-    #: of each API that it speaks, its response formats, the strongest first; the first API is called unless said
+    #: of each API that it speaks, `chat` (Chat Completions) or `responses`, its response formats, the strongest first;
+    #: the first API is called unless said
     formats: Annotated[Mapping[Annotated[str, Meta(pattern="^(chat|responses)$")], _Formats], Meta(min_length=1)]
-    #: variable that holds the key; None: it wants none
+    #: the variable that holds the key; None: it wants none
     key: Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")] | None = None
     #: response formats in which it does not stream
     unstreamed: _Formats = ()
@@ -90,7 +91,7 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: the subset of JSON Schema that it takes
     subset: str | None = None
-    #: its name in genai-prices
+    #: its name in the package genai-prices
     prices: str | None = None
     #: what else to know
     traps: tuple[str, ...] = ()

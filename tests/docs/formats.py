@@ -264,13 +264,18 @@ def presets() -> dict[str, Any]:
     preset = Formats(ProviderPreset).of(ProviderPreset)
     del preset["properties"]["name"]  # it is the table's
     preset["required"] = [field.name for field in structs.fields(ProviderPreset) if field.required][1:]
+    for field in structs.fields(ProviderPreset):
+        if isinstance(field.default, str | bool):
+            default = field.default if isinstance(field.default, str) else json.dumps(field.default)
+            preset["properties"][field.name]["description"] += f" Default: {default}."
     return {
         "$schema": DIALECT,
         "title": "Presets of pytest-jsbench",
         "description": "Providers that speak OpenAI's API, by the names under which --jsbench-engine takes them.",
         "type": "object",
-        "additionalProperties": {**preset, "additionalProperties": False},
+        "additionalProperties": {"$ref": "#/$defs/preset"},
         "propertyNames": {"pattern": "^[a-z][a-z0-9-]*$"},
+        "$defs": {"preset": {**preset, "additionalProperties": False}},
     }
 
 
