@@ -110,8 +110,8 @@ class Metrics:
     #: answers with every value right and none invented / those of which a value is expected
     exact_match: Proportion
     #: by the name of each field that is expected (`items.*.amount`), `.right`, `.expected` and `.given` values,
-    #: `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each with the
-    #: bounds of its interval, as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty where none are expected
+    #: `.accuracy` (right / expected), `.precision` (right / given) and `.f1` (2 right / (expected + given)), each with
+    #: the bounds of its interval, as in `.accuracy_ci_low` and `.accuracy_ci_high`; empty where none are expected
     fields: Mapping[str, FieldMetrics]
     #: values that were not expected
     invented: int

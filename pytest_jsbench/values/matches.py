@@ -138,9 +138,8 @@ def match(
     fields: dict[str, tuple[int, int]] = {}
     for leaf in leaves:
         if leaf.fault is not Fault.INVENTED:
-            name = field_name(leaf.path)
-            right, count = fields.get(name, (0, 0))
-            fields[name] = (right + (leaf.fault is None), count + 1)
+            right, count = fields.get(leaf.name, (0, 0))
+            fields[leaf.name] = (right + (leaf.fault is None), count + 1)
     wrong = [leaf for leaf in leaves if leaf.fault is not None]
     surplus = Counter(leaf.name for leaf in wrong if leaf.fault is Fault.INVENTED)
     others = [name for name in surplus if name not in fields][_MOST_NAMED:]
@@ -192,6 +191,10 @@ class _Leaf:
         if actual is _ABSENT:
             return cls(path, Fault.MISSING, expected, actual)
         return cls(path, None if right else Fault.WRONG, expected, actual)
+
+    @property
+    def name(self) -> str:
+        return field_name(self.path)
 
     @property
     def difference(self) -> Difference:
