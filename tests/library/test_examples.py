@@ -66,6 +66,8 @@ def test_what_is_loaded_late_is_what_a_type_checker_sees() -> None:
 
     assert set(pytest_jsbench.__all__) <= named
     assert all(getattr(pytest_jsbench, name) is not None for name in named - OF_MODELS)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = pytest_jsbench.nonsense  # type: ignore[attr-defined]
 
 
 def test_a_program_that_uses_the_library_never_imports_pytest(tmp_path: Path) -> None:

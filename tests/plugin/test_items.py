@@ -111,21 +111,6 @@ def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_s
     result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
 
 
-def test_an_engine_in_the_ini_file_adds_the_suite_to_the_projects_tests(counted: Bench) -> None:
-    counted.write(
-        {
-            "test_own.py": "def test_own(): pass",
-            "pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_dataset = schemas\n"
-            "jsbench_engine_option = answers=answering:answer\n",
-        }
-    )
-
-    result = counted.run_only()
-
-    result.assert_outcomes(passed=4, failed=2)
-    result.stdout.no_fnmatch_line("*only the schemas*")
-
-
 @both_ways
 def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -> None:
     for number in range(30):

@@ -107,15 +107,6 @@ def test_calls_stop_before_they_cost_more_than_allowed_and_the_rest_is_reported(
     )
 
 
-def test_a_gate_is_met_on_what_was_left_out_only_if_it_would_be_with_it(bench: Bench) -> None:
-    pytest.importorskip("genai_prices", reason="needs genai-prices")
-    add_cases(bench, 20)
-    limited = ("--jsbench-max-cost=0.005", "--jsbench-max-tokens=500")
-
-    assert priced(bench, *limited, "--jsbench-min-pass-rate=0.75").ret == pytest.ExitCode.OK
-    assert priced(bench, *limited, "--jsbench-min-pass-rate=0.8").ret == pytest.ExitCode.TESTS_FAILED
-
-
 WRONG_KEY = """
 from pytest_jsbench import CallError
 from pytest_jsbench.core.generations import FaultKind

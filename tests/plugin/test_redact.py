@@ -170,6 +170,9 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
         validator.validate(json.loads(line))
     redacted = bench.run_json()
     assert redacted["run"]["redacted"] is True
+    (asserts,) = (record for record in bench.records() if record["id"] == "test_asserts")
+    outcome = {"end": "failed", "cause": "assertion", "field": None, "message": "(redacted)"}
+    assert asserts["test_outcome"] == outcome
 
     folder.rename(bench.path / "redacted")
     openly = run(bench)

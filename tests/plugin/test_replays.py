@@ -95,19 +95,6 @@ def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message:
     result.stderr.fnmatch_lines([f"ERROR: {message}*"])
 
 
-def test_a_run_s_own_records_can_be_replayed_too(bench: Bench) -> None:
-    bench.case("a")
-    bench.answers["test_it"] = '{"n": 3}'
-    bench.write({"test_one.py": TESTS})
-    bench.run("test_one.py", "--jsbench-output=out").assert_outcomes(passed=2)
-    (folder,) = (bench.path / "out").iterdir()
-
-    result = run(bench, "test_one.py", f"--jsbench-replay={folder}")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["jsbench: engine replay, model scripted*"])
-
-
 def test_a_key_reaches_no_recording(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_KEY", "sk-very-secret")
     bench.case("a")

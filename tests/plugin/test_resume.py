@@ -96,16 +96,6 @@ def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
     assert (mixed.path / "junit.xml").read_text().count('<property name="jsbench.resumed" value="True"') == 7
 
 
-def test_a_run_of_another_model_is_one_line(bench: Bench) -> None:
-    bench.case("a")
-    bench.run("--jsbench-output=out")
-
-    result = bench.run("--jsbench-resume=out", "--jsbench-model=other")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(['ERROR: *its run asked model "scripted", this one "other"*'])
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
 def test_a_process_that_is_killed_loses_no_more_than_the_calls_in_flight(pytester: pytest.Pytester) -> None:
     bench = Bench(pytester=pytester)

@@ -157,7 +157,7 @@ def test_a_gate_asks_for_attempts_where_it_was_given_for_this_very_run(bench: Be
     assert ("verdict    INCOMPLETE" in result.stdout.str()) is (place == "command line")
 
 
-@pytest.mark.parametrize("option", ["--collect-only", "--setup-only", "--setup-plan"])
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
 def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(bench: Bench, option: str) -> None:
     bench.case("a", {"fault": "engine", "message": "must not be asked"})
 
