@@ -25,7 +25,7 @@ WORKER, CHILD = "-u", "-P"
 _IMPORTS = {
     # a worker of xdist
     WORKER: (
-        *("openai", "anthropic", "http.server", "pdb", "pytest_benchmark.storage.file", "urllib3"),
+        *("http.server", "pdb", "pytest_benchmark.storage.file", "urllib3"),
         *("pytest_jsbench.datasets.builtin", "pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
         *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
         *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),

@@ -172,10 +172,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 @pytest.mark.parametrize(
-    ("bench", "engine", "url", "tests", "count"),
-    [("plain", "openai", "{}/v1", OPENAI, 7), ("xdist", "anthropic", "{}", ANTHROPIC, 5)],
-    ids=["openai", "anthropic, with workers"],
-    indirect=["bench"],
+    ("engine", "url", "tests", "count"), [("openai", "{}/v1", OPENAI, 7), ("anthropic", "{}", ANTHROPIC, 5)]
 )
 def test_a_provider_s_own_client_is_answered_live_and_from_recordings(
     bench: Bench, provider: Provider, monkeypatch: pytest.MonkeyPatch, engine: str, url: str, tests: str, count: int

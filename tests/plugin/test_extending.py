@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.cli.main import main
 from tests.packages import install
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
 
@@ -51,20 +51,25 @@ def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) ->
     assert (acme.path / "passed.txt").read_text() == "1 of 3\n"
 
 
-def test_what_the_package_brings_is_listed_and_its_command_called(acme: Bench) -> None:
-    def jsbench(*arguments: str) -> pytest.RunResult:
-        return acme.pytester.run(sys.executable, "-m", "pytest_jsbench", *arguments)
+def test_what_the_package_brings_is_listed_and_its_command_called(
+    acme: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def jsbench(*arguments: str, ends: int = 0) -> str:
+        try:
+            status = main(list(arguments))
+        except SystemExit as end:
+            status = int(end.code or 0)
+        assert status == ends
+        return capsys.readouterr().out
 
-    listed = jsbench("engines").outlines
+    listed = jsbench("engines").splitlines()
     assert any(line.startswith("acme ") for line in listed)
     assert any(line.startswith("acme-cloud ") and "ACME_API_KEY" in line for line in listed)
-    assert "base_url: https://llm.acme.example/v1" in re.sub(r" +", " ", jsbench("engines", "acme-cloud").stdout.str())
-    jsbench("--help").stdout.re_match_lines([r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)"])
-    named = jsbench("forms", "age")
-    assert named.ret == 0
-    assert f"$ jsbench forms age\n{named.stdout.str()}\n```" in PAGE
-    assert jsbench("forms", "--nothing").ret == 1
-    asked = acme.pytester.runpytest_subprocess("--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
+    assert "base_url: https://llm.acme.example/v1" in re.sub(r" +", " ", jsbench("engines", "acme-cloud"))
+    assert re.search(r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)", jsbench("--help"))
+    assert f"$ jsbench forms age\n{jsbench('forms', 'age')}```" in PAGE
+    jsbench("forms", "--nothing", ends=1)
+    asked = run(acme, "--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
     assert "ACME_API_KEY" in asked.stderr.str()
 
 

@@ -68,9 +68,8 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
 def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the_end_need(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JSBENCH_COLD_START", "1")
     pytester.makefile(".json", schema=json.dumps({"type": "integer"}))
@@ -88,7 +87,7 @@ def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the
     asked = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=noting:answer")
 
     result = pytester.runpytest_subprocess(
-        *asked, "--jsbench-dataset=schema.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *workers
+        *asked, "--jsbench-dataset=schema.json", "-p", "no:randomly", *WITHOUT_SLOW_PLUGINS
     )
 
     result.assert_outcomes(passed=1)

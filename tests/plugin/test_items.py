@@ -150,7 +150,7 @@ def test_random_order_runs_every_case_once(counted: Bench) -> None:
     assert len(calls(counted)) == 5
 
 
-@both_ways
+@with_workers
 def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) -> None:
     counted.write(
         {
@@ -180,7 +180,7 @@ def pytest_sessionfinish(session):
     run(counted).assert_outcomes(passed=3, failed=2)
 
     kept = [path.read_text() for path in counted.path.glob("kept-*.log")]
-    assert len(kept) == (3 if counted.workers else 1)
+    assert len(kept) == 3
     assert set(kept) == {"0 records, 0 reports"}
 
 

@@ -169,7 +169,6 @@ def test_a_hostile_message_is_short_and_harmless_and_holds_no_secret(
     assert other == "Unspeakable"
 
 
-@with_workers
 def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
     code = SAYING + "import os\ndef test_it(jsbench): jsbench.generate(text='{\"n\": 1}'); os._exit(3)\n"
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -66,21 +65,17 @@ def test_a_sample_is_the_same_in_every_process_and_stands_in_the_run(varied: Ben
     assert dataset["where"] == ["not id:broken"]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["plain", "xdist"])
-def test_no_process_that_asks_holds_what_reads_parquet(pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
-    if workers:
-        pytest.importorskip("xdist", reason="needs pytest-xdist")
+def test_no_process_that_asks_holds_what_reads_parquet(bench: Bench) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
     import pyarrow
 
     rows = [{"json_schema": json.dumps({"title": f"é{n}"}), "unique_id": f"r{n}"} for n in range(6)]
     rows[3]["json_schema"] = "{oops"
-    folder = pytester.path / "hub"
+    folder = bench.path / "hub"
     (folder / "easy").mkdir(parents=True)
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "easy" / "test-00000-of-00001.parquet")
     card = "---\nconfigs:\n- config_name: easy\n  data_files:\n  - split: test\n    path: easy/test-*\n---\n"
     (folder / "README.md").write_text(card)
-    bench = Bench(pytester=pytester, workers=workers)
     bench.write(
         {
             "answering.py": "import sys\ndef answer(request):\n"
@@ -97,4 +92,4 @@ def test_no_process_that_asks_holds_what_reads_parquet(pytester: pytest.Pytester
 
     result.assert_outcomes(passed=4, skipped=1)
     result.stdout.fnmatch_lines(["*invalid_schema*easy/test-00000-of-00001.parquet row 3: not JSON*"])
-    assert not list(Path(pytester.path).glob("jsbench-*"))
+    assert not list(bench.path.glob("jsbench-*"))
