@@ -394,21 +394,23 @@ def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine
     assert "does not show that the assistant called 'find_order'; nothing was sent" in declined.message
 
 
-@pytest.mark.parametrize(("api", "found", "status"), [("chat", "enforced", 0), ("responses", "ignored_silently", 1)])
+@pytest.mark.parametrize(
+    ("api", "found", "conforming", "calls"), [("chat", "enforced", 3, 3), ("responses", "ignored_silently", 0, 2)]
+)
 def test_its_chat_holds_answers_to_schemas_and_its_responses_takes_schemas_and_does_not(
-    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch, api: str, found: str, status: int
+    local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch, api: str, found: str, conforming: int, calls: int
 ) -> None:
     monkeypatch.setenv("PROBED_KEY", str(local_config.api_key))
     whom = ["--engine=openai", f"--base-url={local_config.base_url}", f"--model={local_config.model}"]
     what = ["--api-key-env=PROBED_KEY", f"--engine-option=api={api}", "--engine-option=stream=true", "--temperature=0"]
-    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", "--calls=3", "--max-tokens=48"]
+    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", f"--calls={calls}", "--max-tokens=48"]
     out = io.StringIO()
 
-    assert main(["probe", *whom, *what, *few, "--json"], out=out) == status
+    assert main(["probe", *whom, *what, *few, "--json"], out=out) == (0 if conforming else 1)
 
     data = json.loads(out.getvalue())
     (mode,) = data["modes"]
     assert mode["enforcement"] == found
-    assert (mode["conforming"], mode["decided"]) == (3 if status == 0 else 0, 3)
+    assert (mode["conforming"], mode["decided"]) == (conforming, calls)
     controls = {control["shown_in"]: control["conforms"] for control in data["controls"]}
-    assert (controls, data["calls"]) == ({"prompt": 0, "system message": 0}, 9)  # shown, without enforcement
+    assert (controls, data["calls"]) == ({"prompt": 0, "system message": 0}, 3 * calls)  # shown, without enforcement
