@@ -119,19 +119,6 @@ def test_the_same_call_goes_out_and_the_same_answer_is_read(speaker: Speaker, fo
     assert answer.text == TEXT
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 529])
-def test_a_refusal_is_the_sdks_status_and_words(status: int) -> None:
-    with Provider() as provider:
-        provider.json(openai_wire.error_body("what is wrong"), status=status)
-        engine = find("openai").build(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
-        with pytest.raises(Exception, match="what is wrong") as ours:
-            engine.generate(request())
-        engine.close()
-        with pytest.raises(openai.APIStatusError, match="what is wrong") as theirs:
-            chat(provider, dict(provider.asked[-1].body))
-    assert getattr(ours.value, "status", None) == theirs.value.status_code
-
-
 VARIABLES = {
     "OPENAI_API_KEY": "key-of-the-environment",
     "OPENAI_ORG_ID": "org-1",

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind, ResponseFormat, Sent
 from pytest_jsbench.engines.http.faults import ProviderError, connection_fault, explain_error, retry_after
-from tests.engines import anthropic_wire, openai_wire, responses_wire
-from tests.engines.asking import classified, fault_of
-from tests.engines.provider import Provider
+from tests.engines import anthropic_wire, openai_wire
+from tests.engines.asking import classified
 
 WITH_SCHEMA = Sent(response_format=ResponseFormat.JSON_SCHEMA)
 WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
@@ -120,12 +119,6 @@ def test_a_date_to_try_again_at_becomes_seconds() -> None:
     assert 27 < waiting <= 30
 
 
-def test_gemini_says_how_long_to_wait_in_the_body() -> None:
-    details = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}]
-    error = ProviderError.parse([{"error": {"code": 429, "message": "slow", "details": details}}], status=429)
-    assert error.retry_after == 34.0
-
-
 @pytest.mark.parametrize("deep", [["x"], {"error": "x"}, {"message": "x"}])
 def test_an_error_that_is_nested_deeper_than_any_is_one_all_the_same(deep: Any) -> None:
     body = deep
@@ -217,13 +210,3 @@ def test_a_fault_of_another_kind_names_none(status: int) -> None:
     assert (
         "--jsbench" not in classified(ProviderError.parse(body, status=status), sent=WITH_SCHEMA, secret=None).message
     )
-
-
-@pytest.mark.parametrize("wire", [openai_wire, responses_wire, anthropic_wire], ids=["chat", "responses", "anthropic"])
-def test_every_engine_names_it(provider: Provider, wire: Any) -> None:
-    config = wire.configured(provider)
-    pytest.importorskip(config.name, reason=f"the {config.name} engine needs the package {config.name}")
-    provider.json(openai_wire.error_body("temperature: unsupported parameter", param="temperature"), status=400)
-    error = fault_of(config)
-    assert (error.kind, error.status) == (FaultKind.BAD_REQUEST, 400)
-    assert error.message.endswith("(to change it: leave --jsbench-temperature out)")

@@ -233,13 +233,6 @@ def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, 
     assert caught.value.kind is FaultKind.BAD_RESPONSE
 
 
-def test_a_model_that_fails_at_bedrock_is_tried_again(provider: Provider) -> None:
-    provider.json({"message": "The system encountered an unexpected error during processing."}, status=424)
-    with pytest.raises(CallError) as caught:
-        asked_once(bedrock(provider))
-    assert caught.value.kind is FaultKind.SERVER
-
-
 BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
 VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
 

@@ -13,16 +13,16 @@ import pytest
 
 from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import MissingRequirement
-from pytest_jsbench.core.generations import FaultKind, FinishReason, ResponseFormat
+from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import complete, fault, request
+from tests.engines.asking import complete, request
 from tests.engines.cloud_wire import MODEL
 from tests.engines.contract import SLOW, EngineContract, ServedContract
-from tests.engines.provider import Provider, json_reply, kept, stream_reply
+from tests.engines.provider import Provider, kept, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 if TYPE_CHECKING:
@@ -133,12 +133,6 @@ def test_a_server_that_does_not_stream_is_read_all_the_same_and_has_no_first_tok
     assert answer.text == TEXT
     assert answer.timing is not None
     assert answer.timing.ttft is None
-
-
-def test_an_engine_works_on_after_a_call_was_cut_off(speaker: Speaker, provider: Provider, engine: Engine) -> None:
-    provider.replies += [replace(json_reply({}), silence=5), speaker.good()]
-    assert fault(engine, request(timeout=0.2)).kind is FaultKind.TIMEOUT
-    assert complete(engine).text == TEXT
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pytest_jsbench.core.generations import FaultKind, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
-from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL, Api
+from pytest_jsbench.engines.providers.openai import Api
 from pytest_jsbench.engines.registry import find, names
 from pytest_jsbench.formats import Format
 from tests.engines import responses_wire
@@ -79,11 +79,6 @@ def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provi
     answer = (chunk("{"), event(later), chunk("}", finish="stop"), usage_chunk(), DONE)
     provider.stream(event(asked), *answer)
     assert complete(engine).text == "{}"
-
-
-def test_at_openai_the_model_is_the_default() -> None:
-    info = find("openai").describe(EngineConfig(name="openai"))
-    assert (info.model, set(info.details)) == (DEFAULT_MODEL, {"strict"})
 
 
 def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:

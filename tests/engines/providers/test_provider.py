@@ -14,7 +14,6 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import (
     Completion,
-    Declined,
     DeclineReason,
     FaultKind,
     FinishReason,
@@ -332,14 +331,6 @@ def test_where_no_structure_was_asked_for_none_is_named(provider: Provider) -> N
     provider.json(openai_wire.error_body("This model does not support tools."), status=400)
     error = fault_of(openai_wire.configured(provider, response_format=ResponseFormat.TEXT))
     assert error.message == "This model does not support tools."
-
-
-def test_a_keyword_that_the_route_does_not_take_is_the_schemas(provider: Provider) -> None:
-    words = "output_config.format.schema.properties.city.minLength: Extra inputs are not permitted"
-    provider.json(anthropic_wire.error_body(words), status=400)
-    declined = asked_of(provider, anthropic_wire)
-    assert isinstance(declined, Declined)
-    assert (declined.reason, declined.message) == (DeclineReason.UNSUPPORTED_SCHEMA, words)
 
 
 def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> None:
