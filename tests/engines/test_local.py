@@ -28,7 +28,7 @@ from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounte
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
-from tests.engines.asking import CITY, complete, decline, fault, fetch, request
+from tests.engines.asking import CITY, complete, completion_of, decline, fault_of, fetch, request
 from tests.engines.contract import ServedContract
 from tests.engines.provider import unreachable_url
 
@@ -43,10 +43,6 @@ OPEN = {
     "properties": {"name": {"type": "string"}, "tags": {"type": "array", "items": {"type": "string"}}},
     "required": ["name", "tags"],
 }
-
-
-def building(config: EngineConfig, **changes: Any) -> Engine:
-    return find("local").build(replace(config, **changes))
 
 
 @pytest.fixture
@@ -67,13 +63,11 @@ class TestContract(ServedContract):
 
 
 def test_an_answer_in_one_piece_has_no_first_token(local_config: EngineConfig) -> None:
-    engine = building(local_config, options={"stream": False})
-    answer = complete(engine)
+    answer = completion_of(replace(local_config, options={"stream": False}))
     assert answer.text
     assert answer.timing is not None
     assert answer.timing.ttft is None
     assert answer.usage.output_tokens
-    engine.close()
 
 
 def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: EngineConfig) -> None:
@@ -116,21 +110,19 @@ def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> N
 
 
 def test_a_schema_is_sent_as_it_is_where_that_is_wanted(local_config: EngineConfig) -> None:
-    engine = building(local_config, options={"bounded": False})
-    assert complete(engine, request(OPEN)).sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
-    assert engine.info.details["bounded"] is False
-    engine.close()
+    config = replace(local_config, options={"bounded": False})
+    assert completion_of(config, request(OPEN)).sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    assert find("local").describe(config).details["bounded"] is False
 
 
 @pytest.mark.parametrize("response_format", [ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT])
 def test_other_response_formats_send_no_schema(local_config: EngineConfig, response_format: ResponseFormat) -> None:
-    engine = building(local_config, response_format=response_format)
-    assert engine.info.details["bounded"] is False
-    answer = complete(engine, request({"type": "foo"}))
+    config = replace(local_config, response_format=response_format)
+    assert find("local").describe(config).details["bounded"] is False
+    answer = completion_of(config, request({"type": "foo"}))
     assert answer.sent == Sent(response_format=response_format)
     if response_format is ResponseFormat.JSON_OBJECT:
         assert answer.text.lstrip().startswith("{")
-    engine.close()
 
 
 def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine: Engine) -> None:
@@ -305,11 +297,9 @@ def test_the_server_asks_for_its_key_and_gives_nothing_away(local_config: Engine
     _, text = fetch(models, authorization=f"Bearer {local_config.api_key}")
     assert [model["id"] for model in json.loads(text)["data"]] == [local_config.model]
     assert ".gguf" not in text
-    stranger = building(local_config, api_key="not-the-key-of-this-server")
-    error = fault(stranger)
+    error = fault_of(replace(local_config, api_key="not-the-key-of-this-server"))
     assert error.kind is FaultKind.AUTH
     assert "not-the-key" not in error.message
-    stranger.close()
 
 
 def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
@@ -319,9 +309,7 @@ def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
         monkeypatch.setenv(name, unreachable_url())
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    engine = building(local_config)
-    assert complete(engine).text
-    engine.close()
+    assert completion_of(local_config).text
 
 
 def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(

@@ -18,11 +18,15 @@ WITHOUT_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
 UNSUPPORTED = DeclineReason.UNSUPPORTED_SCHEMA
 
 
-def outcome(
-    status: int | None, body: Any, sent: Sent = WITH_SCHEMA, secret: str | None = None
-) -> FaultKind | DeclineReason:
-    decided = classified(ProviderError.parse(body, status=status), sent=sent, secret=secret)
-    return decided.reason if isinstance(decided, Declined) else decided.kind
+def decided(
+    body: Any, status: int | None = 400, *, sent: Sent = WITH_SCHEMA, secret: str | None = None
+) -> Declined | CallError:
+    return classified(ProviderError.parse(body, status=status), sent=sent, secret=secret)
+
+
+def outcome(status: int | None, body: Any, sent: Sent = WITH_SCHEMA) -> FaultKind | DeclineReason:
+    result = decided(body, status, sent=sent)
+    return result.reason if isinstance(result, Declined) else result.kind
 
 
 def _bodies() -> list[tuple[str, int | None, Any, FaultKind | DeclineReason, str | None]]:
@@ -56,25 +60,21 @@ def test_where_no_schema_was_sent_none_is_unsupported(status: int, body: Any) ->
 @pytest.mark.parametrize(("secret", "told"), [("", True), ("sk-1", False), (None, False)])
 def test_a_server_that_wants_a_key_and_got_none_is_told_how(secret: str | None, told: bool) -> None:
     body = {"error": {"message": "Invalid API Key", "type": "authentication_error"}}
-    decided = classified(ProviderError.parse(body, status=401), sent=WITH_SCHEMA, secret=secret)
+    message = decided(body, 401, secret=secret).message
 
-    assert ("(no key was sent: --jsbench-api-key-env names" in decided.message) is told
+    assert ("(no key was sent: --jsbench-api-key-env names" in message) is told
 
 
 @pytest.mark.parametrize("kind", ["api_error", "server_error"])
 def test_an_error_inside_a_stream_has_no_status_but_a_type(kind: str) -> None:
-    decided = classified(ProviderError.parse({"type": kind, "message": "gone"}), sent=WITH_SCHEMA, secret=None)
-    assert isinstance(decided, CallError)
-    assert (decided.kind, decided.status) == (FaultKind.SERVER, None)
+    error = decided({"type": kind, "message": "gone"}, None)
+    assert isinstance(error, CallError)
+    assert (error.kind, error.status) == (FaultKind.SERVER, None)
 
 
 def test_a_decline_says_what_was_sent_and_what_the_provider_said() -> None:
-    decided = classified(
-        ProviderError.parse({"error": {"message": "Invalid schema", "param": "response_format"}}, status=400),
-        sent=WITH_SCHEMA,
-        secret=None,
-    )
-    assert decided == Declined(reason=UNSUPPORTED, message="Invalid schema", sent=WITH_SCHEMA)
+    body = {"error": {"message": "Invalid schema", "param": "response_format"}}
+    assert decided(body) == Declined(reason=UNSUPPORTED, message="Invalid schema", sent=WITH_SCHEMA)
 
 
 @pytest.mark.parametrize("body", [row[2] for row in BODIES], ids=[row[0] for row in BODIES])
@@ -83,10 +83,10 @@ def test_no_message_holds_the_key(body: Any) -> None:
     spoiled = json.loads(json.dumps(body).replace("sk-abc***xyz", secret)) if body else f"no {secret}"
     if isinstance(spoiled, dict) and isinstance(spoiled.get("error"), dict):
         spoiled["error"]["message"] = f"{secret}\n{spoiled['error']['message']}"
-    decided = classified(ProviderError.parse(spoiled, status=400), sent=WITH_SCHEMA, secret=secret)
-    assert secret not in decided.message
-    assert "\n" not in decided.message
-    assert decided.message
+    message = decided(spoiled, secret=secret).message
+    assert message
+    assert secret not in message
+    assert "\n" not in message
 
 
 def test_a_page_is_shown_by_its_title() -> None:
@@ -124,9 +124,7 @@ def test_an_error_that_is_nested_deeper_than_any_is_one_all_the_same(deep: Any) 
     body = deep
     for _ in range(100_000):
         body = [body] if isinstance(deep, list) else {next(iter(deep)): body}
-    decided = classified(ProviderError.parse(body, status=500), sent=WITH_SCHEMA, secret=None)
-    assert isinstance(decided, CallError)
-    assert decided.kind is FaultKind.SERVER
+    assert outcome(500, body) is FaultKind.SERVER
 
 
 def test_a_slow_read_is_a_timeout_and_all_else_the_connections_fault() -> None:
@@ -173,20 +171,17 @@ COMPLAINTS = [row for row in BODIES if row[4] is not None]
 def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
     status: int, body: Any, option: str, response_format: ResponseFormat
 ) -> None:
-    said = ProviderError.parse(body, status=status)
-    error = classified(said, sent=Sent(response_format=response_format), secret=None)
+    error = decided(body, status, sent=Sent(response_format=response_format))
     assert isinstance(error, CallError)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message == f"{said.message} (to change it: {option})"
+    assert error.message == f"{ProviderError.parse(body, status=status).message} (to change it: {option})"
 
 
 def test_the_option_is_named_however_long_the_complaint_is() -> None:
     words = f"Unsupported parameter: 'seed'. {'And so on. ' * 100}"
-    error = classified(
-        ProviderError.parse(openai_wire.error_body(words, param="seed"), status=400), sent=WITH_SCHEMA, secret=None
-    )
-    assert error.message.endswith("leave --jsbench-seed out)")
-    assert len(error.message) < 400
+    message = decided(openai_wire.error_body(words, param="seed")).message
+    assert message.endswith("leave --jsbench-seed out)")
+    assert len(message) < 400
 
 
 @pytest.mark.parametrize(
@@ -198,15 +193,11 @@ def test_the_option_is_named_however_long_the_complaint_is() -> None:
     ],
 )
 def test_another_complaint_names_none(body: Any) -> None:
-    error = classified(ProviderError.parse(body, status=400), sent=WITH_SCHEMA, secret=None)
-    assert isinstance(error, CallError)
-    assert error.kind is FaultKind.BAD_REQUEST
-    assert "--jsbench" not in error.message
+    assert outcome(400, body) is FaultKind.BAD_REQUEST
+    assert "--jsbench" not in decided(body).message
 
 
 @pytest.mark.parametrize("status", [401, 429, 500])
 def test_a_fault_of_another_kind_names_none(status: int) -> None:
     body = openai_wire.error_body("Unsupported parameter: 'max_tokens'.", param="max_tokens")
-    assert (
-        "--jsbench" not in classified(ProviderError.parse(body, status=status), sent=WITH_SCHEMA, secret=None).message
-    )
+    assert "--jsbench" not in decided(body, status).message

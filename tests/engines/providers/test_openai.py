@@ -34,9 +34,7 @@ pytest.importorskip("urllib3", reason="whatever asks a provider needs the packag
 
 def test_responses_are_below_the_resource_and_not_below_a_deployment(provider: Provider) -> None:
     provider.stream(responses_wire.start(), responses_wire.stop(responses_wire.whole(responses_wire.message("{}"))))
-    engine = find("azure").build(configured(provider, options={"api": "responses"}))
-    assert complete(engine).text == "{}"
-    engine.close()
+    assert completion_of(configured(provider, options={"api": "responses"})).text == "{}"
     assert provider.asked[0].path == f"/openai/responses?api-version={AZURE_VERSION}"
 
 
@@ -82,12 +80,9 @@ def test_what_azure_says_of_its_filters_is_no_part_of_the_answer(provider: Provi
 
 
 def test_another_server_needs_a_model_and_no_key(provider: Provider) -> None:
-    factory = find("openai")
     provider.stream(chunk("{}", finish="stop"), DONE)
-    engine = factory.build(EngineConfig(name="openai", model="m", base_url=provider.url))
-    complete(engine)
+    completion_of(EngineConfig(name="openai", model="m", base_url=provider.url))
     assert "authorization" not in provider.asked[0].headers
-    engine.close()
 
 
 ALL = presets.presets()
@@ -249,6 +244,5 @@ def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
     llama: EngineConfig, name: str, reasoning: dict[str, Any]
 ) -> None:
     options = {"extra_body": {"cache_prompt": False}, **reasoning}
-    engine = find(name).build(replace(llama, name=name, options=options))
-    assert json.loads(complete(engine, request(max_tokens=40, temperature=0)).text).keys() == {"city", "old"}
-    engine.close()
+    answer = completion_of(replace(llama, name=name, options=options), request(max_tokens=40, temperature=0))
+    assert json.loads(answer.text).keys() == {"city", "old"}
