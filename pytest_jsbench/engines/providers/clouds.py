@@ -60,10 +60,10 @@ class Bedrock:
         ways = f"set {_BEARER}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or --jsbench-engine-option profile=NAME"
         raise missing(config.name, "credentials of AWS", ways)
 
-    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
+    def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
         """Return the path that names the model, and the body without it."""
         rest = {"anthropic_version": VERSION, **body}
-        model, stream = quote(str(rest.pop("model")), safe=":"), rest.pop("stream", False)
+        model, stream = quote(str(rest.pop("model", model)), safe=":"), rest.pop("stream", False)
         return f"/model/{model}/invoke{'-with-response-stream' if stream else ''}", rest
 
     def authoriser(self) -> Authorise:
@@ -135,10 +135,11 @@ class Vertex:
             raise missing(config.name, "credentials of Google Cloud", ways) from error
         return key
 
-    def place(self, path: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:  # noqa: ARG002  the body says the model
+    def place(self, _: str, body: Mapping[str, Any], model: str) -> tuple[str, Mapping[str, Any]]:
         """Return the path that names the project and the model, and the body without it."""
         rest = {"anthropic_version": VERSION, **body}
-        project, region, model = (quote(text, safe="") for text in (self.project, self.region, str(rest.pop("model"))))
+        names = (self.project, self.region, str(rest.pop("model", model)))
+        project, region, model = (quote(text, safe="") for text in names)
         verb = "streamRawPredict" if rest.get("stream") else "rawPredict"
         return f"/projects/{project}/locations/{region}/publishers/anthropic/models/{model}:{verb}", rest
 

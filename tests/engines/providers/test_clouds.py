@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest.mock import ANY
@@ -242,6 +243,14 @@ def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch
     find("anthropic-bedrock").check(BEDROCK)
     with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one out"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
+
+
+@pytest.mark.parametrize("config", [BEDROCK, VERTEX])
+def test_an_application_that_names_no_model_gets_that_of_the_engine(config: EngineConfig) -> None:
+    settings = find(config.name).settings(config)  # type: ignore[attr-defined]
+    path, body = settings.place("/messages", {"messages": []}, "m-1")
+    assert re.search(r"/(model|models)/m-1[/:]", path)
+    assert "model" not in body
 
 
 @pytest.mark.parametrize("region", ["global", "us", "eu", "us-east5"])
