@@ -9,12 +9,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from enum import StrEnum
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_jsbench.core.json_values import structure, too_deep
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.verdicts.verdicts import Note
+from pytest_jsbench.verdicts.verdicts import LONGEST_TEXT, Note, SyntaxReason
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
@@ -33,38 +32,6 @@ _KEPT = 16
 SPACE = " \t\r\n"
 #: a string, or the rest of the text where it has no end
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-
-
-class SyntaxReason(StrEnum):
-    """The reasons why a text is not one JSON document; the first that holds."""
-
-    TOO_LARGE = "too_large"
-    #: a fence where the policy forbids one
-    FENCE_FORBIDDEN = "fence_forbidden"
-    #: a fence that says it holds something other than JSON
-    FENCE_NOT_JSON = "fence_not_json"
-    TOO_DEEP = "too_deep"
-    EMPTY = "empty"
-    BOM = "bom"
-    NAN_OR_INFINITY = "nan_or_infinity"
-    NUMBER_OUT_OF_RANGE = "number_out_of_range"
-    LONE_SURROGATE = "lone_surrogate"
-    #: reasoning that never ends, so that there is no answer
-    UNCLOSED_REASONING = "unclosed_reasoning"
-    REASONING_PREAMBLE = "reasoning_preamble"
-    #: a fence with something before, after or inside it that is not the document
-    FENCE_NOT_ALONE = "fence_not_alone"
-    SEVERAL_DOCUMENTS = "several_documents"
-    TRAILING_TEXT = "trailing_text"
-    #: the document ends before it is complete
-    INCOMPLETE = "incomplete"
-    #: white space, or what does not show either, where JSON does not allow it
-    WHITE_SPACE = "white_space"
-    #: begins as JSON and breaks its grammar: single quotes, comments, trailing commas, …
-    MALFORMED = "malformed"
-    PROSE = "prose"
-    #: an object with a key twice, where the policy forbids it
-    DUPLICATE_KEYS = "duplicate_keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +295,8 @@ def _goes_on(text: str, position: int) -> bool:
     return any(fault is None or getattr(fault, "pos", -1) >= len(text) for fault in faults)
 
 
-#: characters of an answer
-LONGEST_TEXT = 10_000_000
 #: arrays and objects of an answer: each takes up to a hundred times the size of its text
 _MOST_CONTAINERS = 500_000
-#: notes that the document is a part of the text
-PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
 #: closing tags of reasoning after which the answer is looked for, beside the last one
 _MOST_BLOCKS = 8
 

@@ -11,13 +11,14 @@ from msgspec import structs
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.references import json_path, place_of
-from pytest_jsbench.verdicts.answer_text import PARTLY, AnswerDocument, NotJson, read_answer
+from pytest_jsbench.verdicts.answer_text import AnswerDocument, NotJson, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.second_opinion import PythonValidator, SecondOpinionSeeker, compile_with_jsonschema
 from pytest_jsbench.verdicts.validation import RustValidator, compile_schema
 from pytest_jsbench.verdicts.verdicts import (
     CONSTANT_ANSWERS,
+    PARTLY,
     FailureType,
     JudgePolicy,
     SecondOpinion,

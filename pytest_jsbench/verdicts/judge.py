@@ -18,9 +18,16 @@ from pytest_jsbench.core.guarded_calls import ChildNotStarted, ChildReply, Guard
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, find_dialect
-from pytest_jsbench.verdicts.answer_text import LONGEST_TEXT, PARTLY, SyntaxReason
-from pytest_jsbench.verdicts.schema_text import write_schema
-from pytest_jsbench.verdicts.verdicts import FailureType, JudgePolicy, Verdict, no_instance
+from pytest_jsbench.verdicts.verdicts import (
+    LONGEST_TEXT,
+    PARTLY,
+    FailureType,
+    JudgePolicy,
+    SyntaxReason,
+    Verdict,
+    no_instance,
+    write_schema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,17 +6,16 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_jsbench.core.json_values import as_dict, too_deep
+from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
 from pytest_jsbench.verdicts.answer_text import RefusedError, exact_number, holds_lone_surrogate
-from pytest_jsbench.verdicts.verdicts import FailureType, Note, Verdict, no_instance
+from pytest_jsbench.verdicts.verdicts import Note, SchemaReason, Verdict, invalid
 
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
@@ -29,21 +28,6 @@ _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
 #: what a URI may hold as it is, before its fragment and in it; RFC 3986, appendix A
 _URI, _FRAGMENT = "%/?:@!$&'()*+,;=[]", "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
-
-
-class SchemaReason(StrEnum):
-    """The reasons why nothing can be judged by a schema."""
-
-    NOT_JSON = "not_json"
-    NOT_A_SCHEMA = "not_a_schema"
-    TOO_DEEP = "too_deep"
-    UNKNOWN_DIALECT = "unknown_dialect"
-    #: its metaschema requires a vocabulary that is not among the published ones
-    UNKNOWN_VOCABULARY = "unknown_vocabulary"
-    #: breaks the metaschema of its own dialect
-    METASCHEMA = "metaschema"
-    UNRESOLVABLE_REFERENCE = "unresolvable_reference"
-    PATTERN = "pattern"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,24 +55,6 @@ class ReadSchema:
     def in_its_draft(self) -> bool | dict[str, Any]:
         """Give the schema as a reader that knows the published drafts alone reads it alike."""
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
-
-
-def invalid(reason: SchemaReason, message: str) -> Verdict:
-    """The verdict on whatever answers a schema that nothing can be judged by."""
-    return no_instance(FailureType.INVALID_SCHEMA, reason.value, message)
-
-
-def write_schema(schema: object) -> str | Verdict:
-    """The schema as JSON text."""
-    try:
-        return _ENCODER.encode(schema)
-    except RecursionError:
-        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
-    except (TypeError, ValueError) as error:
-        return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
-
-
-_ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:

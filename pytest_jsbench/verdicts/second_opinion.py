@@ -22,9 +22,9 @@ from pytest_jsbench.schemas.keywords import last_keyword, walk
 from pytest_jsbench.schemas.references import json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
-from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
+from pytest_jsbench.verdicts.schema_text import ReadSchema
 from pytest_jsbench.verdicts.validation import MOST_VIOLATIONS, compile_schema, unresolvable
-from pytest_jsbench.verdicts.verdicts import SecondOpinion, Verdict, Violation
+from pytest_jsbench.verdicts.verdicts import SchemaReason, SecondOpinion, Verdict, Violation, invalid
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

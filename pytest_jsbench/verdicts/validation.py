@@ -17,8 +17,8 @@ from pytest_jsbench.schemas.keywords import NAMED, last_keyword
 from pytest_jsbench.schemas.references import References, json_path, json_pointer, place_of
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
-from pytest_jsbench.verdicts.schema_text import ReadSchema, SchemaReason, invalid
-from pytest_jsbench.verdicts.verdicts import Verdict, Violation
+from pytest_jsbench.verdicts.schema_text import ReadSchema
+from pytest_jsbench.verdicts.verdicts import SchemaReason, Verdict, Violation, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from pytest_jsbench.core.arguments import arguments, names, number
 from pytest_jsbench.core.errors import JSBenchError, nearest
-from pytest_jsbench.core.json_values import to_json, written
+from pytest_jsbench.core.json_values import as_dict, to_json, written
 from pytest_jsbench.core.text import printable
 
 
@@ -51,6 +51,53 @@ class FailureType(StrEnum):
     WRONG_DECISION = "wrong_decision"
 
 
+class SyntaxReason(StrEnum):
+    """The reasons why a text is not one JSON document; the first that holds."""
+
+    TOO_LARGE = "too_large"
+    #: a fence where the policy forbids one
+    FENCE_FORBIDDEN = "fence_forbidden"
+    #: a fence that says it holds something other than JSON
+    FENCE_NOT_JSON = "fence_not_json"
+    TOO_DEEP = "too_deep"
+    EMPTY = "empty"
+    BOM = "bom"
+    NAN_OR_INFINITY = "nan_or_infinity"
+    NUMBER_OUT_OF_RANGE = "number_out_of_range"
+    LONE_SURROGATE = "lone_surrogate"
+    #: reasoning that never ends, so that there is no answer
+    UNCLOSED_REASONING = "unclosed_reasoning"
+    REASONING_PREAMBLE = "reasoning_preamble"
+    #: a fence with something before, after or inside it that is not the document
+    FENCE_NOT_ALONE = "fence_not_alone"
+    SEVERAL_DOCUMENTS = "several_documents"
+    TRAILING_TEXT = "trailing_text"
+    #: the document ends before it is complete
+    INCOMPLETE = "incomplete"
+    #: white space, or what does not show either, where JSON does not allow it
+    WHITE_SPACE = "white_space"
+    #: begins as JSON and breaks its grammar: single quotes, comments, trailing commas, …
+    MALFORMED = "malformed"
+    PROSE = "prose"
+    #: an object with a key twice, where the policy forbids it
+    DUPLICATE_KEYS = "duplicate_keys"
+
+
+class SchemaReason(StrEnum):
+    """The reasons why nothing can be judged by a schema."""
+
+    NOT_JSON = "not_json"
+    NOT_A_SCHEMA = "not_a_schema"
+    TOO_DEEP = "too_deep"
+    UNKNOWN_DIALECT = "unknown_dialect"
+    #: its metaschema requires a vocabulary that is not among the published ones
+    UNKNOWN_VOCABULARY = "unknown_vocabulary"
+    #: breaks the metaschema of its own dialect
+    METASCHEMA = "metaschema"
+    UNRESOLVABLE_REFERENCE = "unresolvable_reference"
+    PATTERN = "pattern"
+
+
 #: failure types that say nothing about the model
 NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
 
@@ -83,6 +130,12 @@ class Note(StrEnum):
     UNENCODED_REFERENCE = "unencoded_reference"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
+
+
+#: notes that the document is a part of the text
+PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
+#: characters of an answer
+LONGEST_TEXT = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +256,24 @@ UNDESCRIBED = "no_schema"
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
     """The verdict on an attempt, or on all by a schema, of which no instance can be judged."""
     return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
+
+
+def invalid(reason: SchemaReason, message: str) -> Verdict:
+    """The verdict on whatever answers a schema that nothing can be judged by."""
+    return no_instance(FailureType.INVALID_SCHEMA, reason.value, message)
+
+
+def write_schema(schema: object) -> str | Verdict:
+    """The schema as JSON text."""
+    try:
+        return _ENCODER.encode(schema)
+    except RecursionError:
+        return invalid(SchemaReason.TOO_DEEP, "the schema nests too deep to be written as JSON")
+    except (TypeError, ValueError) as error:
+        return invalid(SchemaReason.NOT_JSON, f"the schema cannot be written as JSON: {error}")
+
+
+_ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
 # a verdict in words: on one line, or on a few

@@ -15,9 +15,8 @@ from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import FailureType, Note
-from pytest_jsbench.verdicts.answer_text import SyntaxReason
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
-from pytest_jsbench.verdicts.schema_text import SchemaReason
+from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.docs import formats
 from tests.docs.reference import EXAMPLES, PARTS, ROOT, format_of, parts_of, renewed
 from tests.examples import run as run_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_jsbench.verdicts.answer_text import SyntaxReason
-from pytest_jsbench.verdicts.verdicts import JudgePolicy
+from pytest_jsbench.verdicts.verdicts import JudgePolicy, SyntaxReason
 
 _FENCED = '```json\n{"a": 1}\n```'
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.verdicts.answer_text import DEEPEST, STRING, AnswerDocument, NotJson, SyntaxReason, read_answer
-from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note
+from pytest_jsbench.verdicts.answer_text import DEEPEST, STRING, AnswerDocument, NotJson, read_answer
+from pytest_jsbench.verdicts.verdicts import JudgePolicy, Note, SyntaxReason
 from tests.verdicts.syntax_examples import REASONS
 
 DEFAULT = JudgePolicy()

@@ -18,8 +18,7 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, find_dialect
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion, Verdict
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from pytest_jsbench.verdicts.schema_text import write_schema
-from pytest_jsbench.verdicts.verdicts import Note
+from pytest_jsbench.verdicts.verdicts import Note, write_schema
 from tests import fuzzing
 
 if TYPE_CHECKING:

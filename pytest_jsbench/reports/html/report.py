@@ -18,7 +18,6 @@ from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES, Figure
 from pytest_jsbench.reports.blocks import TableBlock
-from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (
     asked,
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.metrics.statistics import Distribution
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.outcomes import Run
+    from pytest_jsbench.reports.blocks import Fact
 
 
 def write(
@@ -93,7 +93,7 @@ def render(
         by_task=rates_by_task(summary),
         tasks=table_of_tasks(run, summary),
         standing=facts_of_variants(summary),
-        comparisons=[(name, one, [*beside_verdicts(one), *apart(one.settings)]) for name, one in compared.items()],
+        comparisons=[(name, comparison, _beside(comparison)) for name, comparison in compared.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
@@ -102,6 +102,13 @@ def render(
         charts=charts(summary.total),
         cases=pack_cases(run, compared),
     )
+
+
+def _beside(comparison: Comparison) -> list[Fact]:
+    """The facts that stand beside a baseline's verdict; a run without one does not import what writes them."""
+    from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
+
+    return [*beside_verdicts(comparison), *apart(comparison.settings)]
 
 
 #: the room whose pages the templates of other rooms draw their tables with
