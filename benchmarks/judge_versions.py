@@ -100,8 +100,8 @@ def main() -> None:
         _write(path := Path(folder) / "asked.json")
         for _ in range(given.rounds):
             for python, figures in best.items():
-                # from another folder, so that each imports its own version
-                command = [python, str(Path(__file__).resolve()), "--measure", str(path)]
+                # from another folder, so that each imports its own version, and no module of this one as the library's
+                command = [python, "-P", str(Path(__file__).resolve()), "--measure", str(path)]
                 run = subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE)
                 for name, figure in json.loads(run.stdout).items():
                     figures[name] = min(figure, figures.get(name, figure))

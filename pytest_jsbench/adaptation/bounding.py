@@ -278,11 +278,11 @@ def with_pointers(schema: Schema) -> Schema:
         return schema
     references, places = References(schema, dialect), {id(part): path for path, part in parts}
     targets = {path: places.get(id(references.resolve(part, part["$ref"]))) for path, part in referring.items()}
-    known = [target for target in targets.values() if target is not None]
-    if len(known) < len(targets) or not all(_PLAIN.fullmatch(step) for target in known for step in target):
+    inside = [target for target in targets.values() if target is not None]
+    if len(inside) < len(targets) or not all(_PLAIN.fullmatch(step) for target in inside for step in target):
         return schema
     result: dict[str, Any] = copy.deepcopy(schema)
-    prefix = _ROOT if () in known else ()
+    prefix = _ROOT if () in inside else ()
     for path, target in targets.items():
         follow(result, path)["$ref"] = f"#{pointer_of((*prefix, *(target or ())))}"
     for path, _ in parts if prefix else parts[1:]:

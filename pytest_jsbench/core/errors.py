@@ -1,4 +1,4 @@
-"""What can go wrong before or between calls: errors that a user can act on, each a JSBenchError."""
+"""Errors before or between calls that a user can act on, each a JSBenchError."""
 
 from __future__ import annotations
 

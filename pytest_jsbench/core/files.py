@@ -200,8 +200,8 @@ class FileReader:
     def _naming(self, place: object) -> Iterator[None]:
         try:
             yield
-        except Unreadable as found:
-            raise self._error(place, found) from None
+        except Unreadable as unreadable:
+            raise self._error(place, unreadable) from None
         except OSError as error:
             if why := exhausted(error):  # no fault of the file's: a case in it is not a broken one
                 raise JSBenchError(f"{place} cannot be read: {why}", where=place) from error
@@ -211,9 +211,9 @@ class FileReader:
             problem = f"cannot be unpacked: {error}"
             raise self._error(place, Unreadable(problem, reason="unreadable")) from error
 
-    def _error(self, place: object, found: Unreadable) -> JSBenchError:
-        values: dict[str, Any] = {"found": found.found, "expected": found.expected}
-        named = Unreadable(found.problem, reason=found.reason, path=place, **values)
+    def _error(self, place: object, unreadable: Unreadable) -> JSBenchError:
+        values: dict[str, Any] = {"found": unreadable.found, "expected": unreadable.expected}
+        named = Unreadable(unreadable.problem, reason=unreadable.reason, path=place, **values)
         return named if self.error is Unreadable else self.error(str(named), where=place, **values)
 
 

@@ -172,10 +172,10 @@ def _misfit(message: str, data: Any) -> str:
     for name, number in () if "[...]" in place else _STEP.findall(place):
         data = data[name] if name else data[int(number)]
     if parts["key"]:
-        shown, found = f"a key of {shown}", "is wrong"
+        shown, value = f"a key of {shown}", "is wrong"
     elif "[...]" in place or not isinstance(data, str | int | float | None):
-        found = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
+        value = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
     else:
         text = json.dumps(data)
-        found = f"is {text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + '…'}"
-    return f"{shown} {found}: {problem[:1].lower()}{problem[1:].replace('`', '')}"
+        value = f"is {text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + '…'}"
+    return f"{shown} {value}: {problem[:1].lower()}{problem[1:].replace('`', '')}"
