@@ -205,7 +205,8 @@ def _narrow(node: dict[str, Any]) -> None:
     """Give the node, a copy already, the bounds that it leaves open."""
     if "enum" in node or "const" in node:
         return
-    kinds = _kinds(node)
+    declared = node.get("type")
+    kinds = {declared} if isinstance(declared, str) else set(names_in(declared))
     if ("properties" in node or "object" in kinds) and _closable(node):
         node["additionalProperties"] = False
     if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
@@ -243,11 +244,6 @@ def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
     parts = (SchemaPart(schema=branch, path=(*path, str(number))) for number, branch in enumerate(branches))
     outlines = [outline(document, part) for part in parts]
     return all(disjoint(own, other) for own, other in itertools.combinations(outlines, 2))
-
-
-def _kinds(node: Mapping[str, Any]) -> set[str]:
-    kinds = node.get("type")
-    return {kinds} if isinstance(kinds, str) else set(names_in(kinds))
 
 
 def _whole(value: Any) -> int:

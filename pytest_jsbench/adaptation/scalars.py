@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -33,42 +32,29 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 def string_keywords(rules: Rules) -> Node:
     """The keywords of a string that satisfies all rules."""
     body = _texts(rules)
-    return {**body, **_lengths(rules, body.get("pattern"))}
+    return body | _lengths(rules, body.get("pattern"))
 
 
 def _texts(rules: Rules) -> Node:
-    """The keywords of a string but for its lengths."""
-    return {**_only(rules, "pattern", _pattern_problem), **_only(rules, "format", _format_problem)}
-
-
-def _only(rules: Rules, keyword: str, problem_of: Callable[[Rules, Any, Any], str | None]) -> Node:
-    """The keyword with its only value, where the subset takes it; a problem of no words leaves the value out."""
+    """The keywords of a string but for its lengths, each with its only value, as far as the subset takes them."""
     taken: Node = {}
-    for value, path in rules.stated(keyword):
-        problem = problem_of(rules, value, path)
-        if problem is None and taken.get(keyword, value) != value:
-            problem = f"two {keyword}s for one string"
-        if problem is None:
-            taken[keyword] = value
-        elif problem:
-            rules.ledger.give_up(keyword, path, problem)
+    for pattern, path in rules.stated("pattern"):
+        if not isinstance(pattern, str):
+            rules.ledger.refuse("pattern", path, "not a regular expression")
+        if not rules.takes("pattern"):
+            rules.ledger.give_up("pattern", path, "patterns are not taken")
+        elif forbidden := rules.subset.forbidden_pattern.search(pattern):
+            rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not taken")
+        elif taken.setdefault("pattern", pattern) != pattern:
+            rules.ledger.give_up("pattern", path, "two patterns for one string")
+    for name, path in rules.stated("format"):
+        if name not in FORMATS:
+            rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is no format of JSON Schema")
+        elif name not in rules.subset.formats:
+            rules.ledger.give_up("format", path, f"format {name!r} is not taken")
+        elif taken.setdefault("format", name) != name:
+            rules.ledger.give_up("format", path, "two formats for one string")
     return taken
-
-
-def _pattern_problem(rules: Rules, pattern: Any, path: Any) -> str | None:
-    if not isinstance(pattern, str):
-        rules.ledger.refuse("pattern", path, "not a regular expression")
-    if not rules.takes("pattern"):
-        return "patterns are not taken"
-    forbidden = rules.subset.forbidden_pattern.search(pattern)
-    return f"{forbidden[0]!r} in a pattern is not taken" if forbidden else None
-
-
-def _format_problem(rules: Rules, name: Any, path: Any) -> str | None:
-    if name not in FORMATS:
-        rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is no format of JSON Schema")
-        return ""
-    return None if name in rules.subset.formats else f"format {name!r} is not taken"
 
 
 def _lengths(rules: Rules, pattern: str | None) -> Node:
