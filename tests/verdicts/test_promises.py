@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion
+from pytest_jsbench.verdicts import Judge, JudgePolicy, SecondOpinion
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -141,31 +141,28 @@ SCHEMA = {
 CORRECT = {"shape": "rectangle", "dimensions": {"width": 10.5, "height": 20.0, "radius": 5.0}}
 
 
-def test_the_correct_output_passes(judge: Judge) -> None:
-    verdict = judge.judge(SCHEMA, json.dumps(CORRECT, indent=2))
-    assert verdict.passed
-    assert verdict.valid
-    assert verdict.instance == CORRECT
+BROKEN = '{\n  "shape": "rectangle",\n  "dimensions": {\n    "width": 10.5\n  }'
+INVENTED = {**CORRECT, "color": "blue", "comment": "This is a nice shape"}
+WIDTH = {
+    "keyword": "type",
+    "instance_path": "$.dimensions.width",
+    "schema_path": "/properties/dimensions/properties/width/type",
+    "message": '"10.5" is not of type "number"',
+}
 
 
-def test_the_missing_closing_brace_is_a_syntax_error(judge: Judge) -> None:
-    verdict = judge.judge(SCHEMA, '{\n  "shape": "rectangle",\n  "dimensions": {\n    "width": 10.5\n  }')
-    assert verdict.failure_type is FailureType.SYNTAX_ERROR
-    assert verdict.reason == "incomplete"
-    assert verdict.valid is None
-
-
-def test_the_width_as_a_string_is_a_schema_violation(judge: Judge) -> None:
-    verdict = judge.judge(SCHEMA, json.dumps(CORRECT).replace("10.5", '"10.5"'))
-    assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
-    assert verdict.keyword == "type"
-    assert verdict.violations[0].instance_path == "$.dimensions.width"
-    assert verdict.violations[0].schema_path == "/properties/dimensions/properties/width/type"
-
-
-def test_the_color_and_the_comment_are_a_hallucination(judge: Judge) -> None:
-    answer = {**CORRECT, "color": "blue", "comment": "This is a nice shape"}
-    verdict = judge.judge(SCHEMA, json.dumps(answer))
-    assert verdict.failure_type is FailureType.HALLUCINATION
-    assert verdict.extra_fields == ("$.color", "$.comment")
-    assert verdict.valid is True
+@pytest.mark.parametrize(
+    ("text", "failure_type", "valid", "details"),
+    [
+        (json.dumps(CORRECT, indent=2), None, True, {"passed": True}),
+        (BROKEN, "syntax_error", None, {"reason": "incomplete"}),
+        (json.dumps(CORRECT).replace("10.5", '"10.5"'), "schema_violation", False, {"violations": [WIDTH]}),
+        (json.dumps(INVENTED), "hallucination", True, {"extra_fields": ["$.color", "$.comment"]}),
+    ],
+    ids=["correct", "a missing brace", "the width as a string", "a color and a comment"],
+)
+def test_each_kind_of_answer_is_told_from_the_others(
+    judge: Judge, text: str, failure_type: str | None, valid: bool | None, details: dict[str, Any]
+) -> None:
+    verdict = judge.judge(SCHEMA, text).to_dict()
+    assert verdict == {**verdict, "failure_type": failure_type, "valid": valid, **details}

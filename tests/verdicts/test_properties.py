@@ -27,22 +27,11 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 DEFAULT = JudgePolicy()
-#: what the judge itself can say of a completion
-SAYABLE = {
-    None,
-    FailureType.INVALID_SCHEMA,
-    FailureType.TRUNCATED,
-    FailureType.SYNTAX_ERROR,
-    FailureType.UNJUDGED,
-    FailureType.HALLUCINATION,
-    FailureType.SCHEMA_VIOLATION,
-}
 WITHOUT_INSTANCE = {
-    FailureType.INVALID_SCHEMA,
-    FailureType.TRUNCATED,
-    FailureType.SYNTAX_ERROR,
-    FailureType.UNJUDGED,
-}
+    FailureType.INVALID_SCHEMA, FailureType.TRUNCATED, FailureType.SYNTAX_ERROR, FailureType.UNJUDGED,
+}  # fmt: skip
+#: what the judge itself can say of a completion
+SAYABLE = {None, *WITHOUT_INSTANCE, FailureType.HALLUCINATION, FailureType.SCHEMA_VIOLATION}
 #: why a text that is JSON by its grammar is not read
 LIMITS = {"number_out_of_range", "lone_surrogate", "too_deep"}
 
