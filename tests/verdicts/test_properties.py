@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import jsonschema
 import jsonschema_rs
-import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
@@ -477,42 +476,29 @@ def test_any_schema_is_inspected_and_judged_alike_under_any_policy(
         assert (problem.reason, problem.message) == (verdict.reason, verdict.message)
 
 
-@pytest.fixture(scope="module")
-def hasty() -> Iterator[Judge]:
-    with Judge(JudgePolicy(timeout=2)) as judge:
-        judge.inspect(True)
-        yield judge
-
-
-@pytest.fixture(scope="module")
-def hasty_jsonschema() -> Iterator[Judge]:
-    with Judge(JudgePolicy(timeout=2, validator="jsonschema")) as judge:
-        judge.inspect(True)
-        yield judge
-
-
 @examples(150)
 @given(st.sampled_from(SCHEMAS) | any_schema, texts, st.booleans())
 def test_the_child_process_says_the_same_within_its_bound(
-    hasty: Judge, schema: Any, text: str, truncated: bool
+    judge: Judge, schema: Any, text: str, truncated: bool
 ) -> None:
-    child = hasty._calls._child
+    judge.inspect(True)
+    child = judge._calls._child
     start = time.perf_counter()
-    verdict = hasty.judge(schema, text, truncated=truncated)
+    verdict = judge.judge(schema, text, truncated=truncated)
     # the verdict, one step for its violations, one for all of them and one for the second opinion
-    assert time.perf_counter() - start < 2 + 3 * 1 + 2
+    assert time.perf_counter() - start < judge.policy.timeout + 3 * 1 + 2
     check_sense(verdict)
-    assert hasty._calls._child is child
+    assert judge._calls._child is child
     expected = decide(in_process(DEFAULT), schema, text, truncated=truncated)
     assert verdict.to_dict() == expected.to_dict(), write_schema(schema)
 
 
 @examples(60)
 @given(nested(scalars | st.floats() | st.text(st.characters(categories=["Cs"]), max_size=3)), documents)
-def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(hasty: Judge, schema: Any, text: str) -> None:
-    verdict = hasty.judge(schema, text)
+def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(judge: Judge, schema: Any, text: str) -> None:
+    verdict = judge.judge(schema, text)
     check_sense(verdict)
-    problem = hasty.inspect(schema)
+    problem = judge.inspect(schema)
     if problem is None:
         assert verdict.failure_type is not FailureType.INVALID_SCHEMA
     else:
@@ -522,9 +508,9 @@ def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(hasty: Judge, 
 @examples(60)
 @given(any_schema, values)
 def test_jsonschema_alone_judges_any_schema_or_is_said_to_have_failed(
-    hasty_jsonschema: Judge, schema: Any, value: Any
+    jsonschema_judge: Judge, schema: Any, value: Any
 ) -> None:
-    verdict = hasty_jsonschema.judge(schema, json.dumps(value))
+    verdict = jsonschema_judge.judge(schema, json.dumps(value))
     check_sense(verdict)
     assert verdict.failure_type is not FailureType.UNJUDGED or verdict.reason in ("crashed", "endless_reference")
     assert not verdict.disputed
