@@ -21,7 +21,7 @@ from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.reports.evaluations import UNKNOWN, run_to_dict, write_run
@@ -95,7 +95,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
             notes.append(
                 f"warning: values stay as the run compared them, which loads no function by itself: add {wanted}"
             )
-        out.lines([*notes, *_changed(before.outcomes, run.outcomes)])
+        out.lines([*notes, *_changed(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:
             out.lines(detail("written", str(output)))
@@ -143,11 +143,11 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     return passed == judged
 
 
-def _changed(before: tuple[AttemptOutcome, ...], after: tuple[AttemptOutcome, ...]) -> Iterator[str]:
-    for old, new in zip(before, after, strict=True):
+def _changed(before: Run, after: Run) -> Iterator[str]:
+    for old, new in zip(before.outcomes, after.outcomes, strict=True):
         if old.failure_type != new.failure_type:
             was, now = (outcome.failure_type or "passed" for outcome in (old, new))
-            yield f"{printable(new.attempt.name(several=new.repeat > 0))}: was {was}, now {now}"
+            yield f"{printable(after.name_of(new.attempt))}: was {was}, now {now}"
 
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:

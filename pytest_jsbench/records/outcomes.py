@@ -404,6 +404,10 @@ class Run:
                 shown[asked_by.test, outcome.repeat, outcome.variant] = outcome
         return list(shown.values())
 
+    def name_of(self, attempt: Attempt) -> str:
+        """Name the attempt as its node id does: with its number where its case has several attempts."""
+        return attempt.name(several=self.metadata.repeats > 1 or attempt.repeat > 0)
+
     def unrecorded(self) -> dict[Attempt, Missing | None]:
         """The planned attempts without a record, in order, each with why, as far as that is known."""
         reasons = {attempt.attempt: attempt for attempt in self.missing}

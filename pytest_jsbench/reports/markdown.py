@@ -100,7 +100,7 @@ def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     level, room = ("warning", _MOST_ANNOTATIONS) if passed else ("error", _MOST_ANNOTATIONS - len(commands))
     failing = run.failed()
     for record in Records(failing[:room]):
-        name = record.attempt.name(several=record.repeat > 0)
+        name = run.name_of(record.attempt)
         message = _data(": ".join(map(printable, record.failure)))
         commands.append(f"::{level} {_place(record, folder)}title={_property(f'jsbench {name}')}::{message}")
     return commands

@@ -177,13 +177,11 @@ def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
     if summary.total.fields:
         yield table_of_fields(summary)
     if failing := run.failed():
-        yield _failures(failing)
+        yield _failures(run, failing)
 
 
-def _failures(failing: Sequence[AttemptOutcome]) -> TableBlock:
-    rows: list[Row] = [
-        (record.attempt.name(several=record.repeat > 0), record.failure) for record in Records(failing[:_MOST_FOLDED])
-    ]
+def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
+    rows: list[Row] = [(run.name_of(record.attempt), record.failure) for record in Records(failing[:_MOST_FOLDED])]
     if len(failing) > _MOST_FOLDED:
         rows.append((f"… and {len(failing) - _MOST_FOLDED} more", ("", "")))
     return TableBlock(

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import AskedBy
 from pytest_jsbench.reports.markdown import workflow_commands
+from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
 from tests.examples import record, replace
@@ -37,6 +39,16 @@ def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
     assert (said, len(commands)) == (first, room)
     assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
     assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)
+
+
+def test_the_first_of_several_attempts_is_named_with_its_number_in_every_list() -> None:
+    run = examples.run(replace(record("c", verdict=hostile()), variant="fast"))
+    run = replace(run, metadata=examples.metadata(repeats=2))
+
+    (command,) = workflow_commands(run)
+
+    assert "jsbench simple%3A%3Ac[fast-1]::" in command
+    assert "`simple::c[fast-1]`" in summary_markdown(run, summarize(run))
 
 
 def test_a_project_s_own_test_is_named_by_file_and_line() -> None:

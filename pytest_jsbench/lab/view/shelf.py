@@ -65,6 +65,8 @@ class ShelvedRun:
     heading: str
     verdict: RunVerdict | None
     planned: int
+    #: whether each case has several attempts
+    repeated: bool
     blocks: Sequence[Block]
     #: those that did not pass first
     attempts: Sequence[ListedAttempt]
@@ -185,6 +187,7 @@ def _shelved(path: Path) -> ShelvedRun:
         heading=run_report.heading(run.metadata),
         verdict=run.verdict,
         planned=len(run.planned),
+        repeated=run.metadata.repeats > 1,
         blocks=tuple(run_report.report(run, summarize(run))),
         attempts=attempts,
         choices={
