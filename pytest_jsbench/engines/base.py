@@ -203,6 +203,14 @@ class FileFactory(Protocol):
 
 
 @runtime_checkable
+class ServingFactory(Protocol):
+    """A factory of an engine that starts a server of its own."""
+
+    def slots(self, config: EngineConfig) -> int:
+        """The number of calls that the server answers at once; the others wait in it, and their time goes on."""
+
+
+@runtime_checkable
 class AcceptorFactory(Protocol):
     """A factory of an engine that can also say which answers its grammar takes."""
 

@@ -249,6 +249,11 @@ class LocalFactory:
             },
         )
 
+    def slots(self, config: EngineConfig) -> int:
+        """The slots of the server; `check` refuses what is no number of them."""
+        given = config.options.get("slots")
+        return given if type(given) is int and given > 0 else SLOTS
+
     def model_file(self, config: EngineConfig) -> Path | None:
         """The GGUF file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
         return find_model_file(config) if config.api_key is None else None

@@ -18,7 +18,7 @@ from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, nearest
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.prompts import template_of
@@ -94,7 +94,8 @@ class Variant:
             seed=values["seed"],
             timeout=values["timeout"],
         )
-        share = -(-factory.concurrency // workers) if factory.shared else factory.concurrency
+        calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
+        share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
         # that of the ini file too where answers are replayed
         said = {} if values["engine"] is None else _engine(values).said()

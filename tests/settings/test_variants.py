@@ -40,6 +40,15 @@ def test_one_way_to_ask_has_no_name(pytester: pytest.Pytester) -> None:
     assert (variant.engine.model, variant.params.temperature) == ("a", 0.5)
 
 
+def test_as_many_calls_are_in_flight_as_the_server_of_ours_has_slots(pytester: pytest.Pytester) -> None:
+    local = "--jsbench-engine=local"
+    slots = [[local], [local, "--jsbench-engine-option=slots=1"], [local, "--jsbench-engine-option=slots=many"]]
+    made = [variants(pytester, *args)[""].concurrency for args in slots]
+    said = variants(pytester, local, "--jsbench-engine-option=slots=1", "--jsbench-concurrency=3")[""].concurrency
+
+    assert (made, said) == ([4, 1, 4], 3)
+
+
 def test_options_that_are_typed_twice_are_multiplied_their_values_in_the_order_of_the_command_line(
     pytester: pytest.Pytester,
 ) -> None:

@@ -346,6 +346,10 @@ class DecodingFactory:
             require_package(config.name, "filelock", extra=self.library)
         local.FACTORY.check(server_config(config))
 
+    def slots(self, config: EngineConfig) -> int:
+        """The slots of the server, as the engine `local` has them."""
+        return local.FACTORY.slots(config)
+
     def model_file(self, config: EngineConfig) -> Path | None:
         """The GGUF file, as the engine `local` has it."""
         return local.FACTORY.model_file(config)
