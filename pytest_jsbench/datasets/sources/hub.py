@@ -70,10 +70,7 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     """
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
-        message = f"dataset '{source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
-        if not Path(source).expanduser().exists():
-            message += " (no file or folder here has this name, so it is one of the hub)"
-        raise DatasetError(message)
+        raise _needs_library(source)
     import datasets  # heavy: 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
@@ -106,6 +103,13 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
         for number, name in enumerate(table[_ID]):
             row, place = partial(table.__getitem__, number), f"{source} {safe_name(task)} row {number}"
             yield listed(row, None, task=task, name=str(name), where=place, only_schema=plain)
+
+
+def _needs_library(source: str) -> DatasetError:
+    message = f"dataset '{source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
+    if not Path(source).expanduser().exists():
+        message += " (no file or folder here has this name, so it is one of the hub)"
+    return DatasetError(message)
 
 
 def _unreachable(source: str, error: Exception) -> DatasetError:
@@ -200,7 +204,11 @@ def _front_matter(folder: Path, name: str) -> object:
         text = read_card(folder, name).replace("\r\n", "\n")
         if name.endswith(".md"):
             text = text.partition("---\n")[2].partition("\n---")[0] if text.startswith("---") else ""
-        return parse_yaml(text) if text.strip() else None
+        if not text.strip():
+            return None
+        if importlib.util.find_spec("yaml") is None:
+            raise _needs_library(str(folder))
+        return parse_yaml(text)
     except Unreadable as error:
         # the library would read it by rules of its own
         named = error if str(folder) in str(error) else Unreadable(error.problem, path=folder / name)

@@ -77,6 +77,13 @@ def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch
         opened("nothing/here")
 
 
+def test_a_card_that_no_package_can_read_is_one_line(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(DatasetError, match=r"needs the package datasets: pip install 'pytest-jsbench\[datasets\]'$"):
+        opened(str(hub))
+
+
 def test_configs_are_tasks_and_the_test_split_is_taken(hub: Path) -> None:
     assert keys(hub) == ["easy::e1", "easy::e2", "easy::e3", "hard::h1"]
 
