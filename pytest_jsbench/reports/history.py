@@ -253,11 +253,12 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
 def _label_of(evaluation: Evaluation, given: str | None) -> str:
     """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
-    if given or evaluation.variant:
-        return " ".join(filter(None, (given, evaluation.variant)))
+    if given:
+        return f"{given} {evaluation.variant}".rstrip()
     settings = evaluation.settings
     unusual = [settings[name] for name, usual in _USUAL.items() if name in settings and settings[name].value != usual]
-    return ", ".join(setting.label for setting in unusual if setting.value is not None) or evaluation.label
+    label = ", ".join(setting.label for setting in unusual if setting.value is not None) or evaluation.label
+    return f"{label} [{evaluation.variant}]" if evaluation.variant else label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

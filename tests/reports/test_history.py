@@ -152,6 +152,17 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
     assert "adjusted for 2 tests, Holm" in told(both)
 
 
+def test_variants_of_one_name_of_other_models_have_labels_of_their_own() -> None:
+    runs = [evaluation("pf", model=model) for model in ("a", "b")]
+    variants = [replace(each, run={**each.run, "variant": "cool"}) for each in runs]
+
+    assert [HistoryLine.of(one).label for one in variants] == [
+        "scripted, a, json_schema [cool]",
+        "scripted, b, json_schema [cool]",
+    ]
+    assert HistoryLine.of(variants[0], "nightly").label == "nightly cool"
+
+
 def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: Path) -> None:
     runs = [evaluation("p" * (20 - 4 * day) + "f" * 4 * day, day=day) for day in (1, 2, 3, 4)]
 
