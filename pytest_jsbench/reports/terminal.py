@@ -56,7 +56,7 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
     lines = textwrap.wrap(
         text,
         width,
-        initial_indent=label.ljust(_LABEL),
+        initial_indent=f"{label} ".ljust(_LABEL),
         subsequent_indent=" " * _LABEL,
         break_long_words=False,
         break_on_hyphens=False,  # a path is to be copied

@@ -20,6 +20,11 @@ def test_a_word_that_wrapping_puts_at_a_line_s_start_is_no_command() -> None:
         assert not [line for line in shown if line.lstrip().startswith("::")]
 
 
+def test_a_long_label_stands_apart_from_its_text() -> None:
+    assert detail("temperature-0.7", "72 calls") == ["temperature-0.7 72 calls"]
+    assert detail("calls", "72") == ["calls      72"]
+
+
 @pytest.mark.parametrize(
     ("width", "row"),
     [
