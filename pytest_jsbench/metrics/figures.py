@@ -54,6 +54,8 @@ class Shown(Flag):
 RATE, VALUES, COUNT, TIME, SUM = Kind
 TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
+#: before the name of a metric of a project's own
+SCORES = "scores."
 #: attempts at a case of which the rates of any k are told
 MOST_K = 32
 #: the failure types that count as failures; a case with a broken schema is excluded instead
@@ -257,7 +259,9 @@ def columns(table: Shown) -> tuple[Figure, ...]:
 
 
 def named(metric: str) -> Figure | None:
-    """The figure of that name, of a field of answers too; None where it is another tool's."""
+    """The figure of that name, of a field of answers or a project's own too; None where it is another tool's."""
+    if metric.startswith(SCORES):
+        return Figure(metric, VALUES, metric.removeprefix(SCORES))
     if metric.startswith("fields.") and metric.endswith((".accuracy", ".precision", ".f1")):
         return Figure(metric, VALUES)
     return FIGURES.get(metric) or (Figure(metric, COUNT) if metric.startswith(_OTHER_COUNTS) else None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
-from pytest_jsbench.metrics.figures import FIGURES, SPREAD, Kind
+from pytest_jsbench.metrics.figures import FIGURES, SCORES, SPREAD, Kind, named
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -120,8 +120,8 @@ class MetricName:
     @property
     def is_rate(self) -> bool:
         """Whether it is between 0 and 1 and has an interval."""
-        if self.metric in FIGURES:
-            return FIGURES[self.metric].is_rate
+        if (row := named(self.metric)) is not None:
+            return row.is_rate
         return self.metric in {"difference", "values.difference", "tests.difference", *_RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
@@ -161,6 +161,8 @@ class MetricName:
 
 def _tail(path: str, metrics: frozenset[str]) -> str:
     """The metric at the end of the path; empty where there is none."""
+    if metrics is METRICS and (own := f".{path}".rfind(f".{SCORES}")) >= 0:
+        return path[own:]
     parts = path.split(".")
     for count in (2, 1):
         if (tail := ".".join(parts[-count:])) in metrics:
@@ -203,7 +205,8 @@ def reading(name: MetricName, summary: Summary, comparisons: Mapping[str, Compar
 def _of_metrics(name: MetricName, metrics: Metrics) -> Reading:
     if name.metric == "n":
         return _count(metrics.judged)
-    row = FIGURES[name.metric]
+    row = named(name.metric)
+    assert row is not None
     value = metrics.figure(row.name)
     counted_open = sum(getattr(metrics, count) for count in row.counted_open)
     if isinstance(value, Proportion) and row.kind is Kind.RATE:

@@ -85,6 +85,9 @@ class Metrics:
     failure_counts: Mapping[FailureType, int]
     #: attempts by the codes of the project's own classifiers, most first; only codes that occurred
     code_counts: Mapping[str, int]
+    #: by the name of each metric of the project's own that was asked for, its rate (the counts of all answers
+    #: together), and its bounds as `name_ci_low` and `name_ci_high`; empty where none was
+    scores: Mapping[str, Proportion]
     #: notes of the judge, which decide no verdict
     note_counts: Mapping[Note, int]
     #: calls of applications that went on to call again for the same; the last one counts
@@ -156,6 +159,8 @@ class Metrics:
             return self.failure_counts[FailureType(kind)]
         if group == "test_failures":
             return self.test_failures[Cause(kind)]
+        if group == "scores":
+            return self.scores.get(kind, proportion(0, 0))
         if group in {"pass_at", "pass_hat"}:
             rates: Mapping[int, Rate] = getattr(self, group)
             return rates.get(int(kind), mean_rate([]))
@@ -213,6 +218,9 @@ class Metrics:
         figures["failure_rates"] = {kind.value: self.failure_rate(kind).value for kind in COUNTED_FAILURES}
         figures["fields"] = {
             f"{name}.{part}": value for name, field in self.fields.items() for part, value in field.to_dict().items()
+        }
+        figures["scores"] = {
+            f"{name}{end}": value for name, rate in self.scores.items() for end, value in _with_bounds(rate)
         }
         figures["test_failures"] = {cause.value: self.test_failures[cause] for cause in Cause}
         figures["note_counts"] = {note.value: self.note_counts[note] for note in Note}

@@ -258,6 +258,10 @@ def metrics(
         order_kept=clustered((kept[key], n) for key, n in ordered.items()),
         failure_counts={kind: kinds[kind] for kind in COUNTED_FAILURES},
         code_counts=dict(Counter(code for attempt in counted for code in attempt.codes).most_common()),
+        scores={
+            name: _sum((attempt.key, *attempt.scores[name]) for attempt in counted if name in attempt.scores)
+            for name in dict.fromkeys(name for attempt in counted for name in attempt.scores)
+        },
         note_counts={note: notes[note] for note in Note},
         called_again=again,
         retries=sum(attempt.retries for attempt in counted),

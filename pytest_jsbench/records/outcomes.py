@@ -83,7 +83,7 @@ class DecisionCounts:
 #: what an outcome has as its record, and as the verdict in that
 _OF_RECORD = (
     *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
-    *("answered_by", "called_again"),
+    *("answered_by", "called_again", "scores"),
 )
 _OF_VERDICT = ("failure_type", "reason", "valid", "disputed", "notes", "order_kept", "trivial")
 
@@ -137,6 +137,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     test_outcome: OwnOutcome | None = None
     #: the id of the last call that its application made after it for the same; empty: it is the last one
     called_again: str = ""
+    #: what the project's own metrics count of it, by their names: how many of how many
+    scores: Mapping[str, tuple[int, int]] = {}
 
     def __post_init__(self) -> None:
         """Hold each name once, however many outcomes have it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, assert_never
@@ -22,7 +23,7 @@ from pytest_jsbench.core.generations import (
     GenerationParams,
     ResponseFormat,
 )
-from pytest_jsbench.core.json_values import Digest, Seconds, Times, digest, from_json, to_json, written
+from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, written
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.values import Comparer, Match
@@ -257,6 +258,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     tags: tuple[str, ...] = written(())
     #: what the project's own classifiers call the failure
     codes: tuple[str, ...] = written(())
+    #: what the project's own metrics count of it, by their names: how many of how many. Not there where nothing is
+    scores: Mapping[str, tuple[Count, Count]] = {}
     #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
     redacted: RedactedSchema | None = written(None)
     #: which of the run's variants asked; not there in a run without variants

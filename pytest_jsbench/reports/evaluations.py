@@ -165,7 +165,7 @@ class Evaluation:
     def interval(self, name: str) -> tuple[float, float] | None:
         """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
         pair = self.metrics.get(f"{name}_ci")
-        ends = pair if isinstance(pair, list) else [self.metrics.get(f"{name}_ci_{end}") for end in ("low", "high")]
+        ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
             ends = self._of_count(name)
         known = [end for end in ends if end is not None and is_figure(end)]

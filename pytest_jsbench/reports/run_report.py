@@ -295,6 +295,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "classified", f"by {', '.join(map(printable, metadata.classifiers))}"
     if total.code_counts:
         yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
+    for at, (name, rate) in enumerate(total.scores.items()):
+        yield "" if at else "scores", f"{printable(name)} {_share(rate)}{_interval(rate)}"
     if not metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:

@@ -205,7 +205,7 @@ class RecordKeeper:
 
     def _classified(self, record: Record) -> tuple[Record, tuple[str, ...]]:
         """Give a record its codes; the errors are of the classifiers."""
-        if not (self._plan.classifiers or record.codes):
+        if not (self._plan.classifiers or record.codes or record.scores):
             return record, ()
         from pytest_jsbench.settings.classifiers import classify
 

@@ -1,4 +1,4 @@
-"""Classifiers: functions of a project that give failed attempts codes; a code never changes a verdict."""
+"""Functions of a project that give failed attempts codes, or count of each answer; they never change a verdict."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from msgspec import structs
 
 from pytest_jsbench.core.errors import ClassifierError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
+from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
 ENTRY_POINTS = "pytest_jsbench.classifiers"
+METRICS = "pytest_jsbench.metrics"
+#: that a metric may count of one answer
+_MOST_COUNTED = 1_000_000_000
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 #: types with a repr that runs no foreign code
 _PLAIN = (str, int, float)
@@ -24,62 +28,86 @@ _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """A function that gives a failed attempt a code, or None; it is called from several threads."""
+    """A function that says something of an attempt, or None; it is called from several threads."""
 
     name: str
     #: where it comes from, for messages
     origin: str
     #: takes a copy of the record
     function: Callable[[Record], object]
+    #: it is a metric, which counts of each answer how many of how many; others give failed attempts a code
+    counts: bool = False
 
     def code_of(self, record: Record) -> str | None:
         """The code of a failed attempt, or None; ClassifierError where the function raises or returns no code."""
+        code = self._result(record)
+        if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
+            return code
+        raise self._odd(code, "expected None or a code such as 'refusal_in_german', and none of the failure types")
+
+    def count_of(self, record: Record) -> tuple[int, int] | None:
+        """How many of how many, or None; ClassifierError where the function raises or returns anything else."""
+        match count := self._result(record):
+            case None:
+                return None
+            case bool():
+                return int(count), 1
+            case (int(part), int(whole)) if 0 <= part <= whole <= _MOST_COUNTED:
+                return part, whole
+        raise self._odd(count, "expected None, True, False, or how many of how many, such as (3, 4)")
+
+    def _result(self, record: Record) -> object:
         try:
-            code = self.function(copy.deepcopy(record))
+            return self.function(copy.deepcopy(record))
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for, and must not be lost
-            message = f"classifier '{self.name}', {self.origin}, raised {described(error)}"
+            message = f"{self._title} raised {described(error)}"
             raise ClassifierError(message, found=described(error), where=self.origin) from error
-        if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
-            return code
-        shown = printable(repr(code), 80) if isinstance(code, _PLAIN) else f"a {type(code).__name__}"
-        expected = "expected None or a code such as 'refusal_in_german', and none of the failure types"
-        message = f"classifier '{self.name}', {self.origin}, gave {shown}; {expected}"
-        raise ClassifierError(message, found=shown, where=self.origin)
+
+    def _odd(self, result: object, expected: str) -> ClassifierError:
+        shown = printable(repr(result), 80) if isinstance(result, _PLAIN) else f"a {type(result).__name__}"
+        return ClassifierError(f"{self._title} gave {shown}; {expected}", found=shown, where=self.origin)
+
+    @property
+    def _title(self) -> str:
+        return f"{'metric' if self.counts else 'classifier'} '{self.name}', {self.origin},"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
-    """A record with its codes, and the errors of the classifiers."""
+    """A record with its codes and scores, and the errors of the classifiers."""
 
     record: Record
     errors: tuple[str, ...] = ()
 
 
 def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
-    """The record with the codes of all classifiers; none where it passed, or nothing could be asked."""
-    if not (classifiers or record.codes):
+    """The record with the codes of all classifiers, where it failed, and what metrics count, where the call held."""
+    if not (classifiers or record.codes or record.scores):
         return Classified(record=record)
-    codes: list[str] = []
+    codes: dict[str, None] = {}
+    scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
-    for classifier in () if record.verdict.passed or record.excluded else classifiers:
+    failed, answered = not record.verdict.passed, not isinstance(record.generation, Failed)
+    for classifier in () if record.excluded else classifiers:
         try:
-            code = classifier.code_of(record)
+            if classifier.counts and answered and (count := classifier.count_of(record)) is not None:
+                scores[classifier.name] = count
+            elif not classifier.counts and failed and (code := classifier.code_of(record)) is not None:
+                codes[code] = None
         except ClassifierError as error:
             errors.append(str(error))
-            continue
-        if code is not None and code not in codes:
-            codes.append(code)
-    return Classified(record=structs.replace(record, codes=tuple(codes)), errors=tuple(errors))
+    return Classified(record=structs.replace(record, codes=tuple(codes), scores=scores), errors=tuple(errors))
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:
-    """Find the classifier of that name, or take the function of a program; ClassifierError where there is none."""
+    """Find the classifier or metric of that name, or take a program's function; ClassifierError where there is none."""
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)
-    points = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
+    metrics = installed(METRICS, kind="metric", error=ClassifierError)
+    points = metrics | installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
     if (place := find_function(named, points, kind="classifier", error=ClassifierError)) is None:
         form = "package.module:function"
         offer = f"{nearest(named, points)}, or {form}"
@@ -92,4 +120,4 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
         kind = type(function).__name__
         message = f"classifier '{named}', {origin}, is a {kind}; expected a function that takes a record"
         raise ClassifierError(message, found=kind, expected="a function", where=origin)
-    return Classifier(name=named, origin=origin, function=function)
+    return Classifier(name=named, origin=origin, function=function, counts=points.get(named) is metrics.get(named, 0))

@@ -196,7 +196,7 @@ _COUNT = {"type": "integer", "minimum": 0, "maximum": 2**53 - 1}
 _RATE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _AMOUNT = {"type": ["number", "null"], "minimum": 0, "maximum": 1e15}
 #: groups of figures that are not of counts, and those that only have what occurred
-_GROUPS = {"failure_rates": _RATE, "pass_at": _RATE, "pass_hat": _RATE, "fields": {**_AMOUNT}}
+_GROUPS = {"failure_rates": _RATE, "pass_at": _RATE, "pass_hat": _RATE, "scores": _RATE, "fields": {**_AMOUNT}}
 _OCCURRED = ("fault_counts", "code_counts", "trivial_counts")
 
 

@@ -22,6 +22,7 @@ from pytest_jsbench.metrics.figures import RATES, RUNS, TASKS
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
+from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run, RunStatus
 from pytest_jsbench.records.records import Missing, MissingReason, Record
@@ -327,6 +328,28 @@ def test_the_precision_of_a_field_is_in_every_output_and_can_be_a_gate(tmp_path:
     assert not check(Gate.parse("fields.total.f1.ci_low>=0.3"), summary).met
     older = [replace(record, match=replace(record.match, surplus=None)) for record in records]
     assert summarize(examples.run(*older)).total.fields["total"].precision.value is None
+
+
+def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_path: Path) -> None:
+    counts = {"a": (3, 4), "b": (0, 1), "c": (2, 2)}
+    run = examples.run(*(answered(name, scores={"acme": count}) for name, count in counts.items()), answered("d"))
+    summary = summarize(run)
+
+    found = outputs(run, summary, tmp_path)
+    again = evaluations.read(tmp_path / "run.json")
+
+    rate = summary.total.scores["acme"]
+    assert (rate.successes, rate.n, rate.design_effect) == (5, 7, 3.0)
+    for output in ("terminal", "summary.md", "report.html"):
+        assert "acme 5/7 = 0.714 (95 % interval " in found[output], output
+    assert '\\"acme\\": 0.714' in found["every_eval_ever"]
+    assert again.rate("scores.acme") == Rate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
+    assert "scores.acme" in _compared([again, again], ["x", "y"], verbose=True)
+    assert check(Gate.parse("scores.acme>=0.7"), summary).message == "scores.acme 5/7 = 0.7143, gate >= 0.7: met"
+    assert check(Gate.parse("simple.scores.acme.ci_low>=0.05"), summary).met
+    assert "nothing judged" in check(Gate.parse("scores.other>=0"), summary).message
+    broken = examples.record("e", verdict=examples.BROKEN, generation=examples.failed())
+    assert not check(Gate.parse("scores.acme>=0.1"), summarize(examples.run(*run.records, broken))).met
 
 
 def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:

@@ -18,6 +18,10 @@ def negative(record):
 
 
 kinds = ["a"]
+
+
+def letters(record):
+    return sum(letter.isalpha() for letter in record.generation.text), len(record.generation.text)
 """
 PROJECT = """
 [project]
@@ -27,6 +31,8 @@ version = "2.1"
 negative = "jsbench_own_classifier:negative"
 kinds = "jsbench_own_classifier:kinds"
 gone = "jsbench_own_classifier:gone"
+[project.entry-points."pytest_jsbench.metrics"]
+letters = "jsbench_own_classifier:letters"
 """
 FAILED = record("a", verdict=examples.VIOLATED, schema={"type": "object"})
 
@@ -45,6 +51,37 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["negative", "jsbench_own_classifier:negative"])
 def test_an_installed_package_or_a_function_classifies(name: str) -> None:
     assert classify(FAILED, [find(name)]).record == replace(FAILED, codes=("negative_number",))
+
+
+@pytest.mark.usefixtures("own")
+def test_an_installed_metric_counts_of_each_answer_and_of_no_broken_call() -> None:
+    metric = find("letters")
+
+    assert classify(record("a"), [metric]).record.scores == {"letters": (1, 8)}
+    assert classify(FAILED, [metric, find("negative")]).record.codes == ("negative_number",)
+    broken = record("a", verdict=examples.BROKEN, generation=examples.failed())
+    assert classify(broken, [metric]).record == broken
+    assert Record.from_dict(classify(FAILED, [metric]).record.to_dict()).scores == {"letters": (1, 8)}
+
+
+@pytest.mark.parametrize(
+    ("result", "scores", "error"),
+    [
+        (True, {"mine": (1, 1)}, None),
+        ((0, 0), {"mine": (0, 0)}, None),
+        (None, {}, None),
+        ((3, 2), {}, "metric 'mine', a test, gave a tuple; expected None, True, False, or how many of how many"),
+        (0.5, {}, "metric 'mine', a test, gave 0.5; expected None"),
+        ((1.0, 2), {}, "metric 'mine', a test, gave a tuple; expected None"),
+    ],
+)
+def test_what_a_metric_counts_is_a_pair_of_whole_numbers_or_refused(
+    result: object, scores: dict[str, tuple[int, int]], error: str | None
+) -> None:
+    found = classify(record("a"), [replace(classifier(lambda _: result), counts=True)])
+
+    assert found.record.scores == scores
+    assert [said.startswith(error or "") for said in found.errors] == [True] * (error is not None)
 
 
 def test_codes_of_several_classifiers_add_up_each_once() -> None:
@@ -125,7 +162,7 @@ def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: ob
         ("kinds", "classifier 'kinds', jsbench_own_classifier:kinds (package classifying 2.1), is a list; expected a"),
         (
             "negativ",
-            "unknown classifier 'negativ': did you mean 'negative'? (one of gone, kinds, negative), or package.",
+            "unknown classifier 'negativ': did you mean 'negative'? (one of gone, kinds, letters, negative), or ",
         ),
         ("jsbench_own_classifier:x", "classifier: jsbench_own_classifier has no 'x': "),
     ],
