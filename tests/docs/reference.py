@@ -189,21 +189,6 @@ def fields_of_runs() -> str:
     return _tables(sections)
 
 
-def fields_of_evaluations() -> str:
-    """The fields of an evaluation file."""
-    return _tables([("The file", format_of("evaluation"))])
-
-
-def fields_of_probes() -> str:
-    """The fields of what jsbench probe --json writes."""
-    return _tables([("The whole", format_of("probe"))])
-
-
-def fields_of_histories() -> str:
-    """The fields of a line of a history."""
-    return _tables([("A line", format_of("history"))])
-
-
 def format_of(name: str) -> dict[str, Any]:
     """The JSON Schema of a file that is written."""
     found: dict[str, Any] = json.loads((PACKAGE / "formats" / f"{name}.schema.json").read_text("utf-8"))
@@ -309,11 +294,6 @@ def _facts(subset: Subset) -> Iterator[str]:
     yield f"no {', '.join(f'`{name}`' for name in unsaid)}"
 
 
-def preset_fields() -> str:
-    """The fields of a preset."""
-    return _tables([("A preset", format_of("presets")["$defs"]["preset"])])
-
-
 def preset_traps() -> str:
     """What else to know of each provider."""
     lines = [f"- `{preset.name}`: {'; '.join(preset.traps)}" for preset in all_presets() if preset.traps]
@@ -363,12 +343,12 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "inner_rooms": inner_rooms,
     "records": fields_of_records,
     "run": fields_of_runs,
-    "evaluation": fields_of_evaluations,
-    "probe": fields_of_probes,
-    "history": fields_of_histories,
+    "evaluation": lambda: _tables([("The file", format_of("evaluation"))]),
+    "probe": lambda: _tables([("The whole", format_of("probe"))]),
+    "history": lambda: _tables([("A line", format_of("history"))]),
     "presets": presets,
     "preset_traps": preset_traps,
-    "preset_fields": preset_fields,
+    "preset_fields": lambda: _tables([("A preset", format_of("presets")["$defs"]["preset"])]),
     "published": published,
     "published_options": published_options,
     "published_times": published_times,

@@ -392,6 +392,8 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"comparers": {"n": 5}}, "comparers is a dict; expected a mapping of fields to comparers, such as"),
         ({"redact": "off"}, "redact is 'off'; expected True or False"),
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
+        ({"base_url": "http://x"}, "a function takes a request and nothing else: found base_url"),
+        ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is loaded already; say it to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),
         ({"instances": "builtin"}, "instances brings schemas of its own: leave out dataset"),

@@ -24,12 +24,14 @@ from tests.plugin.conftest import Bench
             "ERROR: --jsbench-redact: expected one of on, off, found ''*",
         ),
         (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
+        (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),
         (["--jsbench-shard=3/2"], "ERROR: --jsbench-shard: expected NUMBER/COUNT such as 2/5, or 1of5 *, found '3/2'"),
         (
             ["--jsbench-export=xml=x"],
             "*unknown exporter 'xml': expected one of csv, every_eval_ever, parquet; one of *",
         ),
         (["--jsbench-comparer=n=near"], "*--jsbench-comparer*"),
+        (["--jsbench-comparer=n=function:no_such_module:same"], "*--jsbench-comparer*"),
         (
             ["--jsbench-classify=german"],
             "ERROR: unknown classifier 'german': expected package.module:function, for no *",

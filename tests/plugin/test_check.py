@@ -168,6 +168,7 @@ def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatc
     [
         ("check('{}', schema=3)", "no schema: 3 is a int"),
         ("check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no conversation"),
+        ("check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable"),
         ("check(object())", "the answer, a object, is no JSON value"),
         ("check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)"),
     ],

@@ -108,12 +108,16 @@ def test_its_options_are_prefixed_and_in_a_group_of_their_own(pytester: pytest.P
     assert all(option.startswith("--jsbench-") for option in added)
 
 
-def test_a_test_that_asks_for_a_case_is_skipped_without_an_engine(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_case(jsbench_case): raise AssertionError")
+def test_a_test_that_asks_for_a_case_or_an_answer_is_skipped_without_an_engine(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "def test_case(jsbench_case): raise AssertionError\n"
+        "def test_answer(jsbench): jsbench.generate('a number'), jsbench.no_such_thing\n"
+        "def test_shared(jsbench_shared): jsbench_shared('a').generate('a number'), jsbench_shared.no_such_thing\n"
+    )
 
     result = pytester.runpytest_inprocess("-rs")
 
-    result.assert_outcomes(skipped=1)
+    result.assert_outcomes(skipped=3)
     result.stdout.fnmatch_lines(["*no engine named; run with --jsbench-engine=NAME*"])
 
 

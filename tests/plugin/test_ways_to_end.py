@@ -22,7 +22,7 @@ class Way:
     """What runs, and how that ends."""
 
     status: str
-    exit_status: int = 1
+    exit_status: int
     #: the beginning of each reason
     because: tuple[str, ...]
     #: answers of the dataset's cases, beside which the test file runs where there is one
@@ -36,181 +36,178 @@ class Way:
     shown: str = ""
 
 
+def ends(status: str, *because: str, exit_status: int | None = None, **what: Any) -> Way:
+    """A way that ends so, for these reasons; unless it is said, with the status that pytest has for it."""
+    usual = 0 if status == "passed" else 1
+    return Way(status=status, exit_status=usual if exit_status is None else exit_status, because=because, **what)
+
+
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
 WAYS = {
-    "all passed": Way(cases=(RIGHT, RIGHT), status="passed", exit_status=0, because=("all 2 attempts passed",)),
-    "a case failed": Way(cases=(RIGHT, WRONG), status="failed", because=("1 test failed: jsbench::orders::c1",)),
-    "a case failed and a call broke": Way(
-        cases=(RIGHT, WRONG, DOWN), status="failed", because=("1 test failed", "1 attempt of 3 broken or missing")
+    "all passed": ends("passed", "all 2 attempts passed", cases=(RIGHT, RIGHT)),
+    "a case failed": ends("failed", "1 test failed: jsbench::orders::c1", cases=(RIGHT, WRONG)),
+    "a case failed and a call broke": ends(
+        "failed", "1 test failed", "1 attempt of 3 broken or missing", cases=(RIGHT, WRONG, DOWN)
     ),
-    "a gate is met": Way(
+    "a gate is met": ends(
+        "passed",
+        "the gate is met",
         cases=(RIGHT, WRONG),
         args=(f"{LEAST}0.5",),
-        status="passed",
-        exit_status=0,
-        because=("the gate is met",),
         shown="gate       pass_rate 1/2 = 0.5, gate >= 0.5: met",
     ),
-    "a gate is not met": Way(
+    "a gate is not met": ends(
+        "failed",
+        "the gate is not met: pass_rate>=0.9",
         cases=(RIGHT, WRONG),
         args=(f"{LEAST}0.9",),
-        status="failed",
-        because=("the gate is not met: pass_rate>=0.9",),
         shown="gate       pass_rate 1/2 = 0.5, gate >= 0.9: NOT MET",
     ),
-    "a gate on broken calls": Way(
+    "a gate on broken calls": ends(
+        "incomplete",
+        "the gate is not met, for too little",
         cases=(DOWN,),
         args=(f"{LEAST}0",),
-        status="incomplete",
-        because=("the gate is not met, for too little",),
         shown="gate       pass_rate n/a, gate >= 0: NOT MET, nothing judged",
     ),
-    "a gate on what is deselected": Way(
+    "a gate on what is deselected": ends(
+        "incomplete",
+        "the gate is not met, for too little",
         code=f"{ASKS}def test_it(jsbench): {GOOD}\n",
         args=("-k", "nothing", f"{LEAST}0"),
-        status="incomplete",
-        because=("the gate is not met, for too little",),
     ),
-    "a gate on what is skipped": Way(
+    "a gate on what is skipped": ends(
+        "incomplete",
+        "the gate is not met, for too little",
         code=f"{ASKS}@pytest.mark.skip\ndef test_it(jsbench): {GOOD}\n",
         args=(f"{LEAST}0",),
-        status="incomplete",
-        because=("the gate is not met, for too little",),
     ),
-    "only broken calls": Way(cases=(DOWN, DOWN), status="incomplete", because=("2 attempts of 2 broken or missing",)),
-    "some broken calls": Way(cases=(RIGHT, DOWN), status="incomplete", because=("1 attempt of 2 broken or missing",)),
-    "a broken schema": Way(
-        cases=(RIGHT, RIGHT),
-        schema={"type": "intger"},
-        status="failed",
-        because=("1 test with a broken schema", "1 attempt of 2"),
+    "only broken calls": ends("incomplete", "2 attempts of 2 broken or missing", cases=(DOWN, DOWN)),
+    "some broken calls": ends("incomplete", "1 attempt of 2 broken or missing", cases=(RIGHT, DOWN)),
+    "a broken schema": ends(
+        "failed", "1 test with a broken schema", "1 attempt of 2", cases=(RIGHT, RIGHT), schema={"type": "intger"}
     ),
-    "a broken schema beside a gate": Way(
+    "a broken schema beside a gate": ends(
+        "failed",
+        "1 test with a broken schema",
+        "the gate is not met, for too little",
         cases=(RIGHT, RIGHT),
         schema={"type": "intger"},
         args=(f"{LEAST}1",),
-        status="failed",
-        because=("1 test with a broken schema", "the gate is not met, for too little"),
     ),
-    "a broken schema that is left out": Way(
+    "a broken schema that is left out": ends(
+        "passed",
+        "the gate is met",
         cases=(RIGHT, RIGHT),
         schema={"type": "intger"},
         args=(f"{LEAST}1", "--jsbench-invalid-schemas=skip"),
-        status="passed",
-        exit_status=0,
-        because=("the gate is met",),
     ),
-    "nothing but a schema that is left out": Way(
+    "nothing but a schema that is left out": ends(
+        "incomplete",
+        "nothing was measured",
         cases=(RIGHT,),
         schema={"type": "intger"},
         args=("--jsbench-invalid-schemas=skip",),
-        status="incomplete",
         exit_status=5,
-        because=("nothing was measured",),
     ),
-    "unjudged": Way(cases=(RIGHT, RIGHT), schema={"$ref": "#"}, status="incomplete", because=("1 attempt could not",)),
-    "deselected": Way(
+    "unjudged": ends("incomplete", "1 attempt could not", cases=(RIGHT, RIGHT), schema={"$ref": "#"}),
+    "deselected": ends(
+        "passed",
+        "the attempt passed",
+        "1 more test was deselected",
         cases=(RIGHT, RIGHT),
         args=("--deselect=jsbench::orders::c1",),
-        status="passed",
-        exit_status=0,
-        because=("the attempt passed", "1 more test was deselected"),
     ),
-    "deselected beside a gate that is met": Way(
+    "deselected beside a gate that is met": ends(
+        "passed",
+        "the gate is met",
+        "2 more tests were deselected",
         cases=(RIGHT, RIGHT, RIGHT),
         args=("--deselect=jsbench::orders::c1", "--deselect=jsbench::orders::c2", f"{LEAST}1"),
-        status="passed",
-        exit_status=0,
-        because=("the gate is met", "2 more tests were deselected"),
     ),
-    "-x": Way(
+    "-x": ends(
+        "failed",
+        "1 test failed",
+        "the session was stopped",
+        "2 attempts of 3",
         cases=(WRONG, RIGHT, RIGHT),
         args=("-x", "--jsbench-concurrency=1"),
-        status="failed",
-        because=("1 test failed", "the session was stopped", "2 attempts of 3"),
     ),
-    "--maxfail, and a gate that is met": Way(
-        cases=(RIGHT, WRONG),
-        args=("--maxfail=1", f"{LEAST}0.5"),
-        status="incomplete",
-        because=("the session was stopped",),
+    "--maxfail, and a gate that is met": ends(
+        "incomplete", "the session was stopped", cases=(RIGHT, WRONG), args=("--maxfail=1", f"{LEAST}0.5")
     ),
-    "Ctrl-C": Way(
+    "Ctrl-C": ends(
+        "incomplete",
+        "the session was stopped",
         code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): raise KeyboardInterrupt\n",
-        status="incomplete",
-        exit_status=2,
-        because=("the session was stopped",),
         own_process=True,
+        exit_status=2,
     ),
-    "pytest.exit": Way(
+    "pytest.exit": ends(
+        "incomplete",
+        "the session was stopped: enough",
         code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): pytest.exit('enough')\n{ASKS}def test_c(jsbench): 0",
         args=(f"{LEAST}0.5",),
-        status="incomplete",
         exit_status=2,
-        because=("the session was stopped: enough",),
     ),
-    "another test failed": Way(
+    "another test failed": ends(
+        "failed",
+        "test_one.py::test_b failed",
         code=f"{ASKS}def test_a(jsbench): {GOOD}\ndef test_b(): assert 0\n",
         args=(f"{LEAST}0.5",),
-        status="failed",
-        because=("test_one.py::test_b failed",),
     ),
-    "a module that cannot be collected": Way(
+    "a module that cannot be collected": ends(
+        "failed",
+        "test_one.py could not be collected",
         cases=(RIGHT,),
         code="import nothing_of_this_name",
         args=(f"{LEAST}0.5", "--continue-on-collection-errors"),
-        status="failed",
-        because=("test_one.py could not be collected",),
     ),
-    "an assertion about the answer failed beside a bad answer": Way(
+    "an assertion about the answer failed beside a bad answer": ends(
+        "failed",
+        "test_one.py::test_a failed",
         code=f"{ASKS}def test_a(jsbench): assert {GOOD}.instance['n'] == 2\n{ASKS}def test_bad(jsbench): {BAD}\n",
         args=(f"{LEAST}0.5",),
-        status="failed",
-        because=("test_one.py::test_a failed",),
     ),
-    "a failure that the test caught": Way(
-        code=f"{ASKS}def test_a(jsbench):\n    with pytest.raises(AssertionError): {BAD}\n",
-        status="failed",
-        because=("1 test failed",),
+    "a failure that the test caught": ends(
+        "failed", "1 test failed", code=f"{ASKS}def test_a(jsbench):\n    with pytest.raises(AssertionError): {BAD}\n"
     ),
-    "a setup that broke": Way(
-        code=f"@pytest.fixture\ndef gone(): 1 / 0\n{ASKS}def test_b(gone, jsbench): {GOOD}\n"
-        f"{ASKS}def test_a(jsbench): {GOOD}\n",
-        status="failed",
-        because=("test_one.py::test_b failed in its setup",),
+    "a setup that broke": ends(
+        "failed",
+        "test_one.py::test_b failed in its setup",
+        code=(
+            f"@pytest.fixture\ndef gone(): 1 / 0\n{ASKS}def test_b(gone, jsbench): {GOOD}\n"
+            f"{ASKS}def test_a(jsbench): {GOOD}\n"
+        ),
     ),
-    "a teardown that broke": Way(
+    "a teardown that broke": ends(
+        "failed",
+        "test_one.py::test_b failed in its teardown",
         code=f"@pytest.fixture\ndef gone():\n    yield\n    1 / 0\n{ASKS}def test_b(gone, jsbench): {GOOD}\n",
         args=(f"{LEAST}1",),
-        status="failed",
-        because=("test_one.py::test_b failed in its teardown",),
     ),
-    "only expected failures": Way(
+    "only expected failures": ends(
+        "incomplete",
+        "0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n",
-        status="incomplete",
-        because=("0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",),
     ),
-    "an expected failure beside a pass": Way(
+    "an expected failure beside a pass": ends(
+        "passed",
+        "1 of 2 attempts passed, and no test failed",
         code=f"{ASKS}@pytest.mark.xfail\ndef test_a(jsbench): {BAD}\n{ASKS}def test_b(jsbench): {GOOD}\n",
-        status="passed",
-        exit_status=0,
-        because=("1 of 2 attempts passed, and no test failed",),
     ),
-    "a failure that was expected and did not come": Way(
+    "a failure that was expected and did not come": ends(
+        "failed",
+        "test_one.py::test_a failed",
         code=f"{ASKS}@pytest.mark.xfail(strict=True)\ndef test_a(jsbench): {GOOD}\n",
-        status="failed",
-        because=("test_one.py::test_a failed",),
     ),
-    "only answers that tests are to decide about": Way(
+    "only answers that tests are to decide about": ends(
+        "incomplete",
+        "0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",
         code=f"{ASKS}@pytest.mark.jsbench(check=False)\ndef test_a(jsbench): {BAD}\n",
-        status="incomplete",
-        because=("0 of 1 attempt passed, though no test failed; a gate such as pass_rate>=0 allows that",),
     ),
-    "a test that was skipped after its answer": Way(
-        code=f"{ASKS}def test_a(jsbench):\n    {GOOD}\n    pytest.skip('later')\n",
-        status="passed",
-        exit_status=0,
-        because=("the attempt passed",),
+    "a test that was skipped after its answer": ends(
+        "passed", "the attempt passed", code=f"{ASKS}def test_a(jsbench):\n    {GOOD}\n    pytest.skip('later')\n"
     ),
 }
 
