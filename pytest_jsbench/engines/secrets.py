@@ -35,7 +35,7 @@ from pytest_jsbench.core.json_values import too_deep
 from pytest_jsbench.core.secrets import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
-from pytest_jsbench.engines.presets import preset_of
+from pytest_jsbench.engines.presets import KEYS, preset_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt
@@ -65,9 +65,9 @@ _PUBLIC_HEADERS = re.compile(
 )
 #: variables that hold keys: the SDKs' and, where they hold nothing shorter than a key, any that are named so
 _KEYS = frozenset(
-    {"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
-    | {"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"}
-    | {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GOOGLE_API_KEY", "GEMINI_API_KEY"}
+    {variable for variables in KEYS.values() for variable in variables}
+    | {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"}
+    | {"AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
 )
 _KEY_LIKE = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|_PAT)$", re.IGNORECASE)
 _SHORTEST_KEY = 16
