@@ -205,9 +205,6 @@ def _lines(text: str, path: Path) -> Iterable[tuple[str, list[Any]]]:
     return answers.items()
 
 
-OPTIONS = frozenset({"answers"})
-
-
 class ScriptedEngine:
     """Says what it is told."""
 
@@ -285,15 +282,15 @@ def _spend(script: Script, timeout: float, watch: Stopwatch) -> None:
 class ScriptedFactory(UnsharedFactory):
     """Builds the `scripted` engine."""
 
-    options = OPTIONS
+    options = frozenset({"answers"})
 
     def check(self, config: EngineConfig) -> None:
         """See that the answers can be read."""
-        _source(config)
+        self._source(config)
 
     def describe(self, config: EngineConfig) -> EngineInfo:
         """Describe the engine; no answers are read for it."""
-        Options(config, OPTIONS)  # a name that is none of them is an error here too
+        Options(config, self.options)  # a name that is none of them is an error here too
         return EngineInfo(
             engine=config.name,
             model=config.model or "scripted",
@@ -304,19 +301,18 @@ class ScriptedFactory(UnsharedFactory):
 
     def build(self, config: EngineConfig) -> ScriptedEngine:
         """The engine, with its answers read."""
-        return ScriptedEngine(_source(config), self.describe(config))
+        return ScriptedEngine(self._source(config), self.describe(config))
 
-
-def _source(config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
-    needs = "answers: --jsbench-engine-option answers=FILE, or answers=package.module:function"
-    answers = Options(config, OPTIONS).required("answers", needs)
-    if is_reference(answers) and not Path(answers).exists():
-        function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
-        if not callable(function):
-            message = f"{answers} is no function, but a {type(function).__name__}"
-            raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
-        return function
-    return ScriptFile.from_file(Path(answers))
+    def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
+        needs = "answers: --jsbench-engine-option answers=FILE, or answers=package.module:function"
+        answers = Options(config, self.options).required("answers", needs)
+        if is_reference(answers) and not Path(answers).exists():
+            function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
+            if not callable(function):
+                message = f"{answers} is no function, but a {type(function).__name__}"
+                raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
+            return function
+        return ScriptFile.from_file(Path(answers))
 
 
 FACTORY = ScriptedFactory()

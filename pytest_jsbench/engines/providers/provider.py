@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
@@ -122,8 +123,7 @@ def bearer(key: Key) -> dict[str, str]:
     return {"authorization": f"Bearer {key.value}"}
 
 
-def _find_optional_key(config: EngineConfig) -> Key:
-    return find_key(config, (), optional=True)
+_find_optional_key = partial(find_key, variables=(), optional=True)
 
 
 def _unchanged(path: str, body: Mapping[str, Any], _: str) -> tuple[str, Mapping[str, Any]]:
