@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -86,10 +84,6 @@ class Result:
     asked: dict[CaseKey, list[Asked]] = field(default_factory=dict)
     engines: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
-
-    def figures(self) -> Counter[str]:
-        """How often which outcome was."""
-        return Counter(_outcome(record) for record in self.records.values())
 
 
 def _outcome(record: Record) -> str:
@@ -223,15 +217,3 @@ def test_no_key_is_in_any_record_log_or_representation(result: Result) -> None:
     assert len(told) > 2 * len(SCRIPTS)
     for secret in secrets:
         assert not [text for text in told if secret in text]
-
-
-def test_the_figures_of_the_run_are_told(result: Result) -> None:
-    """With `pytest -s` they are seen."""
-    calls = sum(len(asked) for asked in result.asked.values())
-    retried = sum(record.retries for record in result.records.values())
-    faults = calls - result.figures()["answered"]
-    assert calls == len(SCRIPTS) + retried
-    sys.stdout.write(
-        f"\n{len(SCRIPTS)} cases, {calls} calls, {faults} faults injected, {retried} calls retried; "
-        f"outcomes: {', '.join(f'{name} {number}' for name, number in result.figures().most_common())}\n"
-    )
