@@ -116,8 +116,8 @@ class ReplayEngine:
         model, response_format = self.info.model if who is None else who.model, self.info.response_format
         used = {"model": model, "response_format": response_format.value}
         sampled = {} if record.params is None else asdict(record.params)
-        asked = of_repeat(self._asked, request.repeat)
-        params = {name: asked.get(name) if value is None else value for name, value in sampled.items()}
+        sampling = of_repeat(self._asked, request.repeat)
+        params = {name: sampling.get(name) if value is None else value for name, value in sampled.items()}
         settings = settings_change(_UNKNOWN, {**used, **params}, request.origin.said, repeat=request.repeat)
         if settings and self._strict:
             raise CallError(FaultKind.ENGINE, f"{request.key} was recorded with other settings: {settings}")
