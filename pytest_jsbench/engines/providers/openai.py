@@ -180,7 +180,7 @@ def azure_settings(config: EngineConfig) -> ProviderSettings:
     version = options.text("api_version", default=from_environment(_VERSION))
     if version is None:
         ways = f"--jsbench-engine-option api_version=2025-04-01-preview, or set {_VERSION}"
-        raise missing(config.name, "the API's version", ways, where="api_version")
+        raise missing(config.name, "the API's version", ways, expected="a version", where="api_version")
     return replace(
         settings,
         extra_query={"api-version": version, **settings.extra_query},
