@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import Completion, FinishReason, ServerAnswer
+from pytest_jsbench.core.generations import CallError, Completion, FaultKind, FinishReason, Request, ServerAnswer
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import Address, EngineConfig, without_credentials
 from pytest_jsbench.engines.presets import PRESET_NAMES
 from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import find
+from pytest_jsbench.engines.registry import FunctionFactory, find
 from pytest_jsbench.engines.secrets import (
+    build,
     check,
     find_secrets,
     mark,
@@ -25,6 +26,7 @@ from pytest_jsbench.engines.secrets import (
     shown_option,
 )
 from tests.engines import anthropic_wire, openai_wire, responses_wire
+from tests.engines.asking import request
 
 URL = "http://me:pass-word%2F1@h:8000/v1/?token=T0ken-of-url&n=1"
 
@@ -153,6 +155,21 @@ def test_a_configuration_prints_no_value_that_may_be_a_secret() -> None:
 
 
 KEY = "Zq7-not-to-be-told-4411"
+
+
+@pytest.mark.parametrize("error", [CallError(FaultKind.SERVER, f"no {KEY}", status=500), ValueError(f"no {KEY}")])
+def test_a_key_in_what_a_call_raises_is_replaced(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def answer(_: Request) -> str:
+        raise error
+
+    monkeypatch.setenv("MY_OWN_TOKEN", KEY)
+    engine = build(FunctionFactory(answer), EngineConfig(name="function"))
+    with pytest.raises(CallError) as caught:
+        engine.generate(request())
+    assert caught.value.message.endswith("no [key]")
+    assert caught.value.status == getattr(error, "status", None)
+
+
 #: by API and kind, the event that brings a piece
 PIECES: dict[str, Callable[[str], str]] = {
     "chat text": openai_wire.chunk,
