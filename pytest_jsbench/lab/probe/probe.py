@@ -55,6 +55,7 @@ from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.settings.variants import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy
+from pytest_jsbench.verdicts.verdicts import SyntaxReason
 
 #: the formats that promise something, the strongest promise first
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_OBJECT)
@@ -390,7 +391,9 @@ class Probe:
         places = [(one.keyword, *one.schema_path.split("/")) for one in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        traced = bool(words & question.marks)
+        # where the schema has no word of its own, JSON that has a key twice shows that something holds it to JSON
+        held_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
+        traced = held_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)
 
 

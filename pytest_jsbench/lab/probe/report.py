@@ -25,7 +25,7 @@ def line_of(finding: ModeFinding) -> str:
 
 
 def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
-    """The lines below that one: an answer that shows what is wrong, and all counts where they are asked for."""
+    """The lines below that one: a wrong answer, what was not asked, and all counts where they are asked for."""
     if verbose:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
@@ -34,12 +34,13 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
             yield f"  {finding.below.in_flight} in flight once more: {_counts(finding.below.replies)}"
         for one in finding.keywords:
             yield f"  {one.keyword}: {_of_keyword(one.enforcement)}: {_counts(one.replies)}"
-        if finding.not_asked:
-            yield f"  not asked: {', '.join(finding.not_asked)}"
     shown = finding.example
     if shown is not None and shown.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
         yield f"  the prompt asked for  {printable(shown.wanted, _LONGEST_ANSWER)}"
         yield f"  the server answered   {printable(shown.text, _LONGEST_ANSWER) or '(nothing)'}"
+        yield f"  which is wrong        {shown.message}"
+    if others := [part for part in finding.not_asked if verbose or part.endswith("in flight")]:
+        yield f"  not asked             {', '.join(others)}"
     for keyword in (*finding.refused, *finding.undecided):
         replies = next(one.replies for one in finding.keywords if one.keyword == keyword)
         yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {replies.message}"

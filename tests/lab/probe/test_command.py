@@ -234,6 +234,19 @@ def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(pr
     assert modes["json_schema whole"]["said"].endswith("1 of 2 keywords hold; refused for allOf")
 
 
+def test_json_whose_keys_stand_twice_is_held_to_json_and_the_terminal_says_what_is_wrong(provider: Provider) -> None:
+    server = Enforcing(instead=lambda question: said('{"a": 1, "a": 2}', question) if question.object_only else None)
+    asked = ("--concurrency=1,4", "--keywords=none", "--format=json_object", "--engine-option=stream=false")
+
+    assert findings(probed(provider, server, *asked, status=1)) == {"json_object whole": "not_enforced"}
+
+    out = io.StringIO()
+    assert main(arguments(provider, *asked), out=out) == 1
+    lines = out.getvalue().splitlines()
+    assert '  which is wrong        an object with the same key twice: "a"; expected each key once' in lines
+    assert "  not asked             4 in flight" in lines
+
+
 def test_a_broken_network_is_undecided_and_never_not_enforced(provider: Provider) -> None:
     broken = json_reply({"error": {"message": "out of order"}}, status=503)
     server = Enforcing(instead=lambda question: broken if question.streaming and question.schema else None)
