@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from pytest_jsbench.engines import presets
 from tests.engines.openai_wire import whole
 from tests.engines.provider import Provider, json_reply
+from tests.examples import replace
 from tests.plugin.conftest import Bench
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
