@@ -277,20 +277,16 @@ def _files(folder: Path) -> list[Path]:
 def read_header(path: Path) -> RunMetadata:
     """Read the metadata of a run, of the last of its files that was begun, as `read_run` has it."""
     files = find_files(path)
-    return read_metadata(next((file for file in reversed(files) if file.stat().st_size), files[-1]))
-
-
-def read_metadata(path: Path) -> RunMetadata:
-    """The header line of a records file, without the records."""
-    first = next(_lines(path), None)
+    file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
+    first = next(_lines(file), None)
     problem = "the file is empty" if first is None else "its first line is a record"
     try:
         if first is not None and isinstance(metadata := _parse(first), RunMetadata):
             return metadata
     except RecordError as error:
         problem = str(error)
-    message = f"{path} has no header line: {problem}; expected the records.jsonl of a run"
-    raise RecordError(message, found=problem, where=path)
+    message = f"{file} has no header line: {problem}; expected the records.jsonl of a run"
+    raise RecordError(message, found=problem, where=file)
 
 
 def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) -> Iterator[Place]:

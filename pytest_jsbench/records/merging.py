@@ -78,12 +78,17 @@ def merge(paths: Sequence[Path]) -> Merged:
     disagreeing: dict[Attempt, None] = {}
     for outcome in itertools.chain.from_iterable(part.run.outcomes for part in parts):
         before = made.get(outcome.attempt)
-        kept = made[outcome.attempt] = _choose(before, outcome)
-        if before is not None:
-            twice += 1
-            replaced += kept is outcome
-            if not (before.failed or outcome.failed) and before.passed != outcome.passed:
-                disagreeing[outcome.attempt] = None
+        if before is None or before.failed:  # an answer counts more than a broken call
+            made[outcome.attempt] = outcome
+        if before is None:
+            continue
+        # redacted prompts have a salt of their own in each run
+        alike = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
+        if not alike or before.schema_digest != outcome.schema_digest:
+            raise MergeError(f"{outcome.key} was asked in two ways: the runs are not of one dataset")
+        twice, replaced = twice + 1, replaced + before.failed
+        if not (before.failed or outcome.failed) and before.passed != outcome.passed:
+            disagreeing[outcome.attempt] = None
     metadatas = [runs[0].metadata for runs in of_variants.values()]
     metadata = together(metadatas) if parts[0].run.variants else metadatas[0]
     absent = [
@@ -159,17 +164,6 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
 
 def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
     return MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
-
-
-def _choose(first: AttemptOutcome | None, other: AttemptOutcome) -> AttemptOutcome:
-    """The record to keep of two of one attempt: an answer rather than a broken call, else the first."""
-    if first is None:
-        return other
-    # redacted prompts have a salt of their own in each run
-    asked_otherwise = not first.redacted and first.prompt_digest != other.prompt_digest
-    if first.schema_digest != other.schema_digest or asked_otherwise:
-        raise MergeError(f"{other.key} was asked in two ways: the runs are not of one dataset")
-    return other if first.failed else first
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:

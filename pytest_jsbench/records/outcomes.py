@@ -124,7 +124,6 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     asked_otherwise: str | None
     #: whether it was answered in a provider's batch
     batch: bool
-    redacted: bool
     #: which of the run's variants asked; empty in a run without variants
     variant: str = ""
     #: whether a conforming answer keeps the order of the schema's properties; None where that means nothing
@@ -231,7 +230,6 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
             keywords=tuple(sorted(used_keywords(record.schema))) if not record.redacted else record.redacted.keywords,
             asked_otherwise=None if sent is None else sent.asked_otherwise,
             batch=record.batch is not None,
-            redacted=record.redacted is not None,
             variant=sys.intern(record.variant),
             match=None if record.match is None else record.match.counts(),
             test_outcome=None if record.test_outcome is None else record.test_outcome.without_words(),

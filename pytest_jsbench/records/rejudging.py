@@ -33,23 +33,23 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
     was held to no schema at all, or did not come as text.
     """
     verdict = decide(generation, schema, judge)
-    if verdict.trivial is None:  # no text of the model's was judged by it
-        verdict = replace(verdict, trivial=judge.constants(schema))
-    if isinstance(generation, Completion) and generation.secret_replaced:
-        verdict = replace(verdict, notes=(*verdict.notes, Note.SECRET_REPLACED))
-    if isinstance(generation, Completion) and generation.sent is not None and generation.sent.left_out:
-        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_ENFORCED))
-    if isinstance(generation, Completion) and generation.not_text:
-        verdict = replace(verdict, notes=(*verdict.notes, Note.NOT_TEXT))
-    schema = judged_by(generation, verdict.tool, schema)
-    if verdict.valid:
-        verdict = replace(verdict, order_kept=order_kept(schema, verdict.instance))
-    if any(_only_capitals(violation, schema, verdict.instance) for violation in verdict.violations):
-        verdict = replace(verdict, notes=(*verdict.notes, Note.CAPITALS))
+    schema_of_text = judged_by(generation, verdict.tool, schema)
+    completion = generation if isinstance(generation, Completion) else None
     dropped = {change.keyword for change in changes if change.kind == "widened"}
-    if dropped.isdisjoint(violation.keyword for violation in verdict.violations):
-        return verdict
-    return replace(verdict, notes=(*verdict.notes, Note.ADAPTATION_LOSS))
+    seen = {
+        Note.SECRET_REPLACED: completion is not None and completion.secret_replaced,
+        Note.NOT_ENFORCED: completion is not None and completion.sent is not None and completion.sent.left_out,
+        Note.NOT_TEXT: completion is not None and completion.not_text,
+        Note.CAPITALS: any(_only_capitals(each, schema_of_text, verdict.instance) for each in verdict.violations),
+        Note.ADAPTATION_LOSS: any(violation.keyword in dropped for violation in verdict.violations),
+    }
+    return replace(
+        verdict,
+        notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
+        order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
+        # where no text of the model's was judged by it nobody has asked yet
+        trivial=judge.constants(schema) if verdict.trivial is None else verdict.trivial,
+    )
 
 
 def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
