@@ -176,7 +176,7 @@ class RunMetadata:
     plan: Mapping[str, Sequence[str]] | None = None
     #: versions of pytest-jsbench, of Python and of the validators
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: system, machine and number of processors
+    #: system, machine, number of processors, and GPUs, as far as a driver says them
     host: Mapping[str, Any] = field(default_factory=dict)
     #: of which variant of a run it is; empty for a whole run
     variant: str = ""

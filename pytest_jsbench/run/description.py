@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -27,12 +29,12 @@ from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
 
 _PACKAGES = ("jsonschema", "jsonschema-rs", "genai-prices")
+#: a folder for each GPU, of NVIDIA's driver for Linux
+_GPUS = Path("/proc/driver/nvidia/gpus")
 #: the source of the cases of a run without the suite
 _PROJECT_SOURCE = "own tests"
 
@@ -52,7 +54,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         "comparers": {name: comparer.how for name, comparer in plan.comparers.items()},
         "policy": {name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
         "versions": {**_versions(entry), "python": platform.python_version()},
-        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()},
+        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(), **_gpus()},
     }
     described = []
     for variant in plan.variants.values():
@@ -132,6 +134,16 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
 def _name_run(now: datetime, *names: str) -> str:
     """Name a run, and its folder."""
     return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
+
+
+def _gpus() -> dict[str, list[str]]:
+    """The models of the machine's GPUs, where a driver says them without any library: that of NVIDIA under Linux."""
+    lines: list[str] = []
+    with contextlib.suppress(OSError):
+        for file in sorted(_GPUS.glob("*/information")):
+            lines += file.read_text("utf-8", errors="replace").splitlines()
+    models = [line.removeprefix("Model:").strip() for line in lines if line.startswith("Model:")]
+    return {"gpus": models} if models else {}
 
 
 def _versions(entry: Entry) -> dict[str, str]:

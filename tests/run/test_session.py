@@ -10,6 +10,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import AnsweredBy
 from pytest_jsbench.records.variants import difference
+from pytest_jsbench.run import description
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Estimate
@@ -87,3 +88,18 @@ def test_a_run_says_which_file_its_model_is_and_another_of_that_name_has_other_a
     assert first.details["model_digest"] == f"sha256:{hashlib.sha256(b'weights').hexdigest()}"
     assert "model_digest" not in listed.details
     assert "model_digest" in difference(first, second)
+
+
+def test_a_run_says_which_gpus_the_driver_names_and_nothing_where_none_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_engine(lambda _: "{}") as engine:
+        plan = Plan(variants={"": engine.variant}, suite=False)
+    monkeypatch.setattr(description, "_GPUS", tmp_path)
+    before = describe_run(plan, Entry.LIBRARY).host
+    for place in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "information").write_text("Model: \t\t NVIDIA A100-SXM4-40GB\nIRQ:   \t\t 70\n")
+
+    assert "gpus" not in before
+    assert describe_run(plan, Entry.LIBRARY).host == {**before, "gpus": ["NVIDIA A100-SXM4-40GB"] * 2}
