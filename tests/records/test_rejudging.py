@@ -4,18 +4,15 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.cli.main import main
-from pytest_jsbench.core.generations import (
-    Completion,
-    ResponseFormat,
-    Sent,
-)
+from pytest_jsbench.core.generations import Completion, ResponseFormat, Sent
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.rejudging import judge_again
+from pytest_jsbench.records.rejudging import judge_again, order_kept
 from pytest_jsbench.verdicts import FailureType, Judge, Note
 from tests import examples
 from tests.examples import record, replace
@@ -117,3 +114,39 @@ def test_what_constant_answers_pass_stands_in_the_verdict_of_whatever_was_answer
 
     assert found == [("{}", "[]", '""', "0", "true", "null"), ()]
     assert judge.constants({"type": 1}) is None
+
+
+AB: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance", "kept"),
+    [
+        (AB, {"a": 1, "b": 2}, True),
+        (AB, {"b": 1, "a": 2}, False),
+        (AB, {"a": 1}, None),
+        (AB, {"x": 1, "a": 2, "y": 3, "b": 4}, True),
+        (AB, [{"b": 1, "a": 2}], None),
+        (True, {"b": 1, "a": 2}, None),
+        ({"items": AB}, [{"a": 1, "b": 2}, {"b": 1, "a": 2}], False),
+        ({"items": AB}, [{"a": 1, "b": 2}, {"a": 1}], True),
+        ({"prefixItems": [{}], "items": AB}, [{"b": 1, "a": 2}, {"a": 1, "b": 2}], True),
+        ({"properties": {"a": AB}}, {"a": {"b": 1, "a": 2}}, False),
+        ({"$ref": "#/$defs/ab", "$defs": {"ab": AB}}, {"b": 1, "a": 2}, False),
+        ({"allOf": [AB, {"properties": {"c": {}, "d": {}}}]}, {"c": 1, "a": 2, "b": 3, "d": 4}, True),
+        ({"allOf": [AB, {"properties": {"c": {}, "d": {}}}]}, {"a": 2, "b": 3, "d": 4, "c": 1}, False),
+        ({"anyOf": [AB, {"properties": {"b": {}, "a": {}}}]}, {"b": 1, "a": 2}, None),
+        ({"properties": {"a": {"$ref": "#"}, "b": {}}}, {"a": {"a": {"b": 1, "a": {}}}, "b": 1}, False),
+    ],
+)
+def test_the_order_is_that_of_each_objects_schema(schema: Any, instance: Any, kept: bool | None) -> None:
+    assert order_kept(schema, instance) is kept
+
+
+def test_a_reference_in_a_circle_comes_to_an_end() -> None:
+    assert order_kept({"$ref": "#"}, {"a": 1, "b": 2}) is None
+    assert order_kept({**AB, "allOf": [{"$ref": "#"}]}, {"a": 1, "b": 2}) is True
+
+
+def test_of_an_answer_with_very_many_objects_nothing_is_said() -> None:
+    assert order_kept({"items": AB}, [{"a": 1, "b": number} for number in range(5_000)]) is None
