@@ -4,6 +4,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,27 @@ def _starts_fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """Processes that this one starts need not import anew what all of them do."""
     if can_be_warm():
         monkeypatch.setattr(sys, "executable", request.getfixturevalue("_warm_python"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _templates_are_compiled_once() -> Iterator[None]:
+    """The page's templates take longer to compile than most runs take that write one."""
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        yield
+        return
+    compile_anew, compiled = Environment.compile, dict[tuple[object, ...], Any]()
+
+    def compile_once(self: Environment, source: Any, *place: Any, **how: Any) -> Any:
+        key = (type(self), self.autoescape, self.trim_blocks, self.lstrip_blocks, source, place, tuple(how.items()))
+        if key not in compiled:
+            compiled[key] = compile_anew(self, source, *place, **how)
+        return compiled[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Environment, "compile", compile_once)
+        yield
 
 
 @pytest.fixture(scope="session")
