@@ -101,183 +101,6 @@ def _parts(*schemas: object) -> _Parts:
     return {id(schema): schema for schema in schemas}
 
 
-class Survey:
-    """
-    Looks at the schemas that can apply to the values of instances, and remembers what it saw.
-
-    What it remembers goes by identity; each schema is held so that no other object can take its place.
-    """
-
-    def __init__(self, references: References) -> None:
-        self._references = references
-        self._forget()
-
-    def _forget(self) -> None:
-        self._places = 0
-        self._read: dict[int, tuple[object, dict[str, Any]]] = {}
-        self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
-
-    def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
-        """The result of a method on the schema, which is called once."""
-        key = (look.__name__, id(schema), *arguments)
-        entry = self._memory.get(key)
-        if entry is None:
-            entry = self._memory[key] = (schema, look(schema, *arguments))
-        seen: _T = entry[1]
-        return seen
-
-    def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema as its dialect reads it; all of it where it was made here."""
-        entry = self._read.get(id(schema))
-        if entry is None:
-            dialect = self._references.dialect(schema)
-            entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
-        return entry[1]
-
-    def fields(self, schema: object) -> ObjectFields:
-        """Give the keys that the schema allows or names."""
-        return self._once(schema, self._look, dict)
-
-    def _look(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
-        """The keys that the schema of an object names; or those that the schema of a key (`str`) takes."""
-        seen = {} if seen is None else seen
-        if not isinstance(schema, dict) or id(schema) in seen:
-            return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
-        fields = seen[id(schema)] = ObjectFields()
-        keywords = self._keywords(schema)
-        if kind is str:
-            self._take_listed(fields, schema, keywords)
-        elif _takes(keywords, dict):
-            self._take_own(fields, keywords)
-        else:
-            return fields
-        if _APPLYING.isdisjoint(keywords):
-            return fields
-        if any(keyword in keywords and not self._references.targets(schema, keyword) for keyword in _DYNAMIC):
-            fields.open = True  # what is referred to cannot be known here
-        if "$ref" in keywords and not isinstance(self._references.resolve(schema, keywords["$ref"]), (dict, bool)):
-            fields.open = True
-        for alternatives, certain in self._choices(schema, kind):
-            branches = [self._look(alternative, kind, seen) for alternative in alternatives]
-            fields.take(branches if certain else [*branches, ObjectFields()])
-        return fields
-
-    def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
-        """Add what the schema's own keywords say of an object's keys."""
-        properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
-        fields.names.update(_names(keywords))
-        fields.patterns.update(patterns)
-        # what only forbids some keys says nothing of the others
-        fields.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
-        fields.shaped = fields.shaped or bool(_listed(keywords, dict))
-        if (rest := _rest(keywords)) is not None:
-            # a schema for the others names every key by what its value must be
-            fields.open = self._can_hold(rest, object)
-            fields.shaped = fields.shaped or not fields.open
-        if "propertyNames" in keywords:
-            # the list of all keys there can be, or patterns of some
-            keys = self._look(keywords["propertyNames"], str)
-            fields.names |= keys.names
-            if keys.shaped:
-                fields.shaped, fields.open = True, False
-            else:
-                fields.patterns |= keys.patterns
-            fields.open = fields.open or keys.open
-        if isinstance(least := keywords.get("minProperties"), int | float):
-            fields.least = least
-
-    def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
-        """Add the keys that a schema of keys lists, or finds by a pattern; any other limit to a key names none."""
-        listed = _listed(keywords, str)
-        fields.names.update(listed)
-        fields.shaped = bool(listed) or not self._can_hold(schema, str)
-        if isinstance(pattern := keywords.get("pattern"), str):
-            fields.patterns.add(pattern)
-
-    def below(self, schema: object, step: str | int) -> object:
-        """Make one schema of all that this one says of the value at that place; True where that is nothing."""
-        if self._places >= _MOST_PLACES:
-            self._forget()
-        return self._once(schema, self._all_below, step)
-
-    def _all_below(self, schema: object, step: str | int) -> object:
-        self._places += 1
-        parts = self._below(schema, step, {}).values()
-        return all_of(parts) if parts else True
-
-    def _below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
-        kind = list if isinstance(step, int) else dict
-        if not isinstance(schema, dict):
-            return {}
-        keywords = self._keywords(schema)
-        if not _takes(keywords, kind):
-            return {}
-        if id(schema) in seen:
-            return seen[id(schema)]
-        parts = seen[id(schema)] = _parts(*_own_below(keywords, step))
-        if _APPLYING.isdisjoint(keywords):
-            return parts
-        for alternatives, certain in self._choices(schema, kind):
-            branches = [branch for each in alternatives if (branch := self._below(each, step, seen))]
-            if certain and len(branches) == 1:
-                # it is not wrapped, or it would grow with each level of the instance
-                parts.update(branches[0])
-            elif branches:
-                every = [all_of(branch.values()) for branch in branches]
-                parts.update(_parts({"anyOf": every if certain else [*every, True]}))
-        return parts
-
-    def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
-        """Lists of schemas that are read of the same value: one of each holds; where that is not certain, or none."""
-        keywords = self._keywords(schema)
-        yield from (([part], True) for part in self._always(schema))
-        if kind is not str:
-            yield from (([part], False) for part in _sometimes(keywords))
-        choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
-        choices += [self._references.targets(schema, keyword) for keyword in _DYNAMIC if keyword in keywords]
-        if "if" in keywords:
-            choices.append(self._once(schema, self._conditional, kind))
-        for choice in choices:
-            yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
-
-    def _always(self, schema: dict[str, Any]) -> Iterator[object]:
-        """The subschemas that hold for the same value whenever this one does."""
-        keywords = self._keywords(schema)
-        if "$ref" in keywords:
-            yield self._references.resolve(schema, keywords["$ref"])
-        yield from _list(keywords.get("allOf"))
-
-    def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
-        """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
-        ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
-        return ways if self._takes_all(schema["if"], kind) else [*ways, schema.get("else", True)]
-
-    def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
-        """Tell whether it leaves room for a value of that kind; `object` is any kind."""
-        # what a reference does not find may be anything
-        return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
-
-    def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
-        keywords = self._keywords(schema)
-        if not _takes(keywords, kind) or ("not" in keywords and self._takes_all(keywords["not"], kind)):
-            return False
-        if not hops:
-            return True
-        choices = [_list(keywords[keyword]) for keyword in _ALTERNATIVE if keyword in keywords]
-        if not choices and "$ref" not in keywords and "allOf" not in keywords:
-            return True
-        return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
-            any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
-        )
-
-    def _takes_all(self, schema: object, kind: type) -> bool:
-        """Tell whether the schema asks for nothing but that type."""
-        if not isinstance(schema, dict):
-            return schema is True
-        keywords = self._keywords(schema)
-        return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _takes(keywords, kind)
-
-
 def _names(keywords: dict[str, Any]) -> Iterator[str]:
     """The names that its own keywords give to fields."""
     yield from _dict(keywords.get("properties"))
@@ -398,12 +221,16 @@ class ExtraFields:
 
 
 class FieldNames:
-    """The names that one schema gives to fields."""
+    """
+    The names that one schema gives to fields, by a look at the schemas that can apply to the values of instances.
+
+    What was seen is remembered by identity; each schema is held so that no other object can take its place.
+    """
 
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
         self._schema = schema
         self.references = References({} if isinstance(schema, bool) else schema, dialect)
-        self._survey = Survey(self.references)
+        self._forget()
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -418,18 +245,18 @@ class FieldNames:
         fields = ExtraFields(instance)
         if isinstance(instance, (dict, list)):
             try:
-                fields.rest = self._look(self._schema, instance, (), fields, frozenset(ignored))
+                fields.rest = self._search(self._schema, instance, (), fields, frozenset(ignored))
             except RecursionError:
                 # a chain of references too long to follow is one that cannot be resolved: never flagged
                 return ExtraFields(instance)
         return fields
 
-    def _look(self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]) -> Any:
+    def _search(self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]) -> Any:
         """Find the extra fields of an object or in an array, and below it; what is left of it without them."""
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
-            if extra := self._survey.fields(schema).unnamed(value):
+            if extra := self._fields(schema).unnamed(value):
                 extra.difference_update(ignored, () if path else (_POINTER_TO_SCHEMA,))
             steps = value.items()
         else:
@@ -443,7 +270,7 @@ class FieldNames:
                 below = self._below(schema, step)
                 # where no schema speaks, none names a field
                 if isinstance(below, dict):
-                    rest = self._look(below, child, (*path, step), fields, ignored)
+                    rest = self._search(below, child, (*path, step), fields, ignored)
                     if rest is not child:
                         changed[step] = rest
         if not (extra or changed):
@@ -452,14 +279,177 @@ class FieldNames:
             return [changed.get(index, child) for index, child in enumerate(value)]
         return {key: changed.get(key, child) for key, child in value.items() if key not in extra}
 
-    def _below(self, schema: object, step: str | int) -> object:
-        return self._survey.below(schema, min(step, self.references.longest_tuple) if isinstance(step, int) else step)
-
     def meant(self, path: Path) -> str | None:
         """The name, there or else anywhere, that the extra field's differs from by white space or case alone."""
         schema: object = self._schema
         for step in path[:-1]:
             schema = self._below(schema, step)
         spelt = spelling(str(path[-1]))
-        here = by_spelling(self._survey.fields(schema).names).get(spelt)
+        here = by_spelling(self._fields(schema).names).get(spelt)
         return here or (None if path[-1] in self._names else self._spellings.get(spelt))
+
+    def _forget(self) -> None:
+        self._places = 0
+        self._read: dict[int, tuple[object, dict[str, Any]]] = {}
+        self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
+
+    def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
+        """The result of a method on the schema, which is called once."""
+        key = (look.__name__, id(schema), *arguments)
+        entry = self._memory.get(key)
+        if entry is None:
+            entry = self._memory[key] = (schema, look(schema, *arguments))
+        seen: _T = entry[1]
+        return seen
+
+    def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema as its dialect reads it; all of it where it was made here."""
+        entry = self._read.get(id(schema))
+        if entry is None:
+            dialect = self.references.dialect(schema)
+            entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
+        return entry[1]
+
+    def _fields(self, schema: object) -> ObjectFields:
+        """The keys that the schema allows or names."""
+        return self._once(schema, self._look, dict)
+
+    def _look(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
+        """The keys that the schema of an object names; or those that the schema of a key (`str`) takes."""
+        seen = {} if seen is None else seen
+        if not isinstance(schema, dict) or id(schema) in seen:
+            return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
+        fields = seen[id(schema)] = ObjectFields()
+        keywords = self._keywords(schema)
+        if kind is str:
+            self._take_listed(fields, schema, keywords)
+        elif _takes(keywords, dict):
+            self._take_own(fields, keywords)
+        else:
+            return fields
+        if _APPLYING.isdisjoint(keywords):
+            return fields
+        if any(keyword in keywords and not self.references.targets(schema, keyword) for keyword in _DYNAMIC):
+            fields.open = True  # what is referred to cannot be known here
+        if "$ref" in keywords and not isinstance(self.references.resolve(schema, keywords["$ref"]), (dict, bool)):
+            fields.open = True
+        for alternatives, certain in self._choices(schema, kind):
+            branches = [self._look(alternative, kind, seen) for alternative in alternatives]
+            fields.take(branches if certain else [*branches, ObjectFields()])
+        return fields
+
+    def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
+        """Add what the schema's own keywords say of an object's keys."""
+        properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
+        fields.names.update(_names(keywords))
+        fields.patterns.update(patterns)
+        # what only forbids some keys says nothing of the others
+        fields.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
+        fields.shaped = fields.shaped or bool(_listed(keywords, dict))
+        if (rest := _rest(keywords)) is not None:
+            # a schema for the others names every key by what its value must be
+            fields.open = self._can_hold(rest, object)
+            fields.shaped = fields.shaped or not fields.open
+        if "propertyNames" in keywords:
+            # the list of all keys there can be, or patterns of some
+            keys = self._look(keywords["propertyNames"], str)
+            fields.names |= keys.names
+            if keys.shaped:
+                fields.shaped, fields.open = True, False
+            else:
+                fields.patterns |= keys.patterns
+            fields.open = fields.open or keys.open
+        if isinstance(least := keywords.get("minProperties"), int | float):
+            fields.least = least
+
+    def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
+        """Add the keys that a schema of keys lists, or finds by a pattern; any other limit to a key names none."""
+        listed = _listed(keywords, str)
+        fields.names.update(listed)
+        fields.shaped = bool(listed) or not self._can_hold(schema, str)
+        if isinstance(pattern := keywords.get("pattern"), str):
+            fields.patterns.add(pattern)
+
+    def _below(self, schema: object, step: str | int) -> object:
+        """The schema that says all that this one says of the value at that place; True where that is nothing."""
+        if self._places >= _MOST_PLACES:
+            self._forget()
+        place = min(step, self.references.longest_tuple) if isinstance(step, int) else step
+        return self._once(schema, self._all_below, place)
+
+    def _all_below(self, schema: object, step: str | int) -> object:
+        self._places += 1
+        parts = self._parts_below(schema, step, {}).values()
+        return all_of(parts) if parts else True
+
+    def _parts_below(self, schema: object, step: str | int, seen: dict[int, _Parts]) -> _Parts:
+        kind = list if isinstance(step, int) else dict
+        if not isinstance(schema, dict):
+            return {}
+        keywords = self._keywords(schema)
+        if not _takes(keywords, kind):
+            return {}
+        if id(schema) in seen:
+            return seen[id(schema)]
+        parts = seen[id(schema)] = _parts(*_own_below(keywords, step))
+        if _APPLYING.isdisjoint(keywords):
+            return parts
+        for alternatives, certain in self._choices(schema, kind):
+            branches = [branch for each in alternatives if (branch := self._parts_below(each, step, seen))]
+            if certain and len(branches) == 1:
+                # it is not wrapped, or it would grow with each level of the instance
+                parts.update(branches[0])
+            elif branches:
+                every = [all_of(branch.values()) for branch in branches]
+                parts.update(_parts({"anyOf": every if certain else [*every, True]}))
+        return parts
+
+    def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
+        """Lists of schemas that are read of the same value: one of each holds; where that is not certain, or none."""
+        keywords = self._keywords(schema)
+        yield from (([part], True) for part in self._always(schema))
+        if kind is not str:
+            yield from (([part], False) for part in _sometimes(keywords))
+        choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
+        choices += [self.references.targets(schema, keyword) for keyword in _DYNAMIC if keyword in keywords]
+        if "if" in keywords:
+            choices.append(self._once(schema, self._conditional, kind))
+        for choice in choices:
+            yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
+
+    def _always(self, schema: dict[str, Any]) -> Iterator[object]:
+        """The subschemas that hold for the same value whenever this one does."""
+        keywords = self._keywords(schema)
+        if "$ref" in keywords:
+            yield self.references.resolve(schema, keywords["$ref"])
+        yield from _list(keywords.get("allOf"))
+
+    def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
+        """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
+        ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
+        return ways if self._takes_all(schema["if"], kind) else [*ways, schema.get("else", True)]
+
+    def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
+        """Tell whether it leaves room for a value of that kind; `object` is any kind."""
+        # what a reference does not find may be anything
+        return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
+
+    def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
+        keywords = self._keywords(schema)
+        if not _takes(keywords, kind) or ("not" in keywords and self._takes_all(keywords["not"], kind)):
+            return False
+        if not hops:
+            return True
+        choices = [_list(keywords[keyword]) for keyword in _ALTERNATIVE if keyword in keywords]
+        if not choices and "$ref" not in keywords and "allOf" not in keywords:
+            return True
+        return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
+            any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
+        )
+
+    def _takes_all(self, schema: object, kind: type) -> bool:
+        """Tell whether the schema asks for nothing but that type."""
+        if not isinstance(schema, dict):
+            return schema is True
+        keywords = self._keywords(schema)
+        return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _takes(keywords, kind)
