@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -82,14 +82,23 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
 
 
 def find_function(
-    name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, error: type[JSBenchError]
-) -> tuple[str, object] | None:
-    """Where a name leads, for messages, and what stands there: an entry point's, or `package.module:function`'s."""
+    name: str, points: Mapping[str, metadata.EntryPoint], *, kind: str, takes: str, error: type[JSBenchError]
+) -> tuple[str, Callable[..., object]] | None:
+    """
+    Where a name leads, for messages, and the function there: an entry point's, or `package.module:function`'s.
+
+    None where it leads nowhere; an error where something else stands there, which says what the function `takes`.
+    """
     if name in points:
-        return origin(points[name]), load(points[name], kind=kind, error=error)
-    if not is_reference(name) or name.endswith("*"):
+        place, function = origin(points[name]), load(points[name], kind=kind, error=error)
+    elif is_reference(name) and not name.endswith("*"):
+        place, function = "a function of your own", import_object(name, purpose=kind, error=error)
+    else:
         return None
-    return "a function of your own", import_object(name, purpose=kind, error=error)
+    if not callable(function):
+        message = f"{kind} '{name}', {place}, is a {type(function).__name__}; expected a function that takes {takes}"
+        raise error(message, found=type(function).__name__, expected="a function", where=place)
+    return place, function
 
 
 def origin(point: metadata.EntryPoint) -> str:

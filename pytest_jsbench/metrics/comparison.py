@@ -289,15 +289,13 @@ def compare(
         settings=tuple(settings),
         values=_compare_values({key: (was.matches, now.matches) for key, (was, now) in pairs.items()}),
         tests=_compare_tests({key: (was.tests, now.tests) for key, (was, now) in pairs.items()}),
-        ratios=_ratios(pairs.values()),
+        ratios={
+            name: ratio
+            for name in MEASURES
+            if (ratio := paired_ratio((was.measured(name), now.measured(name)) for was, now in pairs.values())).n
+        },
         cached=_cached_shares(pairs.values()),
     )
-
-
-def _ratios(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> dict[str, PairedRatio]:
-    """The ratio of each measurement, of those that both runs have."""
-    ratios = {name: paired_ratio((was.measured(name), now.measured(name)) for was, now in pairs) for name in MEASURES}
-    return {name: ratio for name, ratio in ratios.items() if ratio.n}
 
 
 def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[float, float] | None:

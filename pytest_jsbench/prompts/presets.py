@@ -124,7 +124,7 @@ def _find(name: str) -> Template:
 
         return open_template(name)
     presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
-    if (named := find_function(name, presets, kind="prompt", error=PromptError)) is not None:
+    if (named := find_function(name, presets, kind="prompt", takes="a case", error=PromptError)) is not None:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         raise PromptError(f"no prompt file '{name}'; expected a Jinja2 template")

@@ -99,31 +99,16 @@ class Exporter:
 
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
-    if name == EVERY_EVAL_EVER:
-        return _built_in(name)
-    points = installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    points = {} if name == EVERY_EVAL_EVER else installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    takes = "a path, a run and its summary"
     # an installed one of its name stands before a table, as it did when there were none
-    if (installed_one := find_function(name, points, kind="exporter", error=ExportError)) is not None:
-        return _exporter(name, *installed_one)
+    if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):
+        return Exporter(name=name, origin=place[0], function=place[1])
     if name in _BUILT_IN:
-        return _built_in(name)
+        module, _, function = _BUILT_IN[name].partition(":")
+        return Exporter(name=name, origin="built in", function=getattr(of_lab(module), function))
     names = {*_BUILT_IN, *points}
     message = (
         f"unknown exporter '{printable(name)}': {nearest(name, names)}; one of your own is package.module:function"
     )
     raise ExportError(message, found=name, expected=sorted(names))
-
-
-def _built_in(name: str) -> Exporter:
-    module, _, function = _BUILT_IN[name].partition(":")
-    return Exporter(name=name, origin="built in", function=getattr(of_lab(module), function))
-
-
-def _exporter(name: str, source: str, found: object) -> Exporter:
-    if not callable(found):
-        message = (
-            f"exporter '{name}', {source}, is a {type(found).__name__}; "
-            "expected a function that takes a path, a run and its summary"
-        )
-        raise ExportError(message, found=type(found).__name__, expected="a function", where=source)
-    return Exporter(name=name, origin=source, function=found)

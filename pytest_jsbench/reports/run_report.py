@@ -254,7 +254,9 @@ def facts(run: Run, summary: Summary) -> list[Fact]:
 
 def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     total, metadata = summary.total, run.metadata
-    yield FIGURES["pass_rate"].title.lower(), f"{_pass_rate(total)}{' over all variants' if summary.variants else ''}"
+    rate = total.pass_rate
+    told = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
+    yield FIGURES["pass_rate"].title.lower(), f"{told}{' over all variants' if summary.variants else ''}"
     if total.tests_passed.n:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
@@ -439,13 +441,6 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
 def _named(names: Sequence[str]) -> str:
     more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
-
-
-def _pass_rate(total: Metrics) -> str:
-    rate = total.pass_rate
-    if rate.value is None:
-        return f"{NOT_APPLICABLE} (nothing was judged)"
-    return f"{_share(rate)}{_interval(rate)}"
 
 
 def _interval(rate: Proportion) -> str:

@@ -108,7 +108,8 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
         return Classifier(name=name, origin="a function of the program", function=named)
     metrics = installed(METRICS, kind="metric", error=ClassifierError)
     points = metrics | installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
-    if (place := find_function(named, points, kind="classifier", error=ClassifierError)) is None:
+    place = find_function(named, points, kind="classifier", takes="a record", error=ClassifierError)
+    if place is None:
         form = "package.module:function"
         offer = f"{nearest(named, points)}, or {form}"
         if not points:
@@ -116,8 +117,4 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
         message = f"unknown classifier '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])
     origin, function = place
-    if not callable(function):
-        kind = type(function).__name__
-        message = f"classifier '{named}', {origin}, is a {kind}; expected a function that takes a record"
-        raise ClassifierError(message, found=kind, expected="a function", where=origin)
     return Classifier(name=named, origin=origin, function=function, counts=points.get(named) is metrics.get(named, 0))

@@ -199,7 +199,9 @@ def test_an_installed_package_brings_a_prompt_by_name(tmp_path: Path, monkeypatc
     assert template.name == "polite"
     assert template.digest != find_template("asking_mine:text").digest
     assert find_template("schema").render(CASE_2).messages[0].content.startswith("You need to")
-    with pytest.raises(PromptError, match="prompt seven is a int; expected a function that takes a case"):
+    with pytest.raises(
+        PromptError, match=r"prompt 'seven', asking_mine:number .*, is a int; expected a function that takes a case"
+    ):
         find_template("seven")
     with pytest.raises(PromptError, match=r"unknown prompt 'polit': did you mean 'polite'\?"):
         find_template("polit")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Expected, safe_name
+from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
@@ -90,23 +90,6 @@ def test_there_is_a_row_per_task_and_a_total() -> None:
 
     assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
     assert shown[-3].split() == ["hard", *["1.00", "(.03-1)"] * 3, "0.20", "80.00", "1.00", "0.80", "1"]
-
-
-def test_a_long_task_name_keeps_its_place() -> None:
-    shown = lines(record(task=safe_name("\x1b[31m" + "x" * 500)))
-
-    assert all(len(line) <= 80 for line in shown)
-
-
-def test_two_tasks_are_never_cut_to_the_same() -> None:
-    names = ["exclusiveMaximum.of.all.numbers.in.it", "exclusiveMinimum.of.all.numbers.in.it"]
-    broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
-    numbered = [f"{'x' * 60}{number}{'y' * 60}" for number in range(12)]
-
-    for tasks in (names, [f"{name}.and.more" for name in names], numbered):
-        shown = table_of(*(record(task=task) for task in tasks), broken)[3:-2]
-        assert all(len(line) <= 80 for line in shown)
-        assert len({line.split()[0] for line in shown}) == len(tasks) + 1
 
 
 def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
@@ -333,14 +316,6 @@ def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> 
     assert "simple::case00  passed: a; schema_violation: b, c" in text
     assert text.count("simple::") == 10
     assert "… and 3 more" in text
-
-
-def test_names_that_are_long_are_cut_within_80_columns_and_stay_different() -> None:
-    run = examples.compared(**{f"{'n' * 60}-{end}": "pvb" for end in ("one", "two")})
-    text = shown_of(run)
-
-    assert all(len(line) <= 80 for line in [*text.splitlines(), *fact_lines(facts(run, summarize(run)))])
-    assert len({line.split()[0] for line in text.splitlines()[3:5]}) == 2
 
 
 def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
