@@ -28,6 +28,7 @@ from pytest_jsbench.core.generations import (
     CallError,
     Completion,
     Declined,
+    DeclineReason,
     EngineInfo,
     FaultKind,
     FinishReason,
@@ -175,6 +176,7 @@ class MaskedEngine(_GrammarEngine):
         self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
     ) -> None:
         super().__init__(config, settings, info, grammars)
+        self._context = settings.context
         self._slots = Slots(settings.slots, key=self._key.value)
         self._vocabulary = Vocabulary.from_gguf(Path(model_file(config)))
         self._top_p = 1.0 if settings.top_p is None else settings.top_p
@@ -189,9 +191,13 @@ class MaskedEngine(_GrammarEngine):
             if isinstance(grammar, Declined):
                 return structs.replace(grammar, timing=watch.stop())
             prompt = self._read_prompt(request.prompt, deadline)
-            tokens, state = self._walk(grammar, prompt, request.params, slot, deadline)
+            # as llama.cpp ends an answer that it samples itself
+            most = min(request.params.max_tokens, self._context - len(prompt))
+            if most <= 0:
+                message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
+                return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message, timing=watch.stop())
+            tokens, state = self._walk(grammar, prompt, replace(request.params, max_tokens=most), slot, deadline)
             timing = grammar.timed(watch.stop())
-        most = request.params.max_tokens
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH
         else:  # or a dead end of the grammar's own making: what there is of the document is the answer

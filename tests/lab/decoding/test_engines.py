@@ -138,6 +138,18 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
     engine.close()
 
 
+def test_a_masked_answer_ends_where_the_context_does_and_a_prompt_that_fills_it_is_declined(decoding: Decoding) -> None:
+    config, _ = decoding("outlines")
+    engine = find("outlines").build(replace(config, options={**config.options, "context": 60}))
+    flags = {"type": "array", "items": {"type": "boolean"}, "minItems": 40, "maxItems": 40}
+    answer = complete(engine, request(flags, max_tokens=200))
+    assert answer.finish_reason is FinishReason.LENGTH
+    assert (answer.usage.input_tokens or 0) + (answer.usage.output_tokens or 0) == 60
+    declined = decline(engine, request(flags, prompt="word " * 60))
+    assert declined.reason is DeclineReason.CONTEXT_LENGTH
+    engine.close()
+
+
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
