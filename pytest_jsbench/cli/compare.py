@@ -30,7 +30,7 @@ def add_compare(commands: Any) -> None:
     compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
     compare.add_argument(
         "--by",
-        choices=[one.value for one in Grouping],
+        choices=[grouping.value for grouping in Grouping],
         help="also a table of tasks, keywords, or lengths of prompts, by runs",
     )
     compare.add_argument(
@@ -71,40 +71,40 @@ def add_plot(commands: Any) -> None:
 
 
 def _compare(options: argparse.Namespace, out: Output) -> bool:
-    found, names = _labelled(options.runs, options.labels)
+    runs, names = _labelled(options.runs, options.labels)
     by = None
     if options.by is not None:
         grouping = Grouping(options.by)
         keywords = keywords_of_cases(options.runs) if grouping is Grouping.KEYWORD else None
-        by = break_down(found, grouping, keywords=keywords, metric=options.metric)
+        by = break_down(runs, grouping, keywords=keywords, metric=options.metric)
     elif options.metric != DEFAULT_METRIC:
         message = f"--metric {options.metric} is of the table that --by makes: add --by=task"
         raise ExportError(message, found=options.metric, option="metric")
     if options.margin is not None and not 0 <= options.margin <= 1:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
-    beside = of_lab("published").beside_published(found, names) if options.published else []
-    more: list[Block] = [block for one in beside for block in one.blocks()]
-    pairs = [] if options.margin is None else comparison_report.pairs(found, names)
+    beside = of_lab("published").beside_published(runs, names) if options.published else []
+    more: list[Block] = [block for table in beside for block in table.blocks()]
+    pairs = [] if options.margin is None else comparison_report.pairs(runs, names)
     more += [
         [("no worse", f"{pair.second} than {pair.first}: {pair.comparison.no_worse_told(options.margin)}")]
         for pair in pairs
     ]
     if options.json:
-        told = comparison_report.to_dict(found, names, by=by)
-        out.json({**told, **{one.name: one.to_dict() for one in beside}})
+        data = comparison_report.to_dict(runs, names, by=by)
+        out.json({**data, **{table.name: table.to_dict() for table in beside}})
     elif options.markdown or options.comment is not None:
-        out.write(comparison_markdown(found, names, by=by, more=more, comment=options.comment))
+        out.write(comparison_markdown(runs, names, by=by, more=more, comment=options.comment))
     else:
-        out.report(comparison_report.side_by_side(found, names, verbose=options.verbose, by=by, more=more))
+        out.report(comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, more=more))
     return True
 
 
 def _plot(options: argparse.Namespace, out: Output) -> bool:
-    found, names = _labelled(options.files, options.labels)
-    asked = [name.strip() for name in options.metrics.split(",") if name.strip()]
-    save(picture(found, names, asked), options.output)
-    warnings = comparison_report.incomparable(evaluations.settings_apart(found))
+    files, names = _labelled(options.files, options.labels)
+    metrics = [name.strip() for name in options.metrics.split(",") if name.strip()]
+    save(picture(files, names, metrics), options.output)
+    warnings = comparison_report.incomparable(evaluations.settings_apart(files))
     out.lines([str(options.output), *fact_lines(warnings)])
     return True
 

@@ -55,8 +55,8 @@ def _add(options: argparse.Namespace, out: Output) -> bool:
     warned(before)
     for entry in entries:
         of = f", variant {entry.variant}" if entry.variant else ""
-        known = f"has {entry.run['run_id']}{of} already: nothing added"
-        out.write(f"{options.file}: {f'a line for {entry.label}' if entry in added else known}\n")
+        words = f"has {entry.run['run_id']}{of} already: nothing added"
+        out.write(f"{options.file}: {f'a line for {entry.label}' if entry in added else words}\n")
     return True
 
 

@@ -105,13 +105,13 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
 def _metadata(metadata: RunMetadata, policy: JudgePolicy, given: Mapping[str, Comparer]) -> RunMetadata:
     """The settings of a run that was judged again: of another run, for its verdicts are others."""
     values = dataclasses.asdict(policy)
-    known = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    written = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
     versions = {**metadata.versions, "judge": JUDGE_VERSION}
     compared = {**metadata.comparers, **{name: comparer.how for name, comparer in given.items()}}
-    rules = [known, JUDGE_VERSION, *([compared] if compared else [])]
+    rules = [written, JUDGE_VERSION, *([compared] if compared else [])]
     name = json.dumps(["judged again", metadata.uuid or metadata.run_id, *rules], sort_keys=True)
     uuid = str(uuid5(NAMESPACE_OID, name))
-    return replace(metadata, uuid=uuid, policy=known, versions=versions, comparers=compared)
+    return replace(metadata, uuid=uuid, policy=written, versions=versions, comparers=compared)
 
 
 def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
@@ -152,9 +152,9 @@ def _changed(before: Run, after: Run) -> Iterator[str]:
 
 def policy_of(data: Mapping[str, Any], changes: Mapping[str, Any]) -> JudgePolicy:
     """The policy in a run's header, with these changes."""
-    known = {field.name for field in dataclasses.fields(JudgePolicy)}
+    fields = {field.name for field in dataclasses.fields(JudgePolicy)}
     values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in known
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name in fields
     }
     policy = JudgePolicy(**{**values, **changes})
     if policy.default_dialect not in NAMES.values():

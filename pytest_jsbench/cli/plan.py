@@ -40,10 +40,10 @@ def add_plan(commands: Any) -> None:
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
     run = None if options.run is None else warned(evaluations.read(options.run))
-    known = {} if run is None else run.figures
-    expected = known.get("pass_rate")
+    figures = {} if run is None else run.figures
+    expected = figures.get("pass_rate")
     design = Design(
-        cases=int(known.get("cases") or 100) if options.cases is None else options.cases,
+        cases=int(figures.get("cases") or 100) if options.cases is None else options.cases,
         repeats=options.repeats,
         rate=(0.8 if expected is None else expected) if options.rate is None else options.rate,
         correlation=options.correlation,
@@ -60,7 +60,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
             message = f"--{name}: expected a number from {low} to {high:,}, found {value}"
             raise ExportError(message, found=value, option=name)
     calls, difference = design.cases * design.repeats, options.difference
-    cost, priced = known.get("cost"), known.get("priced")
+    cost, priced = figures.get("cost"), figures.get("priced")
     price = cost / priced * calls if cost is not None and priced else None
     (low, high), power = design.interval, design.power(difference)
     needed, once = design.cases_for(difference, options.power), f"{options.power:.0%}"

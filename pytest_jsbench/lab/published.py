@@ -76,9 +76,9 @@ def published_coverage() -> Publication:
     )
 
 
-def coverage_of_run(found: Evaluation, task: str) -> PublishedRow:
+def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
     """The three rates of a task of a run, as the paper counts them."""
-    part = replace(found, metrics=found.tasks[task])
+    part = replace(run, metrics=run.tasks[task])
     names = ("planned", "cases", "valid", "valid_instances", "invalid_instances")
     planned, cases, valid, *labelled = (part.figures.get(name) or 0 for name in names)
     # a grammar that decides on labelled answers gives none of its own
@@ -121,9 +121,9 @@ def _masks_of_publication(tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequ
     }
 
 
-def _masks_of_run(found: Evaluation) -> PublishedRow:
-    times = {f"{time}_{part}": found.figures.get(f"{time}_{part}") for time in _TIMES for part in _SPREAD}
-    return {**times, **{name: found.rate(name) for name in ("declared_coverage", "pass_rate")}}
+def _masks_of_run(run: Evaluation) -> PublishedRow:
+    times = {f"{time}_{part}": run.figures.get(f"{time}_{part}") for time in _TIMES for part in _SPREAD}
+    return {**times, **{name: run.rate(name) for name in ("declared_coverage", "pass_rate")}}
 
 
 def _published_rate(value: float) -> Rate:
@@ -242,24 +242,24 @@ class BesidePublished:
 def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
     """The runs beside each table that has the same of one of them; RecordError where none has."""
     runs = dict(zip(names, evaluations, strict=True))
-    timed = {name: found for name, found in runs.items() if found.figures.get("mask_time_count")}
+    timed = {name: run for name, run in runs.items() if run.figures.get("mask_time_count")}
     coverage, masks = published_coverage(), published_masks()
     ours = {
-        task: {name: coverage_of_run(found, task) for name, found in runs.items() if task in found.tasks}
+        task: {name: coverage_of_run(run, task) for name, run in runs.items() if task in run.tasks}
         for task in coverage.tasks
     }
-    of_masks = {"all": {name: _masks_of_run(found) for name, found in timed.items()}}
+    of_masks = {"all": {name: _masks_of_run(run) for name, run in timed.items()}}
     beside = [
         *_beside("published", coverage, ours, runs),
         *_beside("published_masks", masks, of_masks, timed),
     ]
     if not beside:
-        known = list(dict.fromkeys(task for found in evaluations for task in found.tasks))
+        tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
-            f"nothing is published of the tasks of these runs ({printable(', '.join(known), 200) or 'none is known'}): "
+            f"nothing is published of the tasks of these runs ({printable(', '.join(tasks), 200) or 'none is known'}): "
             f"expected one of {', '.join(coverage.tasks)}, or the times of masks of --jsbench-instances"
         )
-        raise RecordError(message, found=known, expected=list(coverage.tasks), option="published")
+        raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")
     return beside
 
 
@@ -281,8 +281,8 @@ def _beside(
             cases[task] = {names[run]: RunCases.of(runs[run].tasks.get(task, runs[run].metrics)) for run in rows}
     if tasks:
         settings = settings_of({**table.settings, "dataset": {**_WHOLE, **table.settings["dataset"]}})
-        of_runs = [found.settings for found in runs.values()]
-        differing = tuple(one for one in differences([settings, *of_runs]) if one.name in settings)
+        of_runs = [run.settings for run in runs.values()]
+        differing = tuple(setting for setting in differences([settings, *of_runs]) if setting.name in settings)
         unstated = tuple(_unstated(name, of_runs) for name in _DECIDING if name not in settings)
         measured = ((task, run.tasks.get(task, {}).get("floor")) for task in tasks for run in runs.values())
         floors = {task: floor for task, floor in measured if floor is not None}

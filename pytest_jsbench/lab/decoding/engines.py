@@ -281,10 +281,9 @@ class MaskedEngine(_GrammarEngine):
             outcome = explain_error(
                 error, _SENT, address=self._settings.address.url, model="the model", secret=self._key.value
             )
-        if isinstance(outcome, CallError):
-            raise outcome
-        message = outcome.text if isinstance(outcome, Completion) else outcome.message
-        raise CallError(FaultKind.BAD_RESPONSE, message)
+        if not isinstance(outcome, CallError):
+            outcome = CallError(FaultKind.BAD_RESPONSE, f"{path} was answered with a text")
+        raise outcome
 
 
 class Slots:

@@ -76,16 +76,16 @@ class Draw:
         return self._fall(allowed, weights, self._bound(offered[-1][1], best, rest, others) if rest else 0.0)
 
     def _fall(self, allowed: Offered, weights: Sequence[float], beyond: float) -> int | None:
-        known = weights[-1]
+        offered_weight = weights[-1]
         while True:
             if self._point is None:
-                self._point = self._random.random() * (known + beyond)
+                self._point = self._random.random() * (offered_weight + beyond)
             point = self._point
-            if known <= point < known + beyond:
+            if offered_weight <= point < offered_weight + beyond:
                 return None
             # past the end: the others weigh less than was thought, and the point is drawn again
             self._point = None
-            if point < known:
+            if point < offered_weight:
                 return allowed[bisect_right(weights, point)][0]
 
     def _bound(self, least: float, best: float, rest: float, others: int) -> float:

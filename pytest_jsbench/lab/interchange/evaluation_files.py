@@ -80,10 +80,10 @@ def _validate(options: argparse.Namespace, out: Output) -> bool:
 
 def _aggregate(options: argparse.Namespace, out: Output) -> bool:
     figures = [part.figures for path in _each(options) for part in warned(evaluations.read(path)).each]
-    known = sorted(set().union(*figures))
-    if options.weight is not None and options.weight not in known:
-        message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, known)}"
-        raise ExportError(message, found=options.weight, expected=known, option="weight")
+    names = sorted(set().union(*figures))
+    if options.weight is not None and options.weight not in names:
+        message = f"--weight: no file has {options.weight!r}: {nearest(options.weight, names)}"
+        raise ExportError(message, found=options.weight, expected=names, option="weight")
     means = aggregate(figures, weight=options.weight)
     if options.json:
         out.json({"evaluations": len(figures), "metrics": [asdict(mean) for mean in means]})

@@ -82,8 +82,8 @@ class EvalMetrics(BaseModel):
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
         """Check the metrics of other names, and that those are there which always are: the fields do not say it."""
-        if found := evaluation_files.metric_problems(self.model_dump(exclude_unset=True)):
-            raise ValueError("; ".join(found))
+        if problems := evaluation_files.metric_problems(self.model_dump(exclude_unset=True)):
+            raise ValueError("; ".join(problems))
         return self
 
 

@@ -68,8 +68,8 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
     named = developer or before or metadata.provider or "unknown"
     # 0.1.0 wrote no uuid, and shards are often started together
     apart = str(metadata.dataset.get("shard") or "") if metadata.uuid is None else metadata.uuid
-    known = filter(None, [metadata.run_id, metadata.started_at, metadata.model, apart, metadata.variant])
-    digest = hashlib.sha256(" ".join(known).encode(errors="surrogatepass")).digest()
+    parts = filter(None, [metadata.run_id, metadata.started_at, metadata.model, apart, metadata.variant])
+    digest = hashlib.sha256(" ".join(parts).encode(errors="surrogatepass")).digest()
     name = str(uuid.UUID(bytes=digest[:16], version=4))
     developer, model = _portable(named), _portable(after)
     started = int(datetime.fromisoformat(metadata.started_at).timestamp())
@@ -105,10 +105,10 @@ def write(
     if not run.variants:
         return _write(folder, run, summary, version=version, developer=developer)
     parts = run.each()
-    for name, found in summary.variants.items():
+    for name, part in summary.variants.items():
         alone = replace(parts[name], verdict=run.verdict)
         if any(outcome.made for outcome in alone.outcomes):
-            _write(folder, alone, found, version=version, developer=developer)
+            _write(folder, alone, part, version=version, developer=developer)
     return folder / "data" / COLLECTION
 
 
@@ -198,9 +198,9 @@ def _verdict(run: Run) -> dict[str, str]:
 def _figures(summary: Summary) -> dict[str, str]:
     """All other metrics of the run as texts, which is how this format holds them."""
     figures = summary.total.to_dict()
-    keywords = {name: found.to_dict() for name, found in summary.keywords.items()}
-    told = {name: json.dumps(value) for name, value in figures.items() if value is not None}
-    return {**told, "keywords": json.dumps(keywords)}
+    keywords = {name: row.to_dict() for name, row in summary.keywords.items()}
+    texts = {name: json.dumps(value) for name, value in figures.items() if value is not None}
+    return {**texts, "keywords": json.dumps(keywords)}
 
 
 def _results(
@@ -297,15 +297,15 @@ def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
     generation, listed = record.generation, version == "0.3.0"
     answered = generation if isinstance(generation, Completion) else None
     # a redacted run has the schema's digest alone
-    asked = record.schema_digest or ""
+    schema = record.schema_digest or ""
     if record.redacted is None:
-        asked = json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
+        schema = json.dumps(record.schema, sort_keys=True, ensure_ascii=False)
     expected = [] if record.expected is None else [json.dumps(record.expected.value, ensure_ascii=False)]
     reference = expected if listed else "".join(expected)
     output: dict[str, Any] = {"raw": [] if answered is None else [answered.text]}
     if answered is not None and answered.reasoning:
         output["reasoning_trace"] = [answered.reasoning]
-    hashed = json.dumps({"raw": asked, "reference": reference}, sort_keys=True, separators=(",", ":"))
+    hashed = json.dumps({"raw": schema, "reference": reference}, sort_keys=True, separators=(",", ":"))
     messages = record.prompt.messages if record.prompt else ()
     is_correct = record.verdict.passed and (record.match is None or record.match.exact)
     return {
@@ -318,7 +318,7 @@ def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
         "sample_hash": hashlib.sha256(hashed.encode()).hexdigest(),
         "interaction_type": "single_turn",
         "input": {
-            "raw": asked,
+            "raw": schema,
             "formatted": "\n\n".join(f"{message.role}: {message.shown}" for message in messages),
             "reference": reference,
         },
@@ -380,7 +380,7 @@ def _error(record: Record) -> str | None:
 def _metadata(record: Record) -> dict[str, str]:
     verdict, params = record.verdict, record.params
     decisions = record.generation.decisions if isinstance(record.generation, Decided) else None
-    known = {
+    facts = {
         "decisions": None if decisions is None else str(len(decisions)),
         "wrong_decisions": None if decisions is None else str(sum(decision.wrong for decision in decisions)),
         "codes": ", ".join(record.codes) or None,
@@ -400,4 +400,4 @@ def _metadata(record: Record) -> dict[str, str]:
         "seed": None if params is None or params.seed is None else str(params.seed),
         "valid": None if verdict.valid is None else str(verdict.valid).lower(),
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in facts.items() if value is not None}

@@ -65,7 +65,7 @@ _BATCH = 1000
 
 def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     """The rows of a run: first its records, in their order, each read when it is asked for, then what is missing."""
-    askers = {one.variant: one.engine_asked for one in each(run.metadata)}
+    askers = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
     costs: Mapping[Attempt, float] = prices.costs(run).attempts
     for outcome, record in zip(run.outcomes, run.records, strict=True):
         who = outcome.answered_by or askers.get(outcome.variant, run.metadata.engine_asked)
@@ -123,12 +123,12 @@ def _known(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
     """The row with every column, in their order."""
     values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
     values |= {"engine": who.engine, "model": who.model}
-    known = {name: values.get(name) for name in COLUMNS}
+    row = {name: values.get(name) for name in COLUMNS}
     # half a surrogate pair stands as its escape, which every table can hold
     texts = {
-        name: text.encode("utf-8", "backslashreplace").decode() for name, text in known.items() if isinstance(text, str)
+        name: text.encode("utf-8", "backslashreplace").decode() for name, text in row.items() if isinstance(text, str)
     }
-    return known | texts
+    return row | texts
 
 
 def _json(value: object) -> str:
@@ -157,8 +157,8 @@ _PANDAS = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
 def to_pandas(run: Run) -> Any:
     """The run's rows as a pandas DataFrame."""
     pandas = _needed("pandas", "a data frame")
-    found = _by_column(rows_of(run))
-    return pandas.DataFrame({name: pandas.array(found[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
+    columns = _by_column(rows_of(run))
+    return pandas.DataFrame({name: pandas.array(columns[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
 
 
 def summary_to_pandas(summary: Summary) -> Any:
@@ -227,11 +227,11 @@ def _without_formula(value: object) -> object:
 
 
 def _by_column(rows: Iterable[Row]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for row in rows:
-        for name, values in found.items():
+        for name, values in columns.items():
             values.append(row[name])
-    return found
+    return columns
 
 
 def _arrow_schema() -> Any:

@@ -232,13 +232,13 @@ class ModeFinding:
     @property
     def wrong(self) -> int:
         """The wrong answers of all levels, and of the keywords that are not broken."""
-        sound = (one.replies.wrong for one in self.keywords if one.enforcement is Enforcement.SOMETIMES_WRONG)
+        sound = (row.replies.wrong for row in self.keywords if row.enforcement is Enforcement.SOMETIMES_WRONG)
         return self._at_levels.wrong + sum(sound)
 
     @property
     def asked(self) -> int:
         """The answers of which something is known, at all levels and to keywords that are not broken."""
-        sound = (one.replies.decided for one in self.keywords if one.keyword not in self.broken)
+        sound = (row.replies.decided for row in self.keywords if row.keyword not in self.broken)
         return self._at_levels.decided + sum(sound)
 
     @property
@@ -273,7 +273,7 @@ class ModeFinding:
     def broken(self) -> tuple[str, ...]:
         """Keywords that some answer breaks."""
         wrong = {Enforcement.NOT_ENFORCED, Enforcement.IGNORED, Enforcement.MIXES_UP}
-        blamed = (name for one in self.keywords if one.enforcement in wrong for name in one.blamed)
+        blamed = (name for row in self.keywords if row.enforcement in wrong for name in row.blamed)
         return tuple(dict.fromkeys(blamed))
 
     @property
@@ -290,13 +290,13 @@ class ModeFinding:
     def example(self) -> Reply | None:
         """The reply that best shows what is wrong."""
         levels = [level.replies for level in reversed(self.levels)]
-        for replies in (*levels, *(one.replies for one in self.keywords)):
+        for replies in (*levels, *(row.replies for row in self.keywords)):
             if replies.enforcement is not Enforcement.ENFORCED:
                 return replies.example
         return None
 
-    def _keywords(self, *found: Enforcement) -> tuple[str, ...]:
-        return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in found)
+    def _keywords(self, *enforcements: Enforcement) -> tuple[str, ...]:
+        return tuple(keyword.keyword for keyword in self.keywords if keyword.enforcement in enforcements)
 
 
 def _together(*levels: LevelReplies | None) -> Replies:

@@ -170,8 +170,8 @@ def documented_subset(info: EngineInfo) -> str | None:
 
 def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
     """The keywords, or shapes, whose questions the provider's subset takes as they are; all, where none is known."""
-    known = find_subset(subset or "")
-    return tuple(name for name in names if known is None or _fits(name, known))
+    taken = find_subset(subset or "")
+    return tuple(name for name in names if taken is None or _fits(name, taken))
 
 
 def _fits(keyword: str, subset: Subset) -> bool:
@@ -388,7 +388,7 @@ class Probe:
         elif cut_off or verdict.failure_type in (FailureType.UNJUDGED, FailureType.REFUSAL):
             kind = ReplyKind.UNDECIDED
         message = CUT_OFF if cut_off else verdict.message
-        places = [(one.keyword, *one.schema_path.split("/")) for one in verdict.violations]
+        places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
         # where the schema has no word of its own, JSON that has a key twice shows that something holds it to JSON

@@ -32,8 +32,8 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
             yield f"  {level.in_flight} in flight{peak}: {_counts(level.replies)}"
         if finding.below is not None:
             yield f"  {finding.below.in_flight} in flight once more: {_counts(finding.below.replies)}"
-        for one in finding.keywords:
-            yield f"  {one.keyword}: {_of_keyword(one.enforcement)}: {_counts(one.replies)}"
+        for row in finding.keywords:
+            yield f"  {row.keyword}: {_of_keyword(row.enforcement)}: {_counts(row.replies)}"
     shown = finding.example
     if shown is not None and shown.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP):
         yield f"  the prompt asked for  {printable(shown.wanted, _LONGEST_ANSWER)}"
@@ -42,7 +42,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
     if others := [part for part in finding.not_asked if verbose or part.endswith("in flight")]:
         yield f"  not asked             {', '.join(others)}"
     for keyword in (*finding.refused, *finding.undecided):
-        replies = next(one.replies for one in finding.keywords if one.keyword == keyword)
+        replies = next(row.replies for row in finding.keywords if row.keyword == keyword)
         yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {replies.message}"
 
 
@@ -70,7 +70,7 @@ def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, A
 
 
 def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
-    found, shown = finding.conforming, finding.example
+    rate, shown = finding.conforming, finding.example
     return {
         "response_format": finding.mode.response_format.value,
         "streaming": finding.mode.streaming,
@@ -78,17 +78,17 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
         "enforcement": finding.enforcement.value,
         "passed": finding.passed,
         "said": _words(finding),
-        "conforming": found.successes,
-        "decided": found.n,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
+        "conforming": rate.successes,
+        "decided": rate.n,
+        "ci_low": rate.ci_low,
+        "ci_high": rate.ci_high,
         "p_value": finding.p_value,
         "sound_up_to": finding.sound_up_to,
         "levels": [_level_to_dict(level) for level in finding.levels],
         "below": finding.below and _level_to_dict(finding.below),
         "keywords": [
-            {"keyword": one.keyword, **_counts_to_dict(one.replies), "enforcement": one.enforcement.value}
-            for one in finding.keywords
+            {"keyword": row.keyword, **_counts_to_dict(row.replies), "enforcement": row.enforcement.value}
+            for row in finding.keywords
         ],
         "broken_for": list(finding.broken),
         "not_asked": list(finding.not_asked),
@@ -148,19 +148,19 @@ def _named(broken: Sequence[str]) -> str:
 
 
 def _evidence(finding: ModeFinding) -> str:
-    found = finding.conforming
-    interval = "" if found.ci_low is None else f" (95 %: {found.ci_low:.2f} to {found.ci_high:.2f})"
-    parts = [f"{found.successes} of {found.n} conform{interval}"]
+    rate = finding.conforming
+    interval = "" if rate.ci_low is None else f" (95 %: {rate.ci_low:.2f} to {rate.ci_high:.2f})"
+    parts = [f"{rate.successes} of {rate.n} conform{interval}"]
     if finding.sound_up_to > 1:
         parts.append(f"up to {finding.sound_up_to} in flight")
     if finding.sound_up_to and finding.p_value is not None:
         parts.append(f"p = {finding.p_value:.1g}")
     if finding.keywords:
-        held = sum(one.enforcement is Enforcement.ENFORCED for one in finding.keywords if one.keyword not in SHAPES)
-        count = sum(one.keyword not in SHAPES for one in finding.keywords)
+        held = sum(row.enforcement is Enforcement.ENFORCED for row in finding.keywords if row.keyword not in SHAPES)
+        count = sum(row.keyword not in SHAPES for row in finding.keywords)
         parts += [f"{held} of {count} keywords hold"] if count else []
         shapes = [
-            one.keyword for one in finding.keywords if one.keyword in SHAPES and one.keyword not in finding.broken
+            row.keyword for row in finding.keywords if row.keyword in SHAPES and row.keyword not in finding.broken
         ]
         parts += [f"{', '.join(shapes)} schemas too"] if shapes else []
     return ", ".join(parts)

@@ -35,9 +35,10 @@ def add_view(commands: Any) -> None:
 def _view(options: argparse.Namespace, out: TextIO) -> bool:
     folder = options.folder or next(filter(Path.is_dir, map(Path, _USUAL)), None)
     if folder is None or not folder.is_dir():
-        found = f"none of {', '.join(_USUAL)} is there" if folder is None else f"{printable(str(folder))} is no folder"
-        message = f"no runs to look at: {found}; name the folder of --jsbench-output"
-        raise RecordError(message, found=found, expected="a folder of runs")
+        nowhere = f"none of {', '.join(_USUAL)} is there"
+        problem = nowhere if folder is None else f"{printable(str(folder))} is no folder"
+        message = f"no runs to look at: {problem}; name the folder of --jsbench-output"
+        raise RecordError(message, found=problem, expected="a folder of runs")
     for package in ("starlette", "uvicorn", "jinja2"):
         if not is_installed(package):
             install = "pip install 'pytest-jsbench[view]'"

@@ -156,9 +156,9 @@ def _state(path: Path) -> object:
 def _look(path: Path) -> Listed:
     try:
         if (path / "run.json").is_file():
-            found = read(path)
-            variants = {name: replace(each, outcomes=None) for name, each in found.variants.items()}
-            return Listed(name=path.name, evaluation=replace(found, outcomes=None, variants=variants))
+            evaluation = read(path)
+            variants = {name: replace(each, outcomes=None) for name, each in evaluation.variants.items()}
+            return Listed(name=path.name, evaluation=replace(evaluation, outcomes=None, variants=variants))
         files = journal.find_files(path)
         return Listed(name=path.name, records=sum(map(_count_lines, files)) - len(files))
     except (JSBenchError, OSError) as error:

@@ -144,7 +144,7 @@ class _Site:
         evaluations = [replace(read(self._shelf.path(name)), source=name) for name in names]
         called = labels(evaluations)
         changes: Mapping[str, Sequence[Any]] = {}
-        if not any(found.variants for found in evaluations):
+        if not any(evaluation.variants for evaluation in evaluations):
             for pair in pairs([evaluations[0], evaluations[-1]], [called[0], called[-1]]):
                 changes = pair.comparison.changes
         return self._page(
