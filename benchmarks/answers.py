@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.builtin import load, open_builtin
+from pytest_jsbench.datasets.registry import load_builtin, open_builtin
 from tests.verdicts.data import DATA, labelled
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Answer:
 def builtin_answers() -> Iterator[Answer]:
     """Every answer that comes with the built-in schemas, valid or not."""
     for key in open_builtin(Selection()).keys():
-        case = load(key)
+        case = load_builtin(key)
         for each in (*({"instance": valid} for valid in case["valid"]), *case["invalid"]):
             text = each["text"] if "text" in each else json.dumps(each["instance"])
             yield Answer.of(case["schema"], text)

@@ -26,7 +26,7 @@ _IMPORTS = {
     # a worker of xdist
     WORKER: (
         *("http.server", "pdb", "pytest_benchmark.storage.file", "urllib3"),
-        *("pytest_jsbench.datasets.builtin", "pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
+        *("pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
         *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
         *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),
         *("pytest_jsbench.engines.scripted", "pytest_jsbench.fixture.endpoint", "pytest_jsbench.plugin.activation"),

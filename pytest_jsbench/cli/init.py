@@ -197,7 +197,7 @@ def _read(path: Path) -> object:
         return parse_json(path.read_bytes())
     if not is_installed("yaml"):
         return None
-    from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
+    from pytest_jsbench.datasets.yaml_text import parse_yaml
 
     return parse_yaml(path.read_text("utf-8"))
 

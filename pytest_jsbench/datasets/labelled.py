@@ -21,8 +21,8 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selection, as_schema
-from pytest_jsbench.datasets.builtin import load, open_builtin
-from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
+from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
+from pytest_jsbench.datasets.registry import BUILTIN, load_builtin, open_builtin
 from pytest_jsbench.schemas.dialects import NAMES
 
 SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"
@@ -44,11 +44,24 @@ def _read(text: str, key: CaseKey) -> Case:
     return Case(key=key, schema=as_schema(json.loads(text)))
 
 
+def open_labelled(selection: Selection) -> Listing:
+    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
+    if selection.source == BUILTIN:
+        return open_builtin_answers(selection)
+    folder = Path(selection.source).expanduser()
+    if folder.is_dir():
+        return (open_suite if is_suite(folder) else open_labelled_folder)(selection, folder)
+    raise DatasetError(
+        f"no labelled answers '{selection.source}': expected builtin, or a folder with {SCHEMAS} and {INSTANCES}"
+        " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
+    )
+
+
 def open_builtin_answers(selection: Selection) -> Listing:
     """The built-in schemas with their valid instances, and those that break a schema and have no field too many."""
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
-        data = load(key)
+        data = load_builtin(key)
         valid = [Instance.of(value, name=f"valid-{n}", valid=True) for n, value in enumerate(data["valid"])]
         wrong = [case["instance"] for case in data["invalid"] if case["failure_type"] == "schema_violation"]
         invalid = [Instance.of(value, name=f"invalid-{n}", valid=False) for n, value in enumerate(wrong)]

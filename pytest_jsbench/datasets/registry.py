@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import difflib
 import glob
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.datasets.base import CaseSource, Listing, Selection
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
-_BUILTIN = "builtin"
+BUILTIN = "builtin"
+#: the built-in schemas: `<task>/<id>.json`
+_SCHEMAS = files("pytest_jsbench.datasets").joinpath("schemas")
+TASKS = ("simple", "medium", "hard", "very_hard")
 _KINDS = (
     "builtin, a schema file, a folder or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
     "an OpenAPI document, tool definitions, package.module:name, a folder in the hub's layout, "
@@ -30,7 +37,7 @@ def open_dataset(selection: Selection) -> Listing:
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
-    from pytest_jsbench.datasets.documents.folder import DocumentFolder, complete
+    from pytest_jsbench.datasets.documents import DocumentFolder, complete
 
     folder = DocumentFolder.whole(Path(selection.registry))
 
@@ -45,10 +52,8 @@ def open_dataset(selection: Selection) -> Listing:
 
 def _open(selection: Selection) -> Listing:
     source = selection.source
-    if source == _BUILTIN:
+    if source == BUILTIN:
         _refuse_split(selection)
-        from pytest_jsbench.datasets.builtin import open_builtin
-
         return open_builtin(selection)
     path = Path(source).expanduser()
     if path.is_dir():
@@ -71,6 +76,27 @@ def _open(selection: Selection) -> Listing:
     raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, option="dataset")
 
 
+def open_builtin(selection: Selection) -> Listing:
+    """The selection's part of the built-in schemas."""
+
+    def read(key: CaseKey) -> Case:
+        return Case(key=key, schema=load_builtin(key)["schema"])
+
+    entries = (
+        ListedCase(task=task, name=name.removesuffix(".json"), where=name, read=read)
+        for task in TASKS
+        for name in sorted(file.name for file in _SCHEMAS.joinpath(task).iterdir())
+        if name.endswith(".json")
+    )
+    return Listing.of(selection, entries)
+
+
+def load_builtin(key: CaseKey) -> Mapping[str, Any]:
+    """A built-in case whole: `schema`, its `valid` instances, and its `invalid` ones with what they must get."""
+    data: Mapping[str, Any] = json.loads(_SCHEMAS.joinpath(key.task, f"{key.id}.json").read_text("utf-8"))
+    return data
+
+
 def is_published(source: str) -> bool:
     """Tell whether others have published it (builtin, the hub's layout, an installed package), and not the user."""
     path = Path(source).expanduser()
@@ -84,22 +110,6 @@ def revision_of(source: str) -> str | None:
     """The revision of the hub's data that the source asks for; None where it names none, or is not the hub's."""
     named = None if Path(source).expanduser().exists() or source in _installed() else _hub_name(source)
     return None if named is None else named["revision"]
-
-
-def open_labelled(selection: Selection) -> Listing:
-    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
-    from pytest_jsbench.datasets import labelled
-
-    if selection.source == _BUILTIN:
-        return labelled.open_builtin_answers(selection)
-    folder = Path(selection.source).expanduser()
-    if folder.is_dir():
-        return (labelled.open_suite if labelled.is_suite(folder) else labelled.open_labelled_folder)(selection, folder)
-    files = f"{labelled.SCHEMAS} and {labelled.INSTANCES}"
-    raise DatasetError(
-        f"no labelled answers '{selection.source}': expected builtin, or a folder with {files}"
-        " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
-    )
 
 
 def _hub_name(source: str) -> re.Match[str] | None:
@@ -182,7 +192,7 @@ def _unknown(source: str, path: Path) -> str:
     """Say of a source that it is nothing, with the name nearest to it, where one is near."""
     here = path.parent
     beside = {str(here / entry.name): entry for entry in here.iterdir()} if here.is_dir() else {}
-    known = {_BUILTIN, *_installed(), *beside}
+    known = {BUILTIN, *_installed(), *beside}
     close = difflib.get_close_matches(str(path), sorted(known), n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
     return f"no dataset '{printable(source)}': {guess}expected {_KINDS}"

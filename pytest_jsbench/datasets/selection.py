@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
-from pytest_jsbench.datasets.registry import open_dataset, open_labelled
+from pytest_jsbench.datasets.registry import open_dataset
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.conditions import Condition
@@ -30,8 +30,12 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
         from pytest_jsbench.datasets.sources.objects import open_in_memory
 
         dataset = open_in_memory(wanted, held)
+    elif selection.labelled:
+        from pytest_jsbench.datasets.labelled import open_labelled
+
+        dataset = open_labelled(wanted)
     else:
-        dataset = (open_labelled if selection.labelled else open_dataset)(wanted)
+        dataset = open_dataset(wanted)
     if condition is None and selection.sample is None:
         return dataset
     keys = list(dataset.keys())

@@ -59,7 +59,7 @@ class References:
         if isinstance(identifier := schema.get(dialect.id_keyword), str) and not beside_reference:
             uri, _, anchor = identifier.partition("#")
             if uri:
-                base = _join(base, uri)
+                base = joined(base, uri)
                 self._resources.setdefault(base, schema)
             if anchor:
                 self._anchors.setdefault((base, anchor), schema)
@@ -136,7 +136,7 @@ class References:
         uri, _, fragment = reference.partition("#")
         base = self._bases.get(id(schema), "")
         if uri:
-            base = _join(base, uri)
+            base = joined(base, uri)
         if fragment and not fragment.startswith("/"):
             return self._anchors.get((base, fragment))
         path = tokens_of(unquote(fragment))
@@ -209,7 +209,8 @@ class CertainReferences:
         return self._anchors.get(name, [])
 
 
-def _join(base: str, uri: str) -> str:
+def joined(base: str, uri: str) -> str:
+    """The URI that a reference is, from a base; itself where it is none."""
     try:
         return urljoin(base, uri)
     except ValueError:  # such as "Invalid IPv6 URL"

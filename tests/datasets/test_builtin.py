@@ -9,7 +9,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.builtin import TASKS, load, open_builtin
+from pytest_jsbench.datasets.registry import TASKS, load_builtin, open_builtin
 from pytest_jsbench.schemas.keywords import FORMATS, KEYWORDS
 from pytest_jsbench.verdicts import Judge
 
@@ -34,7 +34,7 @@ def strings_and_keys(value: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_a_valid_instance_passes(key: CaseKey, judge: Judge) -> None:
-    case = load(key)
+    case = load_builtin(key)
 
     assert judge.inspect(case["schema"]) is None
     assert len(case["valid"]) >= 2
@@ -46,7 +46,7 @@ def test_a_valid_instance_passes(key: CaseKey, judge: Judge) -> None:
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_an_invalid_instance_gets_the_failure_type_and_keyword_it_must_get(key: CaseKey, judge: Judge) -> None:
-    case = load(key)
+    case = load_builtin(key)
 
     assert len(case["invalid"]) >= 3
     for wrong in case["invalid"]:
@@ -68,7 +68,7 @@ def test_there_are_at_least_eighty_in_the_four_tasks_of_the_seeds() -> None:
 
 
 def test_between_them_they_use_every_keyword_and_format() -> None:
-    found = [pair for key in KEYS for pair in strings_and_keys(load(key)["schema"])]
+    found = [pair for key in KEYS for pair in strings_and_keys(load_builtin(key)["schema"])]
 
     names = {"$defs", "definitions", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
     assert {*KEYWORDS, *names, "contentEncoding", "contentMediaType"} <= {name for name, _ in found}
@@ -76,7 +76,7 @@ def test_between_them_they_use_every_keyword_and_format() -> None:
 
 
 def test_between_them_they_use_every_dialect_and_each_says_which() -> None:
-    dialects = {load(key)["schema"]["$schema"].rstrip("#") for key in KEYS}
+    dialects = {load_builtin(key)["schema"]["$schema"].rstrip("#") for key in KEYS}
 
     assert {dialect.split("org/")[1] for dialect in dialects} == {
         "draft-04/schema",
@@ -89,7 +89,7 @@ def test_between_them_they_use_every_dialect_and_each_says_which() -> None:
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
 def test_a_person_is_told_what_is_asked(key: CaseKey) -> None:
-    schema = load(key)["schema"]
+    schema = load_builtin(key)["schema"]
 
     assert schema["title"]
     assert len(schema["description"]) > 20

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.registry import open_labelled
+from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.sources.hub import find_layout
 from tests.datasets.reading import keys, opened, problem, schema, write
 

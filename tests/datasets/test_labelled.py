@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Instance, Listing, Selection
-from pytest_jsbench.datasets.registry import open_labelled
+from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.verdicts import Judge, JudgePolicy
 from tests.verdicts.data import DATA, needs_suite
 

@@ -14,7 +14,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.conditions import parse
-from pytest_jsbench.datasets.registry import open_labelled
+from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.sources import parquet as of_parquet
 from pytest_jsbench.engines.scripted import ScriptFile
 from pytest_jsbench.prompts.presets import PRESETS, with_shots

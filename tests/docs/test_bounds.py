@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_jsbench.core import files
+from pytest_jsbench.datasets import documents, yaml_text
 from pytest_jsbench.datasets.base import MOST_CASES
-from pytest_jsbench.datasets.documents import folder, yaml_text
 from pytest_jsbench.datasets.sources import parquet
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
@@ -15,8 +15,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 def test_each_bound_of_what_is_read_stands_on_the_page() -> None:
     megabytes = 1_000_000
     bounds = {
-        f"{folder.LARGEST_SCHEMA // megabytes} MB",
-        f"{folder.LARGEST_DOCUMENT // megabytes} MB",
+        f"{documents.LARGEST_SCHEMA // megabytes} MB",
+        f"{documents.LARGEST_DOCUMENT // megabytes} MB",
         f"{files.LARGEST_LINES // (1000 * megabytes)} GB; {files.LARGEST_UNPACKED // megabytes} MB",
         str(files.DEEPEST),
         f"{files.MOST_VALUES:,}; {yaml_text.MOST_VALUES:,}",

@@ -22,7 +22,7 @@ IMPORTED = (
 )
 #: the same of the package
 OURS = (
-    *("datasets.builtin", "datasets.prepared", "datasets.selection", "datasets.sources.folder"),
+    *("datasets.prepared", "datasets.selection", "datasets.sources.folder"),
     *("datasets.sources.rows", "engines.recorded.engine", "engines.recorded.unasked", "engines.scripted"),
     *("fixture.endpoint", "metrics.gates", "plugin.activation", "plugin.benchmark", "plugin.controller"),
     *("plugin.fixtures", "plugin.outputs", "plugin.terminal", "plugin.unasked", "plugin.xdist_scheduling"),

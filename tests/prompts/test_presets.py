@@ -10,7 +10,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
-from pytest_jsbench.datasets.builtin import load, open_builtin
+from pytest_jsbench.datasets.registry import load_builtin, open_builtin
 from pytest_jsbench.prompts import PRESETS, find_template
 from pytest_jsbench.prompts.presets import KINDS, MOST_SHOTS, Example, _load, examples_of
 from tests.packages import install
@@ -222,7 +222,7 @@ def test_there_are_as_many_examples_of_each_kind_and_none_twice() -> None:
 
 
 def test_no_example_gives_a_built_in_case_away() -> None:
-    builtin = {digest(load(key)["schema"]) for key in open_builtin(Selection()).keys()}
+    builtin = {digest(load_builtin(key)["schema"]) for key in open_builtin(Selection()).keys()}
 
     assert builtin.isdisjoint(digest(example.schema) for _, example in EXAMPLES)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, broken, schema_case
-from pytest_jsbench.datasets.documents.folder import (
+from pytest_jsbench.datasets.documents import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
     YAML_SUFFIXES,
@@ -35,7 +35,7 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
     """The selection's part of what these files hold; the task of a schema file is the folder it stands in."""
     ordered = sorted(set(paths) - _expectations(paths), key=lambda path: path.relative_to(root).parts)
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
-        from pytest_jsbench.datasets.documents.yaml_text import require_yaml
+        from pytest_jsbench.datasets.yaml_text import require_yaml
 
         require_yaml(f"dataset '{selection.source}'")
     folder = DocumentFolder(root, [path for path in ordered if path.suffix.lower() in DOCUMENT_SUFFIXES])

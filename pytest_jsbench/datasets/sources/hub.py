@@ -23,7 +23,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
-from pytest_jsbench.datasets.sources.rows import listed
+from pytest_jsbench.datasets.sources.rows import of_table
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 _SPLITS_ALL = "all"
@@ -99,10 +99,7 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
                 f"expected {_SCHEMA} and {_ID}, as JSONSchemaBench has"
             )
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
-        plain = set(columns) == {_SCHEMA, _ID}
-        for number, name in enumerate(table[_ID]):
-            row, place = partial(table.__getitem__, number), f"{source} {safe_name(task)} row {number}"
-            yield listed(row, None, task=task, name=str(name), where=place, only_schema=plain)
+        yield from of_table(table, task=task, place=f"{source} {safe_name(task)}")
 
 
 def _needs_library(source: str) -> DatasetError:
@@ -198,7 +195,7 @@ def read_card(folder: Path, name: str = _CARDS[0]) -> str:
 def _front_matter(folder: Path, name: str) -> object:
     if not (folder / name).exists():
         return None
-    from pytest_jsbench.datasets.documents.yaml_text import parse_yaml
+    from pytest_jsbench.datasets.yaml_text import parse_yaml
 
     try:
         text = read_card(folder, name).replace("\r\n", "\n")

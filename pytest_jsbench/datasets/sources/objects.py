@@ -8,7 +8,7 @@ another, and tables of `datasets` or pandas.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import ModuleType
@@ -26,6 +26,7 @@ from pytest_jsbench.schemas.keywords import KEYWORDS
 
 #: the task of what names none of its own
 TASK = "cases"
+_TABLE = "the table"
 #: what tells a schema from a mapping of names to schemas, where all its values are objects
 _KEYWORDS = frozenset(
     {"$defs", "additionalProperties", "allOf", "anyOf", "definitions", "items", "not", "oneOf", "properties"}
@@ -63,7 +64,7 @@ def _find(selection: Selection, held: Any) -> Iterable[ListedCase]:
     if isinstance(held, Mapping | ModuleType) or _is_type(held):
         return _schemas_of(source, held, task=TASK, name=getattr(held, "__name__", "schema"))
     if hasattr(held, "iterrows"):  # a DataFrame of pandas, of which a loop would give the columns
-        _schema_column(list(held.columns))
+        rows.schema_column(list(held.columns), _TABLE)
         return _each_of(source, (row.dropna().to_dict() for _, row in held.iterrows()))
     if isinstance(held, Iterable) and not isinstance(held, bytes):
         return _each_of(source, held)
@@ -120,28 +121,15 @@ def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase]:
     if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
         yield from _each_of(source, table)
         return
-    wanted = [name for name in (*rows.ID_NAMES, "task") if name in table.column_names]
-    names: Iterable[Mapping[str, Any]] = table.select_columns(wanted) if wanted else [{}] * len(table)
-    for number, named in enumerate(names):
-        row = partial(table.__getitem__, number)
-        yield rows.listed(row, named, task=TASK, name=f"row-{number}", where=f"{source} row {number}")
+    yield from rows.of_table(table, task=TASK, place=source)
 
 
 def _check_features(table: Any) -> None:
-    held = _schema_column(table.column_names)
+    held = rows.schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[held], "dtype", None)
     if kind not in {"string", "large_string"}:  # a column of objects gives each row the members of all others
         message = f"the table's column {held} is {kind or 'no text'}; expected text, each a JSON Schema"
         raise DatasetError(message, found=kind, expected="string", where=held)
-
-
-def _schema_column(columns: Sequence[object]) -> str:
-    held = next((name for name in rows.SCHEMA_NAMES if name in columns), None)
-    if held is None:
-        named = ", ".join(map(str, columns))
-        message = f"the table has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {named}"
-        raise DatasetError(message, found=tuple(columns), expected=rows.SCHEMA_NAMES)
-    return held
 
 
 def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase]:

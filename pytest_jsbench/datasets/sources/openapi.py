@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.documents.bundling import Retrieve, SchemaPlace, bundle
+from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.schemas.keywords import rebuild
 from pytest_jsbench.schemas.references import follow, tokens_of
 

@@ -155,7 +155,7 @@ def outline(root: str, start: str, name: str) -> tuple[int, bool]:
     # this and what follows is called in the child process
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
-        return int(file.num_row_groups), {"task", *rows.SCHEMA_NAMES, *rows.ID_NAMES}.issuperset(columns)
+        return int(file.num_row_groups), rows.are_schemas(columns)
 
 
 def named(root: str, start: str, name: str, group: int, first: int) -> list[dict[str, Any]]:
@@ -187,10 +187,7 @@ def _group(root: str, start: str, name: str, group: int, *, names_only: bool = F
 def _columns(name: str, schema: Any) -> list[str]:
     import pyarrow
 
-    held = next((column for column in rows.SCHEMA_NAMES if column in schema.names), None)
-    if held is None:
-        message = f"{name} has no column {' or '.join(rows.SCHEMA_NAMES)}; its columns are {', '.join(schema.names)}"
-        raise DatasetError(message)
+    held = rows.schema_column(schema.names, name)
     kind = schema.field(held).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):

@@ -7,7 +7,7 @@ Each is a schema, or an object that holds one beside its id, task, messages, exp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
 from pytest_jsbench.datasets.base import ListedCase, as_schema, schema_case, with_comparers
-from pytest_jsbench.datasets.documents.folder import LARGEST_SCHEMA
+from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.values import may_name_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
@@ -44,6 +44,31 @@ def listed(
         read=partial(_read, row),
         text=partial(_schema_text, row) if only_schema else None,
     )
+
+
+def of_table(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
+    """The rows of a table of `datasets`, of which only names and tasks are read now."""
+    only_schema = are_schemas(table.column_names)
+    wanted = [name for name in (*ID_NAMES, "task") if name in table.column_names]
+    names: Iterable[Mapping[str, Any]] = table.select_columns(wanted) if wanted else [{}] * len(table)
+    for number, named in enumerate(names):
+        row, where = partial(table.__getitem__, number), f"{place} row {number}"
+        yield listed(row, named, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
+
+
+def are_schemas(columns: Iterable[str]) -> bool:
+    """Tell whether the rows of these columns are nothing but a schema each, with its name and task."""
+    return {"task", *SCHEMA_NAMES, *ID_NAMES}.issuperset(columns)
+
+
+def schema_column(columns: Sequence[object], table: str) -> str:
+    """The column that holds the schemas; DatasetError where the table has none."""
+    held = next((name for name in SCHEMA_NAMES if name in columns), None)
+    if held is None:
+        named = ", ".join(map(str, columns))
+        message = f"{table} has no column {' or '.join(SCHEMA_NAMES)}; its columns are {named}"
+        raise DatasetError(message, found=tuple(columns), expected=SCHEMA_NAMES)
+    return held
 
 
 def _read(row: Callable[[], Any], key: CaseKey) -> Case:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case, Expected
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.datasets.documents.folder import LARGEST_SCHEMA
+from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import rows as of_rows
 from tests.datasets.reading import keys, problem, read, schema
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.documents.yaml_text import DEEPEST, parse_yaml, require_yaml
+from pytest_jsbench.datasets.yaml_text import DEEPEST, parse_yaml, require_yaml
 
 pytest.importorskip("yaml", reason="needs the extra yaml")
 

@@ -1,1 +1,0 @@
-"""Files that hold schemas, read: JSON and YAML text, and references from one file to another."""
