@@ -80,17 +80,6 @@ def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
-def test_a_server_that_dies_at_once_is_explained_by_what_it_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_SERVER", "no_such_module_at_all:address_of")
-    with (
-        pytest.raises(EngineError, match="No module named 'no_such_module_at_all'"),
-        serving(settings(tmp_path), timeout=60),
-    ):
-        pytest.fail("started")
-
-
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jsbench_mute.py").write_text("import time\ndef address_of(settings): time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)
