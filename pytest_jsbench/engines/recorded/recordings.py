@@ -34,20 +34,20 @@ _SHOWN = 40
 _CHANGES = 2
 
 
-def prompt_change(recorded: Prompt, asked: Prompt) -> str:
+def prompt_change(before: Prompt, after: Prompt) -> str:
     """Say the first place where two prompts differ; nothing where they do not."""
-    if recorded == asked:
+    if before == after:
         return ""
-    for number, (was, now) in enumerate(zip(recorded.messages, asked.messages, strict=False), start=1):
-        place = "" if len(asked.messages) == 1 else f" of message {number}"
+    for number, (was, now) in enumerate(zip(before.messages, after.messages, strict=False), start=1):
+        place = "" if len(after.messages) == 1 else f" of message {number}"
         if was.role != now.role:
             return f"role{place} was {was.role}, is {now.role}"
         if was.shown != now.shown:
             return _text_change(was.shown, now.shown, place)
         if was != now:  # in an id, which is not shown
-            before, after = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
-            return _text_change(before, after, place)
-    return f"{len(recorded.messages)} messages were recorded, {len(asked.messages)} are asked"
+            then, since = (json.dumps(turn.to_dict(), ensure_ascii=False) for turn in (was, now))
+            return _text_change(then, since, place)
+    return f"{len(before.messages)} messages were recorded, {len(after.messages)} are asked"
 
 
 def json_change(before: object, after: object) -> str:
@@ -170,7 +170,7 @@ class _Server(Struct, frozen=True, kw_only=True):
 
 
 class RecordingFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is in the file of a recording; every text is a list of its lines."""
+    """The file of a recording; every text is a list of its lines."""
 
     recording: int = written(RECORDING_VERSION)
     task: str
