@@ -45,7 +45,7 @@ class Format:
             if validator.is_valid(data):
                 return
             for error in validator.iter_errors(data):
-                yield _said(_inmost(error), data)
+                yield _sentence(_inmost(error), data)
         except UnicodeEncodeError:  # a lone surrogate, which JSON may hold and the validator cannot read
             text = _LONE.sub(lambda lone: chr(ord(lone[0]) + 0x100000), json.dumps(data, ensure_ascii=False))
             yield from self.problems(json.loads(text), complete=complete)
@@ -102,7 +102,7 @@ def _inmost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationErr
     return error
 
 
-def _said(error: jsonschema_rs.ValidationError, data: Any) -> str:
+def _sentence(error: jsonschema_rs.ValidationError, data: Any) -> str:
     value: Any = data
     for step in error.instance_path:
         value = value[step]

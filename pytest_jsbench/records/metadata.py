@@ -32,7 +32,7 @@ class Entry(StrEnum):
 
 
 class Sampling(TypedDict, total=False):
-    """How answers are sampled; None is the provider's own."""
+    """The sampling of answers; None is the provider's own."""
 
     #: most tokens of an answer
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
@@ -45,7 +45,7 @@ class Sampling(TypedDict, total=False):
 
 
 class ChosenCases(TypedDict, total=False):
-    """Which cases, and how they were chosen."""
+    """The cases, and the way in which they were chosen."""
 
     #: as for --jsbench-dataset; own tests for a run without a dataset
     source: str
@@ -80,7 +80,7 @@ class ChosenCases(TypedDict, total=False):
 
 
 class Strictness(TypedDict, total=False):
-    """How strictly answers are judged, by the names of the options of the judge."""
+    """The strictness of the judge, by the names of its options."""
 
     #: as for --jsbench-extra-fields
     extra_fields: Literal["fail", "allow"]
@@ -103,7 +103,7 @@ class Strictness(TypedDict, total=False):
 
 
 class MetadataParts(Struct, frozen=True, kw_only=True):
-    """What is in the mappings of a run's metadata, which keep what a later version adds."""
+    """The mappings of a run's metadata, which keep what a later version adds."""
 
     params: Sampling
     asked_params: Sampling | None
@@ -200,7 +200,7 @@ class RunMetadata:
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
         """The same, and what was to be attempted."""
-        plans: dict[str, dict[str, list[str]]] = {one.variant: {} for one in self.variants} or {"": {}}
+        plans: dict[str, dict[str, list[str]]] = {way.variant: {} for way in self.variants} or {"": {}}
         for key, _, variant in attempts:
             plans[variant].setdefault(key.task, []).append(key.id)
         first = next(iter(plans.values()))
@@ -208,7 +208,7 @@ class RunMetadata:
         return replace(
             self,
             plan=first if alike else None,
-            variants=tuple(replace(one, plan=None if alike else plans[one.variant]) for one in self.variants),
+            variants=tuple(replace(way, plan=None if alike else plans[way.variant]) for way in self.variants),
         )
 
     def planned(self) -> tuple[CaseKey, ...] | None:

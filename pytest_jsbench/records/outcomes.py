@@ -69,10 +69,10 @@ class DecisionCounts:
     @classmethod
     def of(cls, decisions: Iterable[GrammarDecision]) -> DecisionCounts:
         """The counts of those that were made."""
-        asked = list(decisions)
-        made = [(decision.valid, decision.wrong) for decision in asked if decision.accepted is not None]
+        labelled = list(decisions)
+        made = [(decision.valid, decision.wrong) for decision in labelled if decision.accepted is not None]
         return cls(
-            asked=len(asked),
+            asked=len(labelled),
             valid=sum(valid for valid, _ in made),
             valid_rejected=made.count((True, True)),
             invalid=sum(not valid for valid, _ in made),

@@ -36,12 +36,12 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
     """The first thing that the two do not ask alike, as half a sentence; empty where there is none."""
     for name in _IDENTITY:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
-            return f"{name} {_said(then)}, this one {_said(now)}"
+            return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
     for name in _PARAMS:
         if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
-            return f"with {name} {_said(then)}, this one with {_said(now)}"
+            return f"with {name} {json.dumps(then)}, this one with {json.dumps(now)}"
     if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
-        return f"with the engine's options {_said(then)}, this one with {_said(now)}"
+        return f"with the engine's options {json.dumps(then)}, this one with {json.dumps(now)}"
     return ""
 
 
@@ -56,10 +56,6 @@ def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
         for name, value in metadata.details.items()
         if name not in _CAPACITY and not (isinstance(value, str) and _VERSION.fullmatch(value))
     }
-
-
-def _said(value: object) -> str:
-    return json.dumps(value, ensure_ascii=True)
 
 
 def together(variants: Sequence[RunMetadata]) -> RunMetadata:

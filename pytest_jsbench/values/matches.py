@@ -160,12 +160,12 @@ def described(match: Match) -> list[str]:
         return [f"not compared: {match.problem}"]
     more = f", and {match.invented} that nobody expects" if match.invented else ""
     lines = [f"{match.right} of {match.expected} values are right{more}"]
-    lines += [f"{difference.path}: {_said(difference)}" for difference in match.differences]
+    lines += [f"{difference.path}: {_sentence(difference)}" for difference in match.differences]
     hidden = match.expected - match.right + match.invented - len(match.differences)
     return [*lines, f"… and {hidden} more"] if match.differences and hidden else lines
 
 
-def _said(difference: Difference) -> str:
+def _sentence(difference: Difference) -> str:
     expected, actual = json_text(difference.expected), json_text(difference.found)
     match difference.fault:
         case Fault.WRONG:
@@ -245,8 +245,8 @@ class _Walk:
 
     def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
         self._named = named
-        self._said = {tokens_of(pointer): Comparer.of(said) for pointer, said in expected.comparers.items()}
-        self._places = SchemaPlaces(schema) if self._said and schema is not None else None
+        self._of_schema = {tokens_of(pointer): Comparer.of(keyword) for pointer, keyword in expected.comparers.items()}
+        self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
         #: the whole value
         self.root = _Spot((), () if self._places is None else [()])
         #: values that may still be compared in order to pair items
@@ -357,7 +357,7 @@ class _Walk:
             spot = _Spot(spot.path, self._places.applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
             return spot, named
-        comparers = dict.fromkeys(self._said[place] for place in spot.places if place in self._said)
+        comparers = dict.fromkeys(self._of_schema[place] for place in spot.places if place in self._of_schema)
         if len(comparers) > 1:
             name = field_name(spot.path)
             ways = f"the schema says in {len(comparers)} ways how {name} is compared"
