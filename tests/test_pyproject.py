@@ -77,34 +77,37 @@ def imports(path: Path) -> Iterator[str]:
                 yield DISTRIBUTIONS.get(top, top.replace("_", "-"))
 
 
-IMPORTED = sorted(
-    {
-        (path.relative_to(PACKAGE).as_posix(), name)
-        for path in PACKAGE.rglob("*.py")
-        for name in imports(path)
-        if name not in IF_THERE
-    }
-)
+@pytest.fixture(scope="module")
+def imported() -> list[tuple[str, str]]:
+    """The distributions that each module imports from."""
+    return sorted(
+        {
+            (path.relative_to(PACKAGE).as_posix(), name)
+            for path in PACKAGE.rglob("*.py")
+            for name in imports(path)
+            if name not in IF_THERE
+        }
+    )
 
 
-def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it() -> None:
+def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it(imported: list[tuple[str, str]]) -> None:
     always = requirements(PROJECT["dependencies"])
     undeclared = []
-    for module, name in IMPORTED:
+    for module, name in imported:
         room = max((prefix for prefix in USED_WITH if module.startswith(prefix)), key=len, default="")
         extras = OF_A_CLOUD.get((module, name), USED_WITH.get(room, []))
         declared = [name in always | requirements(EXTRAS[extra]) for extra in extras]
         if not (all(declared) if declared else name in always.union(*map(requirements, EXTRAS.values()))):
             undeclared.append(f"{module}: {name} is not declared by {extras or 'anything'}")
 
-    assert len(IMPORTED) > 60
+    assert len(imported) > 60
     assert undeclared == []
 
 
-def test_the_table_names_modules_and_extras_that_there_are() -> None:
+def test_the_table_names_modules_and_extras_that_there_are(imported: list[tuple[str, str]]) -> None:
     assert [room for room in USED_WITH if not (PACKAGE / room).exists()] == []
     assert {extra for extras in USED_WITH.values() for extra in extras} <= set(EXTRAS)
-    assert [pair for pair in OF_A_CLOUD if pair not in IMPORTED] == []
+    assert [pair for pair in OF_A_CLOUD if pair not in imported] == []
 
 
 @pytest.mark.parametrize("extra", [*ASKING, "all", "test"])

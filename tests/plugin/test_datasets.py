@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import json
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.formats import Format
 from tests.plugin.conftest import NUMBER, Bench
-
-# pytester forgets what was imported while it ran, and pyarrow takes an extension type only once
-with contextlib.suppress(ImportError):
-    importlib.import_module("datasets")
 
 HOSTILE = "a/b\n::c\x1b"
 
@@ -59,11 +54,16 @@ def test_what_rows_bring_is_asked_and_recorded_and_a_hostile_one_harms_no_other(
     assert {records[name]["verdict"]["reason"] for name in ("deep", "line-5", "line-6")} == {"too_deep", "not_json"}
 
 
+@pytest.fixture(scope="module")
+def datasets() -> Any:
+    """The library, before pytester notes what there is: pyarrow takes an extension type only once."""
+    return pytest.importorskip("datasets", reason="needs the extra datasets")
+
+
 @pytest.mark.parametrize(("source", "revision"), [("nobody/nothing@v1", "v1"), ("nobody/nothing", None)])
 def test_the_run_says_of_which_revision_the_hub_s_data_were(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, source: str, revision: str | None
+    datasets: Any, bench: Bench, monkeypatch: pytest.MonkeyPatch, source: str, revision: str | None
 ) -> None:
-    datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     table = datasets.Dataset.from_list([{"json_schema": json.dumps(NUMBER), "unique_id": "x"}])
     monkeypatch.setattr(datasets, "get_dataset_config_names", lambda *_, **__: ["easy"])
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: {"test": table})
