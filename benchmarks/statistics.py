@@ -19,6 +19,7 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
 from pytest_jsbench.metrics.comparison import Standing, pairs
+from pytest_jsbench.metrics.planning import Design
 from pytest_jsbench.metrics.statistics import (
     SIGNIFICANCE,
     PairedDifference,
@@ -39,6 +40,8 @@ SIZES = ((2,), (10,), (2, 5, 10, 40))
 REPEATS = (1, 2, 4, 10)
 #: what can be counted outcome by outcome
 MOST_COUNTED = 30
+#: of which the mean is taken where a change of odds is sought
+_MOST_RATES = 5_000
 ROUNDING = 1e-9
 
 
@@ -175,6 +178,36 @@ def called_different(cases: int, repeats: int, change: float, times: int, chance
     return real / times
 
 
+def planned_power(design: Design, difference: float, times: int, chance: random.Random) -> float:
+    """
+    The share of pairs of runs that are called different, where the rates are so far apart, and `rate` is between them.
+
+    The odds of each case change alike; where all attempts at a case end alike, so many cases change.
+    """
+    before = design.rate - difference / 2
+    rates = [own_rate(chance, before, design.correlation) for _ in range(_MOST_RATES)]
+    low, high = 1.0, 1e6
+    for _ in range(60):
+        odds = math.sqrt(low * high)
+        changed = sum(_of_other_odds(rate, odds) for rate in rates) / len(rates)
+        low, high = (odds, high) if changed < before + difference else (low, odds)
+    real = 0
+    for _ in range(times):
+        drawn = []
+        for _ in range(design.cases):
+            was = own_rate(chance, before, design.correlation)
+            now = _of_other_odds(was, high) if design.correlation < 1 else was
+            if design.correlation == 1 and not was:
+                now = float(chance.random() < difference / (1 - before))
+            drawn.append((passes(chance, was, design.repeats), passes(chance, now, design.repeats)))
+        real += paired_difference(drawn).p_value < SIGNIFICANCE
+    return real / times
+
+
+def _of_other_odds(rate: float, odds: float) -> float:
+    return rate * odds / (1 - rate + rate * odds)
+
+
 def lines(times: int, seed: int) -> Iterator[str]:
     """The tables of docs/metrics.md, one line after the other."""
     chance = random.Random(seed)
@@ -202,6 +235,13 @@ def lines(times: int, seed: int) -> Iterator[str]:
     for cases, change in itertools.product((20, 100), (0.0, 0.05, 0.1)):
         name = f"{cases} cases, {f'each better by {change:g}' if change else 'no change'}"
         yield from _row(name, [_text(called_different(cases, repeats, change, times, chance)) for repeats in REPEATS])
+    yield ""
+    planned = (1, 3, 5)
+    yield from _row("power, planned and simulated", [counted(repeats, "attempt") for repeats in planned], head=True)
+    for cases, correlation in itertools.product((50, 100, 200), (0.0, 0.5, 0.9, 1.0)):
+        designs = [Design(cases=cases, repeats=repeats, correlation=correlation) for repeats in planned]
+        powers = [(one.power(0.05), planned_power(one, 0.05, times, chance)) for one in designs]
+        yield from _row(f"{cases} cases, correlation {correlation:g}", [f"{one:.2f}, {two:.2f}" for one, two in powers])
 
 
 def _text(share: float) -> str:

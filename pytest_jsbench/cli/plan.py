@@ -8,8 +8,8 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.text import counted, dollars
-from pytest_jsbench.metrics.planning import Design
+from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.reports import evaluations
 
 
@@ -30,9 +30,8 @@ def add_plan(commands: Any) -> None:
     parser.add_argument(
         "--correlation",
         type=float,
-        default=0.5,
         metavar="C",
-        help="how alike attempts at a case end, from 0 to 1 (default: 0.5)",
+        help="how alike attempts at a case end, from 0 to 1 (default: that of RUN, or 0.5)",
     )
     parser.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
     parser.set_defaults(command=_plan)
@@ -41,12 +40,18 @@ def add_plan(commands: Any) -> None:
 def _plan(options: argparse.Namespace, out: Output) -> bool:
     run = None if options.run is None else warned(evaluations.read(options.run))
     figures = {} if run is None else run.figures
-    expected = figures.get("pass_rate")
+    expected, parts = figures.get("pass_rate"), () if run is None else run.each
+    alike, origin = options.correlation, "as you say"
+    if alike is None:
+        alike = correlation(case.share for part in parts for case in (part.outcomes or {}).values())
+        origin = "as those of the run"
+    if alike is None:
+        alike, origin = 0.5, "which is assumed"
     design = Design(
         cases=int(figures.get("cases") or 100) if options.cases is None else options.cases,
         repeats=options.repeats,
         rate=(0.8 if expected is None else expected) if options.rate is None else options.rate,
-        correlation=options.correlation,
+        correlation=alike,
     )
     for name, value, low, high in (
         ("cases", design.cases, 1, 10_000_000),
@@ -66,14 +71,20 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     needed, once = design.cases_for(difference, options.power), f"{options.power:.0%}"
     if options.json:
         figures = {"cases": design.cases, "repeats": design.repeats, "calls": calls, "rate": design.rate}
+        figures["correlation"] = design.correlation
         told = {"difference": difference, "power": power, "cases_needed": needed, "cost": price}
         out.json({**figures, "ci_low": low, "ci_high": high, **told})
         return True
     rate, attempts = f"{design.rate:.3f}", counted(design.repeats, "attempt")
+    cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
+    variants = ", ".join(printable(part.variant) for part in cold if part.variant)
+    warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case repeat each other: "
     out.report(
         [
             [
                 ("calls", f"{counted(calls, 'call')}: {design.cases:,} cases, {attempts} each"),
+                ("alike", f"attempts at a case end alike by {design.correlation:.2f} of 1, {origin}"),
+                *([("warning", f"{warning}further ones tell little")] if cold and design.repeats > 1 else []),
                 ("interval", f"a pass rate of {rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
                 ("power", f"a difference of {difference:g} is told from chance in {power:.0%} of such pairs of runs"),
                 ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),

@@ -37,3 +37,25 @@ def test_a_plan_says_what_could_not_be_read_of_its_run(tmp_path: Path, capsys: p
     shown("plan", tmp_path)
 
     assert "records.jsonl:4: " in capsys.readouterr().err
+
+
+def test_a_plan_takes_from_its_run_how_alike_attempts_at_a_case_end(tmp_path: Path) -> None:
+    metadata = examples.variants(cold={"params": {"temperature": 0}}, warm={"params": {"temperature": 1}})
+    metadata = examples.replace(metadata, repeats=2)
+    records = [
+        examples.replace(
+            examples.record(f"c{at}", verdict=examples.VIOLATED if passes else examples.PASSED), variant=name, repeat=k
+        )
+        for at in range(8)
+        for name in ("cold", "warm")
+        for k, passes in enumerate((at % 2, at % 4 // 2 if name == "warm" else at % 2))
+    ]
+    found = examples.run_of_variants(metadata, *records)
+    journal.write(tmp_path / "records.jsonl", found.metadata, found.records)
+
+    text = shown("plan", tmp_path, "--repeats", "3")
+
+    assert "attempts at a case end alike by 0.52 of 1, as those of the run" in text
+    assert "at temperature 0 of cold attempts at a case repeat each other" in text
+    assert "which is assumed" in shown("plan", "--repeats", "3")
+    assert json.loads(shown("plan", tmp_path, "--correlation", "1", "--json"))["correlation"] == 1

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from benchmarks.statistics import own_rate, passes
-from pytest_jsbench.metrics.planning import Design
+from benchmarks.statistics import own_rate, passes, planned_power
+from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, exact_interval, paired_difference
 
 
@@ -18,21 +18,33 @@ def test_a_design_says_its_interval_and_needs_more_cases_for_less() -> None:
     assert Design(cases=100, rate=0.9, repeats=4).cases_for(0.05, 0.8) < design.cases_for(0.05, 0.8)
 
 
-@pytest.mark.parametrize("repeats", [1, 4])
-def test_so_many_cases_have_the_power_that_was_asked_for(repeats: int) -> None:
-    planned = Design(cases=1, repeats=repeats, rate=0.6, correlation=0.3)
-    cases = planned.cases_for(0.1, 0.8)
-    chance, told = random.Random(3), 0
-    for _ in range(150):
-        rates = [own_rate(chance, 0.6, 0.3) for _ in range(cases)]
-        # as many cases go up as make the mean difference 0.1
-        better = [rate + 0.25 * (1 - rate) for rate in rates]
-        pairs = zip(rates, better, strict=True)
-        drawn = [(passes(chance, was, repeats), passes(chance, now, repeats)) for was, now in pairs]
-        told += paired_difference(drawn).p_value < SIGNIFICANCE
+@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize(("correlation", "below"), [(0.0, 0.08), (0.5, 0.08), (0.9, 0.17), (1.0, 0.08)])
+def test_a_plan_has_the_power_of_simulated_runs(repeats: int, correlation: float, below: float) -> None:
+    design = Design(cases=100, repeats=repeats, correlation=correlation)
 
-    assert 0.65 <= told / 150 <= 0.97
-    assert Design(cases=cases, repeats=repeats, rate=0.6, correlation=0.3).power(0.1) == pytest.approx(0.8, abs=0.02)
+    simulated = planned_power(design, 0.05, 250, random.Random(3))
+
+    assert simulated - below <= design.power(0.05) <= simulated + 0.08
+
+
+def test_repeats_bring_nothing_where_attempts_at_a_case_end_alike() -> None:
+    alike = [Design(cases=1, repeats=repeats, correlation=1).cases_for(0.05, 0.8) for repeats in (1, 3, 5)]
+
+    assert alike == [163] * 3
+    assert Design(cases=50, rate=0.3, correlation=0.9, repeats=3).power(0.05) < 0.4
+
+
+def test_the_correlation_of_attempts_is_estimated_from_a_run() -> None:
+    chance = random.Random(5)
+    rates = [own_rate(chance, 0.7, 0.4) for _ in range(3000)]
+
+    assert correlation(passes(chance, rate, 2 + at % 3) for at, rate in enumerate(rates)) == pytest.approx(
+        0.4, abs=0.05
+    )
+    assert correlation([(3, 3), (0, 3), (0, 0)]) == 1
+    assert correlation([(1, 2), (1, 2)]) == 0
+    assert [correlation(cases) for cases in ([(1, 1), (0, 1)], [(2, 2), (3, 3)], [(1, 2)], [])] == [None] * 4
 
 
 @pytest.mark.parametrize("alike", [Design(cases=20, rate=1.0), Design(cases=20, correlation=1.0)])
