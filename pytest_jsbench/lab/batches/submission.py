@@ -1,6 +1,8 @@
 """
 A run's attempts as a provider's batches: submitted, waited for, and read by each test from a file of answers.
 
+No secret of the run is said by what batches raise, nor by what they hold.
+
 `BATCHES` is what the session of a run finds (`run/batching.py`).
 """
 
@@ -11,12 +13,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.files import IndexedLines, private
 from pytest_jsbench.core.generations import (
@@ -32,8 +33,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.registry import require_batches
+from pytest_jsbench.engines.secrets import errors_freed, out_of_fault, out_of_generation
 from pytest_jsbench.lab.batches import ledger
-from pytest_jsbench.lab.batches.discreet import build_batches
 from pytest_jsbench.lab.batches.ledger import BatchFile, doubt
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.journal import BATCHES as FILE
@@ -47,7 +48,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_jsbench.core.generations import EngineInfo
-    from pytest_jsbench.engines.base import Batches, Result
+    from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.engines.base import Batches, BatchFactory, BatchLimits, EngineConfig, Result
     from pytest_jsbench.metrics.prices import Price
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.records import Attempt
@@ -57,20 +59,6 @@ if TYPE_CHECKING:
 _LENGTH = 47
 #: faults of a query for a batch's state that do not go away with time
 _LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
-
-
-def gather(
-    runner: Runner, attempts: Iterable[Attempt], load: Callable[[CaseKey], Case | BrokenCase]
-) -> Iterator[Request]:
-    """
-    Prepare the requests that the runner would send to its engine for these attempts.
-
-    An attempt that ends before its call has none: its schema or prompt is broken, or its schema cannot be adapted.
-    """
-    for attempt in attempts:
-        question = runner.question(load(attempt.key), attempt.repeat)
-        if not isinstance(question, Record) and isinstance(question.request, Request):
-            yield question.request
 
 
 def name_of(request: Request) -> str:
@@ -85,6 +73,68 @@ def name_of(request: Request) -> str:
         "params": [params.max_tokens, params.temperature, params.seed],
     }
     return digest(content).replace(":", "-")[:_LENGTH]
+
+
+def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
+    """The factory's batches, with the secrets of the run replaced in what they say."""
+    with errors_freed(config) as secrets:
+        return DiscreetBatches(factory.build_batches(config), secrets)
+
+
+class DiscreetBatches:
+    """Submits batches, and replaces each secret of the run in what the provider says of them."""
+
+    def __init__(self, batches: Batches, secrets: Secrets) -> None:
+        self._batches = batches
+        self._secrets = secrets
+
+    @property
+    def limits(self) -> BatchLimits:
+        """The most that one batch may hold."""
+        return self._batches.limits
+
+    def line(self, name: str, request: Request) -> bytes:
+        """The request as the batch holds it."""
+        return self._batches.line(name, request)
+
+    def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
+        """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
+        with _faults_freed(self._secrets):
+            create = self._batches.upload(lines)
+
+        def created() -> str:
+            with _faults_freed(self._secrets):
+                batch = create()
+            if self._secrets.out_of_message(batch) != batch:
+                raise CallError(FaultKind.BAD_RESPONSE, "the batch's id holds a secret of this run, and is not kept")
+            return batch
+
+        return created
+
+    def state(self, batch: str) -> BatchState:
+        """The progress of a batch."""
+        with _faults_freed(self._secrets):
+            state = self._batches.state(batch)
+        left = state.unanswered
+        return state if left is None else replace(state, unanswered=out_of_generation(left, self._secrets))
+
+    def results(self, batch: str) -> Iterator[Result]:
+        """The result of each of its requests, by the request's name."""
+        with _faults_freed(self._secrets):
+            for name, result in self._batches.results(batch):
+                yield self._secrets.out_of_message(name), out_of_generation(result, self._secrets)
+
+    def close(self) -> None:
+        """Close the provider's client."""
+        self._batches.close()
+
+
+@contextlib.contextmanager
+def _faults_freed(secrets: Secrets) -> Iterator[None]:
+    try:
+        yield
+    except CallError as error:
+        raise out_of_fault(error, secrets) from None
 
 
 class BatchAnswers:
@@ -393,8 +443,11 @@ class SessionBatches:
             resources.callback(self._spend, submission)
             runner = session.suite_runner(variant.name)
             assert isinstance(runner, Runner)
-            left = [attempt for attempt in attempts if attempt not in session.recorded]
-            submission.hand_in(gather(runner, left, plan.cases.case))
+            left = (attempt for attempt in attempts if attempt not in session.recorded)
+            questions = (runner.question(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
+            # an attempt that ends before its call has no request: of a broken schema or prompt, or one not adapted
+            requests = (question.request for question in questions if not isinstance(question, Record))
+            submission.hand_in(request for request in requests if isinstance(request, Request))
             submission.wait(progress, leave=plan.batch == "leave")
 
     def waiting(self) -> list[BatchPart]:

@@ -20,7 +20,6 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.lab.batches.discreet import build_batches
 from pytest_jsbench.lab.batches.providers import (
     AnthropicBatches,
     GeminiBatches,
@@ -28,6 +27,7 @@ from pytest_jsbench.lab.batches.providers import (
     read_lines,
     sound_id,
 )
+from pytest_jsbench.lab.batches.submission import build_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
 from tests.engines.provider import Provider, Reply, json_reply, kept
