@@ -183,13 +183,13 @@ def _measured(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[s
     timing, usage = attempt.timing, attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:
         return {}
-    known = {
+    values = {
         **{name: getattr(timing, name) for name in ("ttft", "tgt", "gct")},
         **{name: getattr(usage, name) for name in ("input_tokens", "output_tokens", CACHED)},
         "tpot": tpot_ms(timing, usage),
         "cost": costs.get(attempt.attempt),
     }
-    return {name: None if value is None else float(f"{value:.4g}") for name, value in known.items()}
+    return {name: None if value is None else float(f"{value:.4g}") for name, value in values.items()}
 
 
 def schema_digits(digest: str | None) -> str:

@@ -146,9 +146,9 @@ class Comparison:
 
         A time is called longer only where its interval says so, and by more than two runs of the same may differ.
         """
-        known = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
-        facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in known.items()))] if known else []
-        if any(map(_is_time, known)) and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
+        bounded = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
+        facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in bounded.items()))] if bounded else []
+        if any(map(_is_time, bounded)) and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
             shares = " → ".join(f"{share:.0%}" for share in self.cached)
             facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not those of one work"))
         if self.at_once:
@@ -218,35 +218,37 @@ def _ratio_told(name: str, ratio: PairedRatio) -> str:
     )
 
 
-def told(found: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
+def told(change: PairedDifference, *, does: str = "pass", same: str = "the same verdict on each") -> str:
     """The result of a comparison in one sentence for people; `does` is what a case that succeeds does."""
-    if found.value is None:
+    if change.value is None:
         return "no case was decided in both: nothing can be compared"
-    cases, ups = counted(found.n, "case"), ""
-    if not (found.fell or found.rose):
-        return f"as many attempts {does} in each of {cases}" if found.repeated else f"{same} of {cases}"
-    if found.repeated:
-        more = "the same" if found.value == 0 else f"{abs(found.value):.3f} {'higher' if found.value > 0 else 'lower'}"
+    cases, ups = counted(change.n, "case"), ""
+    if not (change.fell or change.rose):
+        return f"as many attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
+    if change.repeated:
+        more = (
+            "the same" if change.value == 0 else f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
+        )
         words = f"the share of attempts that {does} is {more} over {cases}"
-        ups = f"; {counted(found.rose, 'case')} up, {found.fell} down"
-    elif found.value == 0:
+        ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
+    elif change.value == 0:
         words = f"as many of {cases} {does}"
     else:
-        words = f"{abs(found.rose - found.fell)} {'more' if found.value > 0 else 'fewer'} of {cases} {does}"
-    interval = f"({found.value:+.3f}, 95 % interval {found.ci_low:+.3f} to {found.ci_high:+.3f}{ups})"
-    return f"{words} {interval}: {_conclusion(found)}"
+        words = f"{abs(change.rose - change.fell)} {'more' if change.value > 0 else 'fewer'} of {cases} {does}"
+    interval = f"({change.value:+.3f}, 95 % interval {change.ci_low:+.3f} to {change.ci_high:+.3f}{ups})"
+    return f"{words} {interval}: {_conclusion(change)}"
 
 
-def _conclusion(found: PairedDifference) -> str:
+def _conclusion(change: PairedDifference) -> str:
     """The significance of a difference by its test, with a reason where the interval suggests the opposite."""
-    words = "a real difference" if found.real else "not distinguishable from no change"
-    test, why = "sign-flip test" if found.repeated else "exact test", ""
-    zero = found.ci_low is None or found.ci_high is None or found.ci_low <= 0 <= found.ci_high
-    if not found.real and not zero and found.comparisons > 1:
-        why = f", adjusted for {found.comparisons} comparisons; the interval is of this pair alone"
-    elif found.real is zero:
+    words = "a real difference" if change.real else "not distinguishable from no change"
+    test, why = "sign-flip test" if change.repeated else "exact test", ""
+    zero = change.ci_low is None or change.ci_high is None or change.ci_low <= 0 <= change.ci_high
+    if not change.real and not zero and change.comparisons > 1:
+        why = f", adjusted for {change.comparisons} comparisons; the interval is of this pair alone"
+    elif change.real is zero:
         why = f"; the interval {'holds' if zero else 'leaves out'} 0, but is approximate"
-    return f"{words} ({test}: p = {found.p_adjusted:.2g}{why})"
+    return f"{words} ({test}: p = {change.p_adjusted:.2g}{why})"
 
 
 def same_cases(*runs: Mapping[CaseKey, CaseOutcome] | None) -> bool:
@@ -310,12 +312,12 @@ def _cached_shares(pairs: Collection[tuple[CaseOutcome, CaseOutcome]]) -> tuple[
 
 
 def _compare_values(pairs: Mapping[CaseKey, tuple[Matches, Matches]]) -> ValueComparison | None:
-    known = {key: pair for key, pair in pairs.items() if all(any(match is not None for match in one) for one in pair)}
-    if not known:
+    matched = {key: pair for key, pair in pairs.items() if all(any(match is not None for match in one) for one in pair)}
+    if not matched:
         return None
-    changed = tuple(key for key, (was, now) in known.items() if len(_compared_with(was) | _compared_with(now)) > 1)
+    changed = tuple(key for key, (was, now) in matched.items() if len(_compared_with(was) | _compared_with(now)) > 1)
     other = frozenset(changed)
-    shared = {key: pair for key, pair in known.items() if key not in other}
+    shared = {key: pair for key, pair in matched.items() if key not in other}
     fields: dict[str, list[tuple[Share, Share]]] = {}
     for was, now in shared.values():
         for name in dict.fromkeys(name for match in (*was, *now) if match is not None for name in match.fields):

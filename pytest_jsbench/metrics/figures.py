@@ -121,7 +121,7 @@ class Figure:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is between 0 and 1, and has an interval."""
+        """True where it is between 0 and 1, and has an interval."""
         return self.kind in {Kind.RATE, Kind.VALUES}
 
     def value_of(self, source: HasFigures) -> Rate | float | None:

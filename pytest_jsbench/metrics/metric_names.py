@@ -66,7 +66,7 @@ class Reading:
 
     @property
     def certain(self) -> bool:
-        """Whether no missing or failed attempt could change it."""
+        """True where no missing or failed attempt could change it."""
         return self.low == self.high
 
 
@@ -119,7 +119,7 @@ class MetricName:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is between 0 and 1 and has an interval."""
+        """True where it is between 0 and 1 and has an interval."""
         if (row := named(self.metric)) is not None:
             return row.is_rate
         return self.metric in {"difference", "values.difference", "tests.difference", *_RATES_OF_FIELD}

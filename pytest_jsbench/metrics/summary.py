@@ -295,9 +295,9 @@ def metrics(
         # an answer to an application that no schema describes costs what it costs
         tokens=Usage.total([attempt.usage for attempt in attempts if attempt.usage is not None]),
         reported=len(
-            told := [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
+            reporting := [one for one in attempts if one.usage is not None and one.usage.output_tokens is not None]
         ),
-        unreported=sum(one.answered for one in attempts) - sum(one.answered for one in told),
+        unreported=sum(one.answered for one in attempts) - sum(one.answered for one in reporting),
         cost=sum(priced) if priced else None,
         priced=len(priced),
         unpriced=sum(attempt.attempt in costs.unknown for attempt in attempts),

@@ -69,7 +69,7 @@ class Column:
 
     @property
     def counted(self) -> bool:
-        """Whether its rates are told with their counts."""
+        """True where its rates are told with their counts."""
         return self.figure is not None and self.figure.counted
 
 
@@ -137,11 +137,11 @@ def table_of_figures(
     every: list[tuple[Figure, list[Cell]]] = [
         (figure, [figure.value_of(source) for _, source in sources]) for figure in columns(shown)
     ]
-    told = [(figure, cells) for figure, cells in every if _is_told(figure, cells, sources)]
-    medians = [figure for figure, _ in told if figure.count]
-    known = [[count for figure in medians if (count := _count(figure, source))] for _, source in sources]
-    counts = [mode(counts) if counts else 0 for counts in known]
-    for figure, cells in told:
+    chosen = [(figure, cells) for figure, cells in every if _is_told(figure, cells, sources)]
+    medians = [figure for figure, _ in chosen if figure.count]
+    by_source = [[count for figure in medians if (count := _count(figure, source))] for _, source in sources]
+    counts = [mode(counts) if counts else 0 for counts in by_source]
+    for figure, cells in chosen:
         if figure.count:
             own = [_count(figure, source) for _, source in sources]
             cells = [
@@ -162,11 +162,11 @@ def _count(median: Figure, source: HasFigures) -> int:
 
 def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
     """The chief rates are always told, errors where there are any, and the share of steady cases where they repeat."""
-    known = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
+    applicable = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
     if figure.name == "pass_hat_k":
         return any(source.figure("planned") != source.figure("cases") for _, source in sources)
     if figure.name == "errors":
-        return any(known)
+        return any(applicable)
     if figure.name == "floor":
-        return any(isinstance(cell, Rate) and cell.value for cell in known)
-    return bool(known) or (figure.chief and figure.kind is Kind.RATE)
+        return any(isinstance(cell, Rate) and cell.value for cell in applicable)
+    return bool(applicable) or (figure.chief and figure.kind is Kind.RATE)

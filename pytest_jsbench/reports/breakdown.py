@@ -31,7 +31,7 @@ DEFAULT_METRIC = "pass_rate"
 
 
 class Grouping(StrEnum):
-    """What cases have in common."""
+    """A property that cases have in common."""
 
     TASK = "task"
     KEYWORD = "keyword"
@@ -74,7 +74,7 @@ class Breakdown:
         return sum(one is not None for group in self.groups for one in group.against_first)
 
     def note(self, names: Sequence[str]) -> str:
-        """What the intervals and the marks mean, for people."""
+        """Say what the intervals and the marks mean, for people."""
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         if self.metric in MEASURES:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
@@ -145,10 +145,10 @@ def break_down(
     metric: str = DEFAULT_METRIC,
 ) -> Breakdown:
     """The runs by group; RecordError where they do not say how each case ended."""
-    known = (*RATES, *MEASURES)
-    if metric not in known:
-        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(known)}"
-        raise RecordError(message, found=metric, expected=known, option="metric")
+    measurable = (*RATES, *MEASURES)
+    if metric not in measurable:
+        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(measurable)}"
+        raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:
         message = (
@@ -252,8 +252,8 @@ def _against_first(
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
-    """Which keywords the schema of each case uses, as the runs' records say; RecordError where none has records."""
-    found: dict[tuple[CaseKey, str], Sequence[str]] = {}
+    """The keywords that the schema of each case uses, as the runs' records say; RecordError where none has records."""
+    keywords: dict[tuple[CaseKey, str], Sequence[str]] = {}
     for path in paths:
         place = path.parent if path.name == "run.json" else path
         if place.is_dir() and not any(place.glob("records*.jsonl")):
@@ -261,8 +261,8 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
         if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
             for outcome in journal.read_run(place).outcomes:
                 for schema in (schema_digits(outcome.schema_digest), ""):  # nothing is known of a case never asked
-                    found.setdefault((outcome.key, schema), outcome.keywords)
-    if not found:
+                    keywords.setdefault((outcome.key, schema), outcome.keywords)
+    if not keywords:
         message = "the keywords of a schema stand in records.jsonl, and none of the runs has it: give a run's folder"
         raise RecordError(message, option="by")
-    return found
+    return keywords

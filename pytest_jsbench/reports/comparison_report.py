@@ -150,8 +150,8 @@ def table_of_runs(head: str, rows: Sequence[tuple[str, Evaluation]]) -> TableBlo
 def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:
     """A row per metric that a run has, and a column per run."""
     figures = [found.figures for found in evaluations]
-    known = dict.fromkeys(itertools.chain.from_iterable(figures))
-    every = [name for name in known if not name.endswith(("_ci_low", "_ci_high"))]
+    names = dict.fromkeys(itertools.chain.from_iterable(figures))
+    every = [name for name in names if not name.endswith(("_ci_low", "_ci_high"))]
     table = TableBlock(
         head="Metric", columns=(), rows=tuple((name, ()) for name in every), whole_names=_LONGEST_WHOLE_METRIC
     )
@@ -223,14 +223,14 @@ def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
     """A warning for each reason why the verdicts of the runs cannot be compared."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
-        said = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
-        yield "warning", f"{said}that alone: `jsbench judge RUN --output DIR` judges one again"
+        why = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
+        yield "warning", f"{why}that alone: `jsbench judge RUN --output DIR` judges one again"
     if any(one.name == "labelled" for one in settings):
         yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
 
 
 def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """What came out of the tests and the values, by subject; nothing of what one of the runs lacks."""
+    """Tell what came out of the tests and the values, by subject; nothing of what one of the runs lacks."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
@@ -240,19 +240,19 @@ def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator
     yield from comparison.ratios_told
 
 
-def _of_values(found: ValueComparison, most: int) -> Iterator[Fact]:
+def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
     """Of whole answers, of fields, and the cases."""
-    (_, whole), *fields = found.told
+    (_, whole), *fields = values.told
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
         yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
     if len(fields) > _MOST_FIELDS:
         yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
-    for word, more, keys in (("worse", "fewer", found.worse), ("better", "more", found.better)):
+    for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
             yield word, f"{more} values right in {_named(keys, most)}"
-    if found.changed:
-        cases = counted(len(found.changed), "case")
+    if values.changed:
+        cases = counted(len(values.changed), "case")
         yield "not shared", f"{cases} of which other values are expected, or compared otherwise: left out of the values"
 
 
@@ -291,8 +291,8 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         settings := [found.settings for found in evaluations],
         same_cases=same_cases(*(found.outcomes for found in evaluations)),
     ):
-        told = (", ".join(one[name].label for name in chosen if name in one) for one in settings)
-        names = [name or found.label for name, found in zip(told, evaluations, strict=True)]
+        texts = (", ".join(run[name].label for name in chosen if name in run) for run in settings)
+        names = [name or found.label for name, found in zip(texts, evaluations, strict=True)]
     else:
         names = [(_text(found.run.get("engine")) if _labelled(found) else "") or found.label for found in evaluations]
     for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
@@ -302,9 +302,9 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     return distinct(names, _LONGEST_PLACE)
 
 
-def _labelled(found: Evaluation) -> bool:
-    """Whether a grammar decided on labelled answers, in which a model has no part but its tokens."""
-    dataset = found.run.get("dataset")
+def _labelled(evaluation: Evaluation) -> bool:
+    """True where a grammar decided on labelled answers, in which a model has no part but its tokens."""
+    dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
 
@@ -327,19 +327,19 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
 def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
     """The runs of which attempts broke, are missing or were not judged."""
-    for name, found in zip(names, evaluations, strict=True):
-        errors, unjudged, planned = (found.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
-        if found.figures.keys() >= _OURS and (errors or unjudged):
-            said = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
-            yield "incomplete", f"{name}: {said}"
+    for name, run in zip(names, evaluations, strict=True):
+        errors, unjudged, planned = (run.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
+        if run.figures.keys() >= _OURS and (errors or unjudged):
+            lack = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
+            yield "incomplete", f"{name}: {lack}"
 
 
 def _over_other_cases(found: Sequence[Pair]) -> Iterator[Fact]:
     """A warning where the runs' own figures are not over the same cases."""
     compared = [pair.comparison for pair in found]
     if any(one.first_alone or one.second_alone or one.changed for one in compared):
-        said = "the figures above are not all over the same cases with the same schemas"
-        yield "warning", f"{said}: only what is said of a pair is over those of both"
+        why = "the figures above are not all over the same cases with the same schemas"
+        yield "warning", f"{why}: only what is said of a pair is over those of both"
 
 
 def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None) -> dict[str, Any]:

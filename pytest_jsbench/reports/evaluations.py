@@ -70,7 +70,7 @@ def run_to_dict(
 
 
 def _figures(summary: Summary) -> dict[str, Any]:
-    """What is measured of a run, and of each of its variants."""
+    """The measurements of a run, or of one of its variants."""
     return {
         "metrics": summary.total.to_dict(),
         "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
@@ -134,7 +134,7 @@ class Evaluation:
 
     @property
     def variant(self) -> str:
-        """Which variant of its run it is; empty in a run without variants."""
+        """The name of its variant of the run; empty in a run without variants."""
         return _text(self.run.get("variant")) or ""
 
     @property
@@ -168,8 +168,8 @@ class Evaluation:
         ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
             ends = self._of_count(name)
-        known = [end for end in ends if end is not None and is_figure(end)]
-        return (known[0], known[1]) if len(ends) == len(known) == 2 else None
+        numbers = [end for end in ends if end is not None and is_figure(end)]
+        return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
     def _of_count(self, name: str) -> list[float | None]:
         """The bounds of a failure rate, computed from its count, over cases where it is known how each ended."""
@@ -185,16 +185,16 @@ class Evaluation:
     @property
     def figures(self) -> dict[str, float | None]:
         """The metrics that are numbers, those in a group as `group.name`; None where one is not applicable."""
-        found: dict[str, float | None] = {}
+        figures: dict[str, float | None] = {}
         for name, value in self.metrics.items():
             group = value.items() if isinstance(value, Mapping) else ()
             pairs = [(name, value), *((f"{name}.{part}", figure) for part, figure in group)]
-            found.update({key: figure for key, figure in pairs if is_figure(figure)})
-        return found
+            figures.update({key: figure for key, figure in pairs if is_figure(figure)})
+        return figures
 
 
 def is_figure(value: object) -> bool:
-    """Whether a metric is a number, or not applicable."""
+    """True where a metric is a number, or not applicable."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -256,21 +256,23 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
         return {}
     listed = run.get("variants")
-    own = {one.get("variant"): one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, Mapping)}
+    own = {
+        part.get("variant"): part for part in (listed if isinstance(listed, list) else ()) if isinstance(part, Mapping)
+    }
     shared = {name: value for name, value in run.items() if name != "variants"}
-    found: dict[str, Evaluation] = {}
-    for name, one in variants.items():
-        if not isinstance(one, Mapping) or name not in own:
+    evaluations: dict[str, Evaluation] = {}
+    for name, part in variants.items():
+        if not isinstance(part, Mapping) or name not in own:
             raise RecordError(f"the variant {printable(repr(name), 60)} is not among those that the run lists")
-        whole = {**data, **one, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
-        found[name] = parse(whole, source=source)
-    return {name: found[name] for name in own if name in found}
+        whole = {**data, **part, "run": {**shared, **own[name]}, "verdict": None, "variants": None}
+        evaluations[name] = parse(whole, source=source)
+    return {name: evaluations[name] for name in own if name in evaluations}
 
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics, and None for those that another tool writes as -1, since it no longer measures them."""
-    known = published("evaluation")["properties"]["metrics"]["properties"]
-    return {name: None if value == -1 and name in known else value for name, value in metrics.items()}
+    described = published("evaluation")["properties"]["metrics"]["properties"]
+    return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 
 def _text(value: object) -> str | None:
@@ -284,20 +286,20 @@ def _outcomes(cases: object) -> dict[CaseKey, CaseOutcome] | None:
 
 
 def _tasks(tasks: object) -> dict[str, Mapping[str, Any]]:
-    found: dict[str, Mapping[str, Any]] = {}
+    metrics_by_task: dict[str, Mapping[str, Any]] = {}
     for name, task in tasks.items() if isinstance(tasks, Mapping) else ():
         metrics = task.get("metrics") if isinstance(task, Mapping) else None
         if isinstance(metrics, Mapping):
             METRICS.check(metrics)
-            found[name] = metrics
-    return found
+            metrics_by_task[name] = metrics
+    return metrics_by_task
 
 
 def _in_folder(folder: Path) -> Evaluation:
     if (folder / "run.json").is_file():
-        found = parse(load(folder / "run.json"), source=str(folder))
-        if found.outcomes is not None:
-            return found
+        evaluation = parse(load(folder / "run.json"), source=str(folder))
+        if evaluation.outcomes is not None:
+            return evaluation
     if any(folder.glob("records*.jsonl")):
         return _of_records(folder)
     runs = journal.find_runs(folder)
@@ -351,12 +353,12 @@ def _verdict(path: Path, run_id: str) -> RunVerdict | None:
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     """An evaluation and the outcome of each case; JSBenchError where it has none."""
-    found = read(path)
-    if found.outcomes is None:
+    whole = read(path)
+    if whole.outcomes is None:
         message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
         raise RecordError(message, where=path)
     # a baseline holds the cases of each variant alone
-    return found, ChainMap({**found.outcomes}, *({**(one.outcomes or {})} for one in found.variants.values()))
+    return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))
 
 
 #: of what produced a run, what a later one is held against
@@ -368,7 +370,7 @@ _KEPT = (
 
 
 def kept_of_run(found: Evaluation, *more: str) -> dict[str, Any]:
-    """What produced a run, as far as a later one is held against it."""
+    """The settings that produced a run, as far as a later one is held against it."""
     return {name: found.run[name] for name in (*_KEPT, *more) if name in found.run}
 
 
@@ -429,11 +431,11 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
         return {"": baseline}
     if not baseline.variants:
         return dict.fromkeys(variants, baseline)
-    found = {name: baseline.variants[name] for name in variants if name in baseline.variants}
-    if not found:
+    compared = {name: baseline.variants[name] for name in variants if name in baseline.variants}
+    if not compared:
         message = f"{baseline.source} has the variants {theirs}, and none of this run's: {', '.join(variants)}"
         raise RecordError(message, found=list(baseline.variants), expected=list(variants), where=baseline.source)
-    return found
+    return compared
 
 
 def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
@@ -449,11 +451,11 @@ def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
 
 def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
     """The comparison of a run, or of each of its variants, with what a baseline says of its cases and settings."""
-    ours = {one.variant: one for one in each(metadata)}
+    ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
-    for name, one in counterparts(baseline, list(summary.variants)).items():
-        before, now = one.outcomes or {}, summary.variants.get(name, summary).outcomes
-        settings = [one.settings, settings_of(ours.get(name, metadata).to_dict())]
+    for name, run in counterparts(baseline, list(summary.variants)).items():
+        before, now = run.outcomes or {}, summary.variants.get(name, summary).outcomes
+        settings = [run.settings, settings_of(ours.get(name, metadata).to_dict())]
         comparisons[name] = compare(before, now, differences(settings, same_cases=same_cases(before, now)))
     return comparisons
 

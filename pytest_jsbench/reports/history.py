@@ -66,7 +66,7 @@ _FAILED = "failed"
 
 
 class WrittenCases(Struct, frozen=True, kw_only=True):
-    """How each case ended, in the order of their names."""
+    """The ends of cases, in the order of their names."""
 
     #: how many cases there are
     count: Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -85,7 +85,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> WrittenCases:
-        """What a line keeps of an evaluation's cases; RecordError where it does not say how each case ended."""
+        """The part of an evaluation's cases that a line keeps; RecordError where it does not say how they ended."""
         if evaluation.outcomes is None:
             message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -141,7 +141,7 @@ def _bits(ends: Iterable[bool]) -> str:
 
 
 class NamedRun(TypedDict):
-    """Which run it was."""
+    """The identity of a run."""
 
     #: the name of the run
     run_id: Annotated[str, Meta(min_length=1)]
@@ -201,7 +201,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
-        """What is kept of a run of ours, or of one variant of it; RecordError of any other evaluation."""
+        """The line of a run of ours, or of one variant of it; RecordError of any other evaluation."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
             message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -419,7 +419,7 @@ def _times(entries: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> lis
 
 
 def _change(entry: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
-    """What a line has changed of the last one with the same cases."""
+    """Count the cases that went up and down since the last line with the same cases."""
     if not earlier:
         return ""
     alike = entry.alike(earlier)
@@ -438,7 +438,7 @@ def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
 
 
 def _newest(series: Series) -> Iterator[Fact]:
-    """What the newest line has changed of the one before it, and of the first one."""
+    """Compare the newest line with the one before it, and with the first one."""
     if not series.since and len(series.entries) > 1:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
     times = _times(series.entries, _TIMES[1:])

@@ -42,8 +42,8 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
         known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
         known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}
     known |= _figures(summary.total)
-    for variant, found in summary.variants.items():
-        known |= {f"variants.{variant}.{name}": value for name, value in _figures(found.total).items()}
+    for variant, part in summary.variants.items():
+        known |= {f"variants.{variant}.{name}": value for name, value in _figures(part.total).items()}
     for number, gate in enumerate(gates, start=1):
         known[f"gate.{number}"] = gate.message
     return {f"jsbench.{name}": printable(value, _LONGEST) for name, value in known.items()}

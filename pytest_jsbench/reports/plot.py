@@ -45,18 +45,18 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    known = {name for one in series for entry in one.entries for name in entry.metrics}
-    if metric not in known:
-        offer = printable(nearest(metric, known), 600)
+    metrics = {name for one in series for entry in one.entries for name in entry.metrics}
+    if metric not in metrics:
+        offer = printable(nearest(metric, metrics), 600)
         message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
-        raise ExportError(message, found=metric, expected=sorted(known))
+        raise ExportError(message, found=metric, expected=sorted(metrics))
     axis = figure.subplots()
     for at, one in enumerate(series):
         entries = [entry for entry in one.entries if metric in entry.metrics]
         points = [(entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric)) for entry in entries]
         _draw_line(axis, at, points)
     row = _row(metric)
-    interval = ", with 95 % intervals" if f"{metric}_ci_low" in known else ""
+    interval = ", with 95 % intervals" if f"{metric}_ci_low" in metrics else ""
     axis.set_title(f"{row.title} over time{interval}\n{_direction(row)}", fontsize=11)
     axis.set_ylabel(row.unit, fontsize=9)
     axis.xaxis.set_major_formatter(ConciseDateFormatter(AutoDateLocator()))
@@ -128,9 +128,9 @@ def _png(figure: Any) -> bytes:
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:
     """The settings in which the runs differ, over their names."""
-    found = [one.name for one in settings_apart(evaluations)]
-    said = f"differing in {', '.join(found)}"
-    return textwrap.fill(_plain([said], 400)[0], 90) if found else None
+    names = [setting.name for setting in settings_apart(evaluations)]
+    title = f"differing in {', '.join(names)}"
+    return textwrap.fill(_plain([title], 400)[0], 90) if names else None
 
 
 def _columns(panels: int) -> int:
@@ -142,8 +142,8 @@ def _columns(panels: int) -> int:
 
 def _row(metric: str) -> Figure:
     """The figure; of another tool's by what its name says."""
-    if (known := named(metric)) is not None:
-        return known
+    if (row := named(metric)) is not None:
+        return row
     if _COUNT.search(metric):
         return Figure(metric, Kind.COUNT)
     kind = Kind.RATE if _HIGHER.search(metric) else Kind.SUM
@@ -181,17 +181,17 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
 
 
 def _draw(axis: Any, row: Figure, evaluations: Sequence[Evaluation]) -> None:
-    values = [found.figures.get(row.name) for found in evaluations]
-    known = [value for value in values if value is not None]
+    values = [evaluation.figures.get(row.name) for evaluation in evaluations]
+    numbers = [value for value in values if value is not None]
     size, turned = 8 if len(values) <= 6 else 6, 90 if len(values) > _MOST_UPRIGHT else 0
-    for at, (value, found) in enumerate(zip(values, evaluations, strict=True)):
+    for at, (value, evaluation) in enumerate(zip(values, evaluations, strict=True)):
         if value is None:
             axis.text(at, 0.02, "n/a", ha="center", va="bottom", color="0.35", transform=axis.get_xaxis_transform())
             continue
         style = _style(at)
         axis.bar(at, value, width=0.75, **style)
         top = value
-        if (interval := found.interval(row.name)) is not None:
+        if (interval := evaluation.interval(row.name)) is not None:
             low, high = interval
             ends = [[max(0.0, value - low)], [max(0.0, high - value)]]
             axis.errorbar(at, value, yerr=ends, color="black", capsize=4, linewidth=1)
@@ -211,14 +211,14 @@ def _draw(axis: Any, row: Figure, evaluations: Sequence[Evaluation]) -> None:
     axis.set_ylabel(row.unit, fontsize=8)
     axis.tick_params(labelsize=8)
     axis.spines[["top", "right"]].set_visible(False)
-    if not known:
+    if not numbers:
         axis.set_yticks([])
         axis.set_ylim(0, 1)
-    elif row.is_rate and min(known) >= 0 and max(known) <= 1:
+    elif row.is_rate and min(numbers) >= 0 and max(numbers) <= 1:
         axis.set_ylim(0, 1.15)
         axis.set_yticks([0, 0.25, 0.5, 0.75, 1])
-    elif min(known) >= 0:
-        axis.set_ylim(0, max(known) * 1.2 or 1)
+    elif min(numbers) >= 0:
+        axis.set_ylim(0, max(numbers) * 1.2 or 1)
 
 
 def _style(at: int) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def write_files(
 
 
 def problem_of(writer: Callable[[], object]) -> str:
-    """What kept a file from being written; nothing where it was."""
+    """Write a file, and say what kept it from being written; nothing where it was."""
     try:
         writer()
     except (JSBenchError, OSError) as error:

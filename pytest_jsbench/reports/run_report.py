@@ -40,7 +40,7 @@ _LONG_QUEUE = 60.0
 
 
 def heading(metadata: RunMetadata) -> str:
-    """Who was asked, for people."""
+    """Name who was asked, for people."""
     if metadata.variants:
         return counted(len(metadata.variants), "variant")
     return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
@@ -77,7 +77,7 @@ def rates_by_task(summary: Summary) -> TableBlock | None:
 
 
 def differing_cases(summary: Summary) -> TableBlock:
-    """How the cases ended that some variants pass and others fail, a row each."""
+    """A row for each case that some variants pass and others fail: how it ended in each."""
     cases = summary.differing[:_MOST_FOLDED]
     cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
     ends = [ends_of(summary, key) for key in cases]
@@ -154,20 +154,20 @@ def summary_markdown(
         table = table.beside(Column(heading="Asked", left=True), [settings[name] for name in summary.variants])
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
-    told = [f"- {passed}; rates with their 95 % intervals, times as medians"]
-    told += markdown.fact_lines(facts(run, summary))
+    items = [f"- {passed}; rates with their 95 % intervals, times as medians"]
+    items += markdown.fact_lines(facts(run, summary))
     for variant, comparison in (comparisons or {}).items():
         from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
         source = f"variant {printable(variant)}" if variant else ""
-        told += markdown.fact_lines(facts_of_comparison(comparison, source))
-    told += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
+        items += markdown.fact_lines(facts_of_comparison(comparison, source))
+    items += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
-    return "\n".join([*lines, above, *told, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
+    return "\n".join([*lines, above, *items, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
 
 
 def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
-    """What Markdown shows when it is asked for."""
+    """The tables that Markdown shows when they are asked for."""
     if (by_task := rates_by_task(summary)) is not None:
         yield by_task
     if summary.differing:
@@ -196,8 +196,8 @@ def asked(run: Run, summary: Summary) -> dict[str, str]:
     """By variant, the settings that tell it from the others, best first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
     chosen = distinguishing(settings)
-    told = (", ".join(one[part].label for part in chosen if part in one) for one in settings)
-    return dict(zip(summary.variants, told, strict=True))
+    texts = (", ".join(way[part].label for part in chosen if part in way) for way in settings)
+    return dict(zip(summary.variants, texts, strict=True))
 
 
 def facts_of_variants(summary: Summary) -> list[Fact]:
@@ -223,8 +223,8 @@ def _differing(summary: Summary) -> Iterator[Fact]:
         by_end: dict[str, list[str]] = {}
         for name, end in ends_of(summary, key).items():
             by_end.setdefault(end, []).append(names[name])
-        said = "; ".join(f"{end}: {', '.join(of_end)}" for end, of_end in by_end.items())
-        yield "", f"{printable(str(key))}  {said}"
+        ends = "; ".join(f"{end}: {', '.join(of_end)}" for end, of_end in by_end.items())
+        yield "", f"{printable(str(key))}  {ends}"
     if (more := len(summary.differing) - _MOST_CASES) > 0:
         yield "", f"… and {more:,} more"
 
@@ -234,12 +234,12 @@ def _differing_count(summary: Summary) -> str:
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
-    """How a case ended in each variant that has it: in one word where all its attempts ended alike."""
+    """The end of a case in each variant that has it: in one word where all its attempts ended alike."""
     return {name: _end(one.outcomes[key]) for name, one in summary.variants.items() if key in one.outcomes}
 
 
 def _end(outcome: CaseOutcome) -> str:
-    """How a case ended, in a word; where its attempts did not end alike, how many passed, and the first other end."""
+    """The end of a case, in a word; where its attempts did not end alike, how many passed, and the first other end."""
     different = dict.fromkeys(outcome.attempts)
     if len(different) <= 1:
         return next(iter(different), MISSING)
@@ -255,8 +255,8 @@ def facts(run: Run, summary: Summary) -> list[Fact]:
 def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     total, metadata = summary.total, run.metadata
     rate = total.pass_rate
-    told = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
-    yield FIGURES["pass_rate"].title.lower(), f"{told}{' over all variants' if summary.variants else ''}"
+    share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
+    yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
     if total.tests_passed.n:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
@@ -384,7 +384,7 @@ _MISSING = {
 
 
 def _values(total: Metrics) -> str:
-    """How many values are right, and which fields are wrong most often."""
+    """Say how many values are right, and which fields are wrong most often."""
     right = total.value_accuracy
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
@@ -420,15 +420,15 @@ def _idle_comparers(run: Run, total: Metrics) -> list[str]:
 def _sampling(run: Run) -> str:
     """The sampling of all answers, as far as it is known; empty where nothing is."""
     settings = settings_of({"engine": run.metadata.engine, "params": run.metadata.params})
-    known = [
+    sampled = [
         settings[name] for name in ("temperature", "seed") if name in settings and settings[name].value is not None
     ]
-    labels = ", ".join(setting.label for setting in known)
-    if run.metadata.repeats == 1 or not known:
+    labels = ", ".join(setting.label for setting in sampled)
+    if run.metadata.repeats == 1 or not sampled:
         return labels
-    if known[0].name == "temperature" and known[0].value == 0:
+    if sampled[0].name == "temperature" and sampled[0].value == 0:
         return f"{labels}: the attempts at a case repeat each other, as far as its engine is exact"
-    return f"{labels}, raised by 1 in each further attempt at a case" if known[-1].name == "seed" else labels
+    return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
@@ -453,9 +453,9 @@ def _share(rate: Proportion) -> str:
 
 
 def _spread(times: Distribution, name: str) -> str:
-    known = {part: getattr(times, part) for part in ("mean", "p50", "p99", "max")}
-    told = ", ".join(f"{part} {FIGURES[name].text_of(value)}" for part, value in known.items())
-    return f"{told} of {times.count:,}"
+    parts = {part: getattr(times, part) for part in ("mean", "p50", "p99", "max")}
+    text = ", ".join(f"{part} {FIGURES[name].text_of(value)}" for part, value in parts.items())
+    return f"{text} of {times.count:,}"
 
 
 def _tokens(total: Metrics) -> str:

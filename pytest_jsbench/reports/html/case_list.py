@@ -117,7 +117,7 @@ def _json_bytes(data: object) -> bytes:
 
 
 def rank(outcome: AttemptOutcome) -> int:
-    """What failed, then what says nothing about the model, then what passed and is not right, then the rest."""
+    """Rank what failed first, then what says nothing about the model, what passed and is not right, and the rest."""
     if not outcome.passed:
         return 0 if outcome.failing else 1
     if _failed_test(outcome):
@@ -131,13 +131,13 @@ def ending_of(outcome: AttemptOutcome) -> str:
 
 
 def _failed_test(outcome: AttemptOutcome) -> str:
-    """What its own test failed of, in a word; empty where it did not."""
+    """The cause of its own test's failure, in a word; empty where it did not."""
     test = outcome.test_outcome
     return test.cause.value if test is not None and test.cause is not None else ""
 
 
 def reason_of(record: Record) -> str:
-    """Why an attempt did not pass; else what of it is not right all the same."""
+    """Say why an attempt did not pass; else what of it is not right all the same."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
@@ -191,7 +191,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _test(test: OwnOutcome | None) -> str:
-    """How the test ended that asked; empty where none did, or where it ended as the verdict says."""
+    """The end of the test that asked; empty where none did, or where it ended as the verdict says."""
     if test is None or test.cause is Cause.ANSWER:
         return ""
     field = "" if test.field is None else f" ({test.field})"
