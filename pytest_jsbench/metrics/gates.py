@@ -1,4 +1,8 @@
-"""The gates of a run, which are conditions on its figures, and the verdict that they decide."""
+"""
+The gates of a run, which are conditions on its figures, and the verdict that they decide.
+
+A run without gates does not import the names of metrics.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.comparison import Comparison
+    from pytest_jsbench.metrics.metric_names import MetricName
     from pytest_jsbench.metrics.metrics import Metrics
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
@@ -52,6 +56,8 @@ class Gate:
     @classmethod
     def parse(cls, text: str) -> Gate:
         """Read `METRIC OP VALUE`; GateError where the text is something else."""
+        from pytest_jsbench.metrics.metric_names import MetricName
+
         parts = _EXPRESSION.fullmatch(text)
         if parts is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
@@ -76,12 +82,16 @@ class Gate:
     @classmethod
     def least_pass_rate(cls, text: str) -> Gate:
         """The gate on the pass rate over all planned attempts; GateError where the text is no rate."""
+        from pytest_jsbench.metrics.metric_names import MetricName
+
         rate = _rate(text, f"a pass rate is a number from 0 to 1, such as 0.9; found {text!r}")
         return cls(name=MetricName.parse("pass_rate"), sign=">=", value=rate)
 
     @classmethod
     def most_regression(cls, text: str) -> Gate:
         """The gate on the drop of the pass rate below the baseline's; GateError where the text is no rate."""
+        from pytest_jsbench.metrics.metric_names import MetricName
+
         rate = _rate(text, f"a regression is a number from 0 to 1, such as 0.02; found {text!r}")
         return cls(name=MetricName.parse("baseline.difference"), sign=">=", value=-rate)
 
@@ -144,6 +154,8 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
 
     A run with failed calls or missing attempts meets a gate only if it does whatever their outcomes had been.
     """
+    from pytest_jsbench.metrics.metric_names import reading
+
     metric = reading(gate.name, summary, comparisons)
     if gate.less is not None:
         metric = metric.less(reading(gate.less, summary, comparisons))
