@@ -47,19 +47,15 @@ def open_template(name: str) -> Template:
         raise PromptError(f"prompt {name}: {error.problem}; expected a Jinja2 template") from None
     if importlib.util.find_spec("jinja2") is None:
         raise PromptError(f"prompt {name} needs the package jinja2: pip install 'pytest-jsbench[prompts]'")
-    if (problem := _in_child("problem_of", name, source, doing="read")) is not None:
-        raise PromptError(problem)
+    _in_child("check", name, source, doing="read")
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
     return Template(name=name, digest=digest, render=partial(_render, name, source))
 
 
 def _render(name: str, source: str, case: Case) -> Prompt:
-    made = _in_child(
+    texts: dict[str, str] = _in_child(
         "texts_of", name, source, case.schema, case.key.task, case.key.id, case.about, doing=f"rendered for {case.key}"
     )
-    if "problem" in made:
-        raise PromptError(made["problem"])
-    texts: dict[str, str] = made["texts"]
     if not texts["user"].strip():
         raise PromptError(f"prompt {name} asks nothing of {case.key}: its text is empty")
     return Prompt(
@@ -70,22 +66,21 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """Call a function of this module in the child; PromptError where that is beyond its bounds."""
+    """Call a function of this module in the child; PromptError where it raises that, or is beyond its bounds."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
         raise PromptError(f"prompt {name} cannot be {doing} {exceeded}; expected a template that does less") from None
     except (CallBroke, ChildNotStarted) as error:
+        kind, _, problem = str(error).partition(": ")
+        if kind == PromptError.__name__:
+            raise PromptError(problem) from None
         raise PromptError(f"prompt {name} cannot be {doing}: {sentence(str(error))}") from None
 
 
-def problem_of(name: str, source: str) -> str | None:
-    """Why the source is no template, in one line; None where it is one."""
-    try:
-        _compile(name, source)
-    except PromptError as error:
-        return str(error)
-    return None
+def check(name: str, source: str) -> None:
+    """PromptError, in one line, where the source is no template."""
+    _compile(name, source)
 
 
 def fields_of(schema: Schema) -> list[dict[str, Any]]:
@@ -107,8 +102,8 @@ def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
     return {"name": name, "type": named, "required": required, "description": shown}
 
 
-def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, Any]:
-    """The texts that the template asks a case with, by their blocks; or a problem in one line."""
+def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
+    """The texts that the template asks a case with, by their blocks; PromptError, in one line, where it cannot."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),
@@ -118,20 +113,15 @@ def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, ab
         "fields": fields_of(schema),
     }
     try:
-        return {"texts": _texts(_compile(name, source), values)}
-    except MemoryError:
+        template = _compile(name, source)
+        if not template.blocks:
+            return {"user": template.render(values)}
+        context = template.new_context(values)
+        return {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
+    except (MemoryError, PromptError):
         raise
-    except PromptError as error:
-        return {"problem": str(error)}
     except Exception as error:  # noqa: BLE001  a template computes: whatever Python can raise
-        return {"problem": f"prompt {name}: {type(error).__name__}: {sentence(str(error))}"}
-
-
-def _texts(template: jinja2.Template, values: dict[str, Any]) -> dict[str, str]:
-    if not template.blocks:
-        return {"user": template.render(values)}
-    context = template.new_context(values)
-    return {block: "".join(template.blocks[block](context)) for block in _BLOCKS if block in template.blocks}
+        raise PromptError(f"prompt {name}: {type(error).__name__}: {sentence(str(error))}") from None
 
 
 @functools.lru_cache(maxsize=8)
