@@ -261,25 +261,16 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    if total.planned > total.cases and not summary.variants:
-        steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
-        every, some = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
-        yield "repeats", f"every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
-        if total.pass_at:
-            yield "", ", ".join(f"pass@{k} {rate.value:.3f}" for k, rate in total.pass_at.items())
-            yield "", ", ".join(f"pass^{k} {rate.value:.3f}" for k, rate in total.pass_hat.items())
-        if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
-            yield "flaky", _flaky(flaky)
+    names = _short(summary)
+    for name, part in summary.variants.items() or [("", summary)]:
+        yield from _repeats(part, f"{names[name]}: " if name else "")
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
             yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
-    if not run.variants and not any(outcome.asked_by for outcome in run.outcomes):
-        if not metadata.labelled and (sampling := _sampling(run)):
-            yield "sampled", sampling
-        reasoning = {part: metadata.details.get(f"reasoning_{part}") for part in ("effort", "budget")}
-        if parts := [f"{name} {printable(str(value))}" for name, value in reasoning.items() if value is not None]:
-            yield "reasoning", ", ".join(parts)
+    if not any(outcome.asked_by for outcome in run.outcomes):
+        for name in names or [""]:
+            yield from _settings(metadata.of_variant(name) if name else metadata, f"{names[name]}: " if name else "")
     yield from _recorded(run)
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
@@ -305,6 +296,30 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "cost", dollars(total.cost) + _of_answers(total.priced, total.unpriced)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
+
+
+def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
+    """The attempts at a case beside each other, of a run or of the variant that `of` names."""
+    total = summary.total
+    if total.planned <= total.cases:
+        return
+    steady = Column.of(Figure("pass_hat_k", Kind.RATE, counted=True))
+    every, some = (steady.exact_text_of(rate) for rate in (total.pass_hat_k, total.pass_at_k))
+    yield "repeats", f"{of}every attempt of a case passed (pass^k) {every}, at least one (pass@k) {some}"
+    if total.pass_at:
+        yield "", ", ".join(f"pass@{k} {rate.value:.3f}" for k, rate in total.pass_at.items())
+        yield "", ", ".join(f"pass^{k} {rate.value:.3f}" for k, rate in total.pass_hat.items())
+    if flaky := [(key, outcome) for key, outcome in summary.outcomes.items() if outcome.flaky]:
+        yield "flaky", f"{of}{_flaky(flaky)}"
+
+
+def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
+    """The sampling and the reasoning of a run, or of the variant that `of` names, as far as they are known."""
+    if not metadata.labelled and (sampling := _sampling(metadata)):
+        yield "sampled", f"{of}{sampling}"
+    reasoning = {part: metadata.details.get(f"reasoning_{part}") for part in ("effort", "budget")}
+    if parts := [f"{name} {printable(str(value))}" for name, value in reasoning.items() if value is not None]:
+        yield "reasoning", f"{of}{', '.join(parts)}"
 
 
 def _recorded(run: Run) -> Iterator[Fact]:
@@ -417,14 +432,14 @@ def _idle_comparers(run: Run, total: Metrics) -> list[str]:
     return [name for name in wanted if not any(f"{field}.".startswith(f"{name}.") for field in total.fields)]
 
 
-def _sampling(run: Run) -> str:
+def _sampling(metadata: RunMetadata) -> str:
     """The sampling of all answers, as far as it is known; empty where nothing is."""
-    settings = settings_of({"engine": run.metadata.engine, "params": run.metadata.params})
+    settings = settings_of({"engine": metadata.engine, "params": metadata.params})
     sampled = [
         settings[name] for name in ("temperature", "seed") if name in settings and settings[name].value is not None
     ]
     labels = ", ".join(setting.label for setting in sampled)
-    if run.metadata.repeats == 1 or not sampled:
+    if metadata.repeats == 1 or not sampled:
         return labels
     if sampled[0].name == "temperature" and sampled[0].value == 0:
         return f"{labels}: the attempts at a case repeat each other, as far as its engine is exact"

@@ -69,18 +69,20 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     The table within a width, with as much as it has room for.
 
     Strangers' heads are cut to a column's share. Where there is little room, columns that are only for roomy tables go
-    first; then names are cut, and intervals left out from the right; and what is too wide all the same becomes two
-    tables below each other.
+    first; then names are cut, and intervals left out from the right, but for that of a pass rate at the left; and what
+    is too wide all the same becomes two tables below each other.
     """
     table = _with_shorter_heads(table, width)
     close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
     count = len(close.columns)
+    first = close.columns[0].figure if count > 1 else None
+    most = count - 1 if first is not None and first.name == "pass_rate" else count + 1
     layouts = [(table, False, 0), (close, False, 0)]
-    layouts += [(close, True, plain) for plain in range(count + 2)]
+    layouts += [(close, True, plain) for plain in range(most + 1)]
     for layout, is_short, plain in layouts:
         if lines := _within(layout, width, _SHORT_NAME, is_short=is_short, plain=plain):
             return lines
-    if lines := _within(close, width, _SHORTEST_NAME, is_short=True, plain=count + 1):
+    if lines := _within(close, width, _SHORTEST_NAME, is_short=True, plain=most):
         return lines
     if count < 2:
         return _within(close, 10 * width, width, is_short=True, plain=0)

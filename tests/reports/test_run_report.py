@@ -356,6 +356,27 @@ def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
     assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
 
 
+def test_each_variant_says_its_repeats_and_sampling_and_its_pass_rate_keeps_the_interval_beside_errors() -> None:
+    params = {"temperature-0": {"temperature": 0}, "temperature-1": {"temperature": 1}}
+    metadata = examples.variants(**{name: {"params": one, "repeats": 2} for name, one in params.items()})
+    records = [
+        replace(record("x", verdict=verdict), variant=name, repeat=repeat)
+        for name in params
+        for repeat, verdict in enumerate((examples.PASSED, examples.VIOLATED))
+    ]
+    records.append(replace(record("y", verdict=examples.BROKEN, generation=examples.failed()), variant="temperature-0"))
+    run = examples.run_of_variants(metadata, *records)
+    summary = summarize(run)
+
+    table = table_lines(main_table(run, summary), 72)
+    told = " ".join(" ".join(fact_lines(facts(run, summary))).split())
+
+    assert table[3].split()[1:3] == ["0.50", "(0-1)"]
+    assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in told
+    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in told
+    assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in told
+
+
 def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     before = summarize(examples.run(record("a"), record("b"))).outcomes
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
