@@ -5,7 +5,6 @@ import re
 import socket
 import threading
 import tracemalloc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 from pathlib import Path
@@ -50,15 +49,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def client(folder: Path) -> Iterator[TestClient]:
+def stranger(folder: Path, host: str = "127.0.0.1") -> TestClient:
+    """A browser that has not opened the link."""
     from starlette.testclient import TestClient
 
     from pytest_jsbench.lab.view.site import make_site
 
-    with TestClient(make_site(folder, TOKEN), base_url="http://127.0.0.1") as client:
-        client.get("/", params={"token": TOKEN})
-        yield client
+    return TestClient(make_site(folder, TOKEN), base_url=f"http://{host}")
+
+
+def opened(folder: Path) -> TestClient:
+    client = stranger(folder)
+    client.get("/", params={"token": TOKEN})
+    return client
+
+
+@pytest.fixture
+def client(folder: Path) -> TestClient:
+    return opened(folder)
 
 
 def shown(client: TestClient, address: str) -> str:
@@ -72,17 +80,12 @@ def names(page: str) -> list[str]:
 
 
 def test_only_who_shows_the_token_on_this_machine_may_look(folder: Path) -> None:
-    from starlette.testclient import TestClient
-
-    from pytest_jsbench.lab.view.site import make_site
-
-    site = make_site(folder, TOKEN)
-    stranger = TestClient(site, base_url="http://127.0.0.1")
-    assert stranger.get("/").status_code == 403
-    assert stranger.get("/", params={"token": "another"}).status_code == 403
-    assert stranger.get("/", headers={"cookie": "jsbench-view=another"}).status_code == 403
-    assert TestClient(site, base_url="http://evil.example").get("/", params={"token": TOKEN}).status_code == 400
-    response = stranger.get("/run/first", params={"token": TOKEN, "task": "talk"}, follow_redirects=False)
+    browser = stranger(folder)
+    assert browser.get("/").status_code == 403
+    assert browser.get("/", params={"token": "another"}).status_code == 403
+    assert browser.get("/", headers={"cookie": "jsbench-view=another"}).status_code == 403
+    assert stranger(folder, "evil.example").get("/", params={"token": TOKEN}).status_code == 400
+    response = browser.get("/run/first", params={"token": TOKEN, "task": "talk"}, follow_redirects=False)
     assert response.headers["location"] == "/run/first?task=talk"
     assert "httponly" in response.headers["set-cookie"].lower()
     assert "samesite=strict" in response.headers["set-cookie"].lower()
@@ -133,6 +136,16 @@ def test_an_attempt_shows_prompt_schema_answer_and_what_is_wrong_and_no_markup_o
         assert f"<h3>{heading}</h3>" in page
 
 
+def test_two_runs_of_variants_or_one_without_attempts_are_compared_too(tmp_path: Path) -> None:
+    keep(tmp_path / "one", examples.compared(gpt="pppppp", mini="vvvvvv"))
+    keep(tmp_path / "two", examples.compared(gpt="vvvvvv", mini="vvvvvv"))
+    keep(tmp_path / "none", examples.run(planned=()))
+    client = opened(tmp_path)
+
+    assert "0.500 lower over 6 cases" in shown(client, "/compare?run=one&run=two")
+    assert "no word on how each case ended" in shown(client, "/compare?run=one&run=none")
+
+
 def test_two_runs_are_compared_and_a_case_that_changed_stands_side_by_side(client: TestClient) -> None:
     page = shown(client, "/compare?run=first&run=second")
     (link,) = re.findall(r'href="(/beside[^"]*)"', page)
@@ -170,16 +183,11 @@ def test_a_run_that_cannot_be_read_is_named_with_its_fault(client: TestClient, f
 
 
 def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
-    from starlette.testclient import TestClient
-
-    from pytest_jsbench.lab.view.site import make_site
-
     keep(tmp_path / "many", examples.run(*(examples.record(f"c{n:03}", task="t") for n in range(120))))
-    with TestClient(make_site(tmp_path, TOKEN), base_url="http://127.0.0.1") as client:
-        client.get("/", params={"token": TOKEN})
-        page = shown(client, "/run/many?task=t")
-        (later,) = re.findall(r'href="(\?[^"]*)">later', page)
-        rest = shown(client, f"/run/many{unescape(later)}")
+    client = opened(tmp_path)
+    page = shown(client, "/run/many?task=t")
+    (later,) = re.findall(r'href="(\?[^"]*)">later', page)
+    rest = shown(client, f"/run/many{unescape(later)}")
 
     assert len(names(page)) == 100
     assert names(rest) == [f"t::c{n:03}" for n in range(100, 120)]
