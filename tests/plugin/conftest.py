@@ -104,6 +104,13 @@ class Bench:
         data: dict[str, Any] = json.loads((run / "run.json").read_text())
         return data
 
+    def calls(self) -> list[str]:
+        """What answering functions have written down of their calls since the last time."""
+        path = self.path / "calls.txt"
+        lines = sorted(path.read_text().splitlines()) if path.exists() else []
+        path.unlink(missing_ok=True)
+        return lines
+
     def write(self, files: Mapping[str, str]) -> None:
         for name, text in files.items():
             path = self.path / name

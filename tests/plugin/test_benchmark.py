@@ -94,14 +94,14 @@ def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -
     bench.case("a")
     bench.write(
         {
-            "answering.py": "def answer(request):\n    with open('calls.log', 'a') as log:\n        log.write('x')\n"
+            "answering.py": "def answer(request):\n    with open('calls.txt', 'a') as log:\n        log.write('x')\n"
             "    return '{\"n\": 1}'\n"
         }
     )
 
     bench.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
 
-    assert (bench.path / "calls.log").read_text() == "x"
+    assert (bench.path / "calls.txt").read_text() == "x"
 
 
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:

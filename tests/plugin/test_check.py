@@ -40,7 +40,7 @@ def test_each_is_an_attempt_of_the_run(bench: Bench) -> None:
     result = run_one(bench, CHECKED, "--jsbench-output=out", "--junitxml=junit.xml", "--jsbench-gate=pass_rate>=0.9")
 
     result.assert_outcomes(passed=2, failed=2)
-    assert not (bench.path / "calls.log").exists()
+    assert not (bench.path / "calls.txt").exists()
     records = {one["id"]: one for one in bench.records()}
     assert {name: one["verdict"]["failure_type"] for name, one in records.items()} == {
         "test_conforms": None,

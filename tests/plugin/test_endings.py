@@ -176,7 +176,7 @@ def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up
     status, sent = interrupted(bench, number)
 
     assert status == pytest.ExitCode.INTERRUPTED
-    calls = [float(line) for line in (bench.path / "calls.txt").read_text().split()]
+    calls = [float(line) for line in bench.calls()]
     assert max(calls) < sent + 0.5
     figures = bench.run_json()["metrics"]
     assert figures["missing_reasons"]["stopped"] == figures["missing"] == 40 - figures["completions"] > 0
@@ -222,16 +222,13 @@ def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: B
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     (run,) = (bench.path / "out").iterdir()
     written = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()[1:]]
-    called = (bench.path / "calls.txt").read_text().split()
+    called = bench.calls()
     assert 5 < len(written) <= len(called) <= len(written) + 3
     assert "not run, disk full" in " ".join(done.stdout.split())
     assert not list(run.glob("*.part"))
-    (bench.path / "calls.txt").unlink()
-
     bench.run(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=59, failed=1)
 
-    again = (bench.path / "calls.txt").read_text().split()
-    assert set(again).isdisjoint(record["id"] for record in written)
+    assert set(bench.calls()).isdisjoint(record["id"] for record in written)
 
 
 RUN_AGAIN = """
@@ -255,8 +252,7 @@ def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(be
 
     bench.run(*ENGINE)
 
-    calls = (bench.path / "calls.txt").read_text().split()
-    assert calls.count("c02") == 1
+    assert bench.calls().count("c02") == 1
     assert [record["verdict"]["passed"] for record in bench.records()] == [True, False]
 
 
@@ -383,8 +379,7 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
     result.stdout.fnmatch_lines(["warning    this machine has no more memory; *"])
     (twelve.path / "exhausted").unlink()
     twelve.run(*hungry, "--jsbench-resume=out").assert_outcomes(passed=12)
-    called = (twelve.path / "calls.txt").read_text().split()
-    assert sorted(called) == [f"c{number:02}" for number in range(12)]
+    assert twelve.calls() == [f"c{number:02}" for number in range(12)]
 
 
 GREEDY = """

@@ -15,7 +15,7 @@ from tests.plugin.conftest import Bench, both_ways, with_workers
 CALLS = """
 import pathlib
 def answer(request):
-    with open("calls.log", "a") as log:
+    with open("calls.txt", "a") as log:
         log.write(f"{request.key}\\n")
     return '{"n": -1}' if "bad" in request.key.id else '{"n": 1}'
 """
@@ -34,11 +34,6 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run("--jsbench-engine-option=answers=answering:answer", *args)
 
 
-def calls(bench: Bench) -> list[str]:
-    log = bench.path / "calls.log"
-    return sorted(log.read_text().split()) if log.exists() else []
-
-
 def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> None:
     result = counted.run("--collect-only", "-q", "--jsbench-engine-option=answers=missing.json")
 
@@ -50,7 +45,7 @@ def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> N
         "jsbench::good::beta",
         "jsbench::good::gamma",
     ]
-    assert calls(counted) == []
+    assert counted.calls() == []
     assert not (counted.path / "out").exists()
 
 
@@ -69,7 +64,7 @@ def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> N
 def test_only_what_is_selected_is_paid_for(counted: Bench, args: list[str], expected: list[str]) -> None:
     run(counted, *args)
 
-    assert calls(counted) == expected
+    assert counted.calls() == expected
 
 
 def test_the_marker_selects_the_suite(counted: Bench) -> None:
@@ -77,17 +72,17 @@ def test_the_marker_selects_the_suite(counted: Bench) -> None:
 
     run(counted, ".", "-m", "jsbench").assert_outcomes(passed=3, failed=2)
     run(counted, ".", "-m", "not jsbench").assert_outcomes(passed=1)
-    assert len(calls(counted)) == 5
+    assert len(counted.calls()) == 5
 
 
 def test_last_failed_runs_the_failed_cases_again(counted: Bench) -> None:
     counted.write({"test_own.py": "def test_own(): pass\ndef test_wrong(): assert 0"})
     run(counted, ".")
-    (counted.path / "calls.log").unlink()
+    counted.calls()
 
     run(counted, ".", "--lf").assert_outcomes(failed=3)
 
-    assert calls(counted) == ["bad::bad_d", "bad::bad_e"]
+    assert counted.calls() == ["bad::bad_d", "bad::bad_e"]
 
 
 def test_a_projects_tests_run_once_where_a_path_names_them(counted: Bench) -> None:
@@ -98,7 +93,7 @@ def test_a_projects_tests_run_once_where_a_path_names_them(counted: Bench) -> No
     run(counted, "tests").assert_outcomes(passed=4, failed=2)
 
     assert (counted.path / "own.log").read_text() == "x"
-    assert len(calls(counted)) == 5
+    assert len(counted.calls()) == 5
 
 
 def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_so(counted: Bench) -> None:
@@ -107,7 +102,7 @@ def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_s
     result = run(counted)
 
     result.assert_outcomes(passed=3, failed=2)
-    assert calls(counted) == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
+    assert counted.calls() == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
     result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
 
 
@@ -120,7 +115,7 @@ def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -
     result = run(bench, "-x", "--jsbench-concurrency=2")
 
     assert 1 <= result.parseoutcomes()["failed"] <= 2
-    assert len(calls(bench)) <= 8
+    assert len(bench.calls()) <= 8
 
 
 def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
@@ -136,7 +131,7 @@ def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
 
     result.assert_outcomes(passed=5)
     assert "test_own.py::test_case[good-alpha]" in result.stdout.str()
-    assert calls(counted) == []
+    assert counted.calls() == []
 
 
 @with_workers
@@ -147,7 +142,7 @@ def test_random_order_runs_every_case_once(counted: Bench) -> None:
 
     counted.pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=3, failed=2)
 
-    assert len(calls(counted)) == 5
+    assert len(counted.calls()) == 5
 
 
 @with_workers

@@ -13,7 +13,7 @@ ANSWERING = """
 import json, pathlib
 def answer(request):
     text = request.prompt.messages[-1].content
-    with open("calls.log", "a") as log:
+    with open("calls.txt", "a") as log:
         log.write(json.dumps([str(request.key), request.repeat, text, request.params.temperature]) + "\\n")
     if text.startswith("say "):
         return text.removeprefix("say ")
@@ -197,7 +197,7 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
     )
 
     result.assert_outcomes(passed=5)
-    calls = [json.loads(line) for line in (bench.path / "calls.log").read_text().splitlines()]
+    calls = [json.loads(line) for line in (bench.path / "calls.txt").read_text().splitlines()]
     assert [call[3] for call in calls] == [0.25, None, None]
     answered_by = {record["id"]: record["answered_by"] for record in bench.records()}
     other = {"engine": "scripted", "model": "other", "provider": None}
@@ -263,7 +263,7 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
             "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number of at least 1, not 0",
         ]
     )
-    assert not (bench.path / "calls.log").exists()
+    assert not (bench.path / "calls.txt").exists()
 
 
 def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(bench: Bench) -> None:

@@ -31,10 +31,7 @@ class Free:
 
 def calls(bench: Bench) -> list[str]:
     """The cases of those made since the last time."""
-    path = bench.path / "calls.log"
-    lines = path.read_text().splitlines() if path.exists() else []
-    path.unlink(missing_ok=True)
-    return sorted(json.loads(line)[0].partition("::")[2] for line in lines)
+    return sorted(json.loads(line)[0].partition("::")[2] for line in bench.calls())
 
 
 def runs(bench: Bench) -> list[Path]:

@@ -81,7 +81,7 @@ def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost
     result = bench.pytester.runpytest_subprocess(*options, "--jsbench-record=kept", f"--jsbench-record-mode={mode}")
 
     processes = 2 if bench.workers else 1
-    calls = (bench.path / "calls.txt").read_text().split()
+    calls = bench.calls()
     assert len(names(bench)) == 3 * processes
     assert len(calls) <= 3 * processes + 2 * processes
     assert [record["generation"]["type"] for record in bench.records()] == ["completion"] * len(calls)
@@ -274,7 +274,7 @@ def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_tes
     for result in (replayed, of_run, new):
         result.assert_outcomes(passed=2)
         result.stdout.no_fnmatch_line("unasked *")
-    assert len((bench.path / "calls.txt").read_text().split()) == 2
+    assert len(bench.calls()) == 2
     assert names(bench) == ["test_a-1-7", "test_a-2-7"]
 
     again = bench.run_only(*ENGINE)

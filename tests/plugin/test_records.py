@@ -99,7 +99,7 @@ def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it
     bench.write(
         {
             "answering.py": "def answer(request):\n"
-            "    with open('calls.log', 'a') as log:\n"
+            "    with open('calls.txt', 'a') as log:\n"
             "        log.write(request.key.id + ' ')\n"
             "    return '{\"n\": 1}'\n",
             "conftest.py": "import os, pathlib, signal, time\n"
@@ -118,7 +118,7 @@ def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it
 
     bench.run_subprocess("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out")
 
-    assert sorted((bench.path / "calls.log").read_text().split()) == [f"c{number:02}" for number in range(12)]
+    assert sorted((bench.path / "calls.txt").read_text().split()) == [f"c{number:02}" for number in range(12)]
     assert len(bench.records()) == 12
 
 

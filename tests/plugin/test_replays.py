@@ -159,7 +159,7 @@ def test_a_run_that_goes_on_knows_questions_in_flight_together_by_what_was_asked
     answers = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
     counting = (
         "def answer(request):\n"
-        "    with open('calls.log', 'a') as log: log.write('.')\n"
+        "    with open('calls.txt', 'a') as log: log.write('.')\n"
         "    return request.prompt.messages[-1].content[4:]"
     )
     bench.write({"answering.py": counting, "test_one.py": ANY_ORDER.format(order=[1, 2, 3], terms="")})
@@ -169,6 +169,6 @@ def test_a_run_that_goes_on_knows_questions_in_flight_together_by_what_was_asked
     again = bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=on", "--jsbench-resume=runs")
 
     again.assert_outcomes(passed=1)
-    assert (bench.path / "calls.log").read_text() == "..."
+    assert (bench.path / "calls.txt").read_text() == "..."
     texts = {record["id"]: record["generation"]["text"] for record in bench.records("on")}
     assert sorted(texts.values()) == ["1", "2", "3"]

@@ -37,14 +37,6 @@ def counted(bench: Bench) -> Bench:
     return bench
 
 
-def calls(bench: Bench) -> list[str]:
-    """Those made since the last time."""
-    path = bench.path / "calls.txt"
-    names = sorted(path.read_text().split()) if path.exists() else []
-    path.unlink(missing_ok=True)
-    return names
-
-
 def runs(bench: Bench) -> list[Path]:
     return sorted((bench.path / "out").iterdir())
 
@@ -60,13 +52,13 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
     counted.write({"broken.txt": "broken"})
     broken = counted.run(*ENGINE, "--jsbench-output=out")
     broken.stdout.fnmatch_lines(["go on *the same with --jsbench-resume=out calls only what is missing"])
-    assert calls(counted) == ["a", "b", "broken", "c", "violated"]
+    assert counted.calls() == ["a", "b", "broken", "c", "violated"]
     counted.write({"broken.txt": ""})
     counted.case("grown")
 
     result = counted.run(*ENGINE, "--jsbench-output=out", "--jsbench-resume=out")
 
-    assert calls(counted) == ["broken", "grown"]
+    assert counted.calls() == ["broken", "grown"]
     result.assert_outcomes(passed=5, failed=1)
     result.stdout.no_fnmatch_line("go on *")
     first, second = runs(counted)
@@ -104,11 +96,11 @@ def test_a_process_that_is_killed_loses_no_more_than_the_calls_in_flight(pyteste
         bench.case(f"c{number:02}")
     killed = bench.run_subprocess(*ENGINE, "--jsbench-output=out", "--jsbench-concurrency=1")
     assert killed.ret != 0
-    assert calls(bench) == [f"c{number:02}" for number in range(8)]
+    assert bench.calls() == [f"c{number:02}" for number in range(8)]
     bench.write({"deadly.txt": ""})
 
     result = bench.run(*ENGINE, "--jsbench-output=out", "--jsbench-resume=out")
 
     result.assert_outcomes(passed=12)
-    assert calls(bench) == [f"c{number:02}" for number in range(7, 12)]
+    assert bench.calls() == [f"c{number:02}" for number in range(7, 12)]
     assert len(records(runs(bench)[-1])) == 12

@@ -8,7 +8,7 @@ from tests.plugin.conftest import Bench, with_workers
 
 CALLS = """
 def answer(request):
-    with open("calls.log", "a") as log:
+    with open("calls.txt", "a") as log:
         log.write(f"{request.key}\\n")
     return '{"n": 1}'
 """
@@ -28,10 +28,7 @@ def varied(bench: Bench) -> Bench:
 
 def calls(bench: Bench, *args: str) -> list[str]:
     bench.run("--jsbench-engine-option=answers=answering:answer", *args)
-    log = bench.path / "calls.log"
-    made = sorted(log.read_text().split()) if log.exists() else []
-    log.unlink(missing_ok=True)
-    return made
+    return bench.calls()
 
 
 def test_only_what_meets_the_conditions_is_paid_for(varied: Bench) -> None:

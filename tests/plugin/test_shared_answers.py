@@ -17,17 +17,12 @@ SHARED = (
 MANY = "".join(f"def test_{name}(answer): assert answer.instance['n'] == 1\n" for name in "abcdef")
 
 
-def calls(bench: Bench) -> int:
-    path = bench.path / "calls.log"
-    return len(path.read_text().splitlines()) if path.exists() else 0
-
-
 @with_workers
 def test_many_tests_look_at_one_answer_that_is_paid_once(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out")
 
     result.assert_outcomes(passed=6)
-    assert calls(bench) == 1
+    assert len(bench.calls()) == 1
     (record,) = bench.records()
     assert (record["task"], record["id"], record["asked_by"]["test"]) == (
         "jsbench_shared",
@@ -46,7 +41,7 @@ def test_every_test_fails_where_the_answer_does_not_pass_and_a_gate_forgives_it(
 
     result.assert_outcomes(failed=6)
     assert result.ret == 0
-    assert calls(bench) == 1
+    assert len(bench.calls()) == 1
     assert [one["verdict"]["failure_type"] for one in bench.records()] == ["schema_violation"]
     result.stdout.fnmatch_lines(["E   *schema_violation: $.n: -1 is less than the minimum of 0"])
 
@@ -65,7 +60,7 @@ def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_o
     result = run_one(bench, code, "--jsbench-output=out")
 
     result.assert_outcomes(passed=1)
-    assert calls(bench) == 2
+    assert len(bench.calls()) == 2
     assert {one["id"] for one in bench.records()} == {"number", "number@2"}
 
 
@@ -80,7 +75,7 @@ def test_no_two_names_are_one_case(bench: Bench) -> None:
     result = run_one(bench, code, "--jsbench-output=out")
 
     result.assert_outcomes(passed=len(names) + 1)
-    assert calls(bench) == len({one["id"] for one in bench.records()}) == len(names) + 1
+    assert len(bench.calls()) == len({one["id"] for one in bench.records()}) == len(names) + 1
 
 
 def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(bench: Bench) -> None:
@@ -137,7 +132,7 @@ def test_threads_that_ask_the_same_at_once_have_one_answer(bench: Bench, redacte
     result = run_one(bench, code, "--jsbench-output=out", *redacted)
 
     result.assert_outcomes(passed=1)
-    assert calls(bench) == 1
+    assert len(bench.calls()) == 1
 
 
 def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
@@ -147,7 +142,7 @@ def test_shared_answers_are_resumed_recorded_and_replayed(bench: Bench) -> None:
 
     resumed.assert_outcomes(passed=6)
     replayed.assert_outcomes(passed=6)
-    assert calls(bench) == 1
+    assert len(bench.calls()) == 1
     assert [path.name for path in (bench.path / "answers").rglob("*.json")] == ["number.json"]
 
 
@@ -176,7 +171,7 @@ def test_each_variant_has_its_shared_answer(bench: Bench) -> None:
     result = run_one(bench, code, "--jsbench-output=out", "--jsbench-variants=warm,cold")
 
     result.assert_outcomes(passed=14)
-    assert calls(bench) == 2
+    assert len(bench.calls()) == 2
     assert {one["variant"] for one in bench.records()} == {"warm", "cold"}
 
 
@@ -203,5 +198,5 @@ def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-redact")
 
     result.assert_outcomes(passed=6)
-    assert calls(bench) == (2 if bench.workers else 1)
+    assert len(bench.calls()) == (2 if bench.workers else 1)
     assert "say" not in json.dumps(bench.records())

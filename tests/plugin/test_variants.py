@@ -63,14 +63,6 @@ def run(bench: Bench, *args: str, workers: bool = True) -> pytest.RunResult:
     return bench.pytester.runpytest_inprocess("--jsbench-dataset=schemas", *given, *args)
 
 
-def calls(bench: Bench) -> list[str]:
-    """Those made since the last time."""
-    path = bench.path / "calls.txt"
-    made = sorted(path.read_text().splitlines()) if path.exists() else []
-    path.unlink(missing_ok=True)
-    return made
-
-
 def newest(bench: Bench, folder: str) -> Path:
     return max((bench.path / folder).iterdir(), key=lambda path: path.stat().st_mtime_ns)
 
@@ -89,10 +81,10 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
     for name in ("good", "bad", "chatty"):
         run(asked, f"--jsbench-variants={name}", f"--jsbench-output={name}", workers=False)
         alone[name] = by_variant(newest(asked, name))[name]
-    calls(asked)
+    asked.calls()
 
     stopped = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "-x")
-    made = calls(asked)
+    made = asked.calls()
     reported = sum(stopped.parseoutcomes()[end] for end in ("passed", "failed"))
     result = run(asked, "--jsbench-variants=all", "--jsbench-output=out", "--jsbench-resume=out", "--junitxml=j.xml")
 
@@ -100,7 +92,7 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
     result.assert_outcomes(passed=6, failed=6)
     assert by_variant(newest(asked, "out")) == alone
     # the calls that are under way when a worker is stopped may be lost, and nothing else is called again
-    again = calls(asked)
+    again = asked.calls()
     taken_over = next(int(line.split()[1]) for line in result.outlines if line.startswith("resumed "))
     assert taken_over >= reported
     assert taken_over + len(again) == 12
@@ -175,7 +167,7 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
     variants = "--jsbench-variants=good,bad"
 
     result = run(asked, variants, "--jsbench-record=kept", "--jsbench-output=out", "test_own.py", "-ktest_own", "-rA")
-    calls(asked)
+    asked.calls()
     again = run(asked, variants, "--jsbench-replay=kept", "test_own.py", "-k", "test_own and not late")
 
     result.assert_outcomes(passed=4, errors=0, failed=1)
@@ -189,20 +181,20 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
     ]
     assert sorted(path.name for path in (asked.path / "kept").iterdir()) == ["bad", "good"]
     again.assert_outcomes(passed=4)
-    assert calls(asked) == []
+    assert asked.calls() == []
 
 
 def test_a_run_of_variants_is_replayed_variant_by_variant(bench: Bench) -> None:
     prepared(bench)
     run(bench, "--jsbench-variants=all", "--jsbench-output=out")
-    calls(bench)
+    bench.calls()
 
     for asked in (["--jsbench-variants=all"], []):
         result = run(bench, *asked, f"--jsbench-replay={newest(bench, 'out')}", "-rf")
 
         result.assert_outcomes(passed=6, failed=6)
         result.stdout.fnmatch_lines(["FAILED jsbench::orders::a[[]bad] - schema_violation: *"])
-    assert calls(bench) == []
+    assert bench.calls() == []
 
 
 def test_an_error_of_one_variant_names_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
