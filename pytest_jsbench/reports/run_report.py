@@ -279,7 +279,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
     if total.floor.successes:
         answer, others = next(iter(total.trivial_counts)), _share(total.pass_rate_nontrivial)
-        yield "floor", f"the constant answer {answer} passes {_share(total.floor)} of the cases; of the others {others}"
+        floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
+        yield "floor", f"{floor}; of the attempts where no constant answer passes {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
     failures = dict(sorted(failures.items(), key=lambda pair: -pair[1]))
     failures |= {cause.value: count for cause, count in total.test_failures.items() if cause is not Cause.ANSWER}

@@ -377,6 +377,15 @@ def test_each_variant_says_its_repeats_and_sampling_and_its_pass_rate_keeps_the_
     assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in told
 
 
+def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:
+    trivial = {"a": ("{}",), "b": ("[]", "{}"), "c": ("[]",), "d": ()}
+    made = [record(name, verdict=replace(examples.PASSED, trivial=texts)) for name, texts in trivial.items()]
+    told = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
+
+    floor = "the constant answer {} passes 2/4 = 0.500 of the cases"
+    assert f"{floor}; of the attempts where no constant answer passes 2/2 = 1.000" in told
+
+
 def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     before = summarize(examples.run(record("a"), record("b"))).outcomes
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
