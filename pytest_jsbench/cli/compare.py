@@ -91,7 +91,7 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         for pair in pairs
     ]
     if options.json:
-        data = comparison_report.to_dict(runs, names, by=by)
+        data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
         out.json({**data, **{table.name: table.to_dict() for table in beside}})
     elif options.markdown or options.comment is not None:
         out.write(comparison_markdown(runs, names, by=by, more=more, comment=options.comment))

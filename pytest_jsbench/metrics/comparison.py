@@ -131,13 +131,17 @@ class Comparison:
         ratios = {name: ratio for name, ratio in self.ratios.items() if not _is_time(name)}
         return replace(self, ratios=ratios, at_once=True)
 
+    def no_worse(self, margin: float) -> bool | None:
+        """Whether the second run is shown to be no worse by the margin; None where nothing can be compared."""
+        return None if self.difference.ci_low is None else self.difference.ci_low > -margin
+
     def no_worse_told(self, margin: float) -> str:
         """Say whether the second run is shown to be no worse by the margin: by the lower bound of the difference."""
         low = self.difference.ci_low
         if low is None:
             return "no case was decided in both: nothing can be compared"
         worst = f"at worst {low:+.3f}, the lower bound of the 95 % interval"
-        return f"{'shown' if low > -margin else 'not shown'} for a margin of {margin:g} ({worst})"
+        return f"{'shown' if self.no_worse(margin) else 'not shown'} for a margin of {margin:g} ({worst})"
 
     @property
     def ratios_told(self) -> list[tuple[str, str]]:

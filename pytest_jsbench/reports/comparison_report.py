@@ -342,8 +342,12 @@ def _over_other_cases(found: Sequence[Pair]) -> Iterator[Fact]:
         yield "warning", f"{why}: only what is said of a pair is over those of both"
 
 
-def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None) -> dict[str, Any]:
-    """The same as JSON values."""
+def to_dict(
+    evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, margin: float | None = None
+) -> dict[str, Any]:
+    """The same as JSON values; with a margin also whether each second run is shown to be no worse by it."""
+    compared = pairs(evaluations, names)
+    no_worse = [{"margin": margin, "shown": pair.comparison.no_worse(margin or 0)} for pair in compared]
     return {
         **({} if by is None else {"by": by.to_dict(names)}),
         "evaluations": [
@@ -358,5 +362,8 @@ def to_dict(evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Brea
             for name, found in zip(names, evaluations, strict=True)
         ],
         "settings": [one.to_dict() for one in settings_apart(evaluations)],
-        "comparisons": [pair.to_dict() for pair in pairs(evaluations, names)],
+        "comparisons": [
+            {**pair.to_dict(), **({} if margin is None else {"no_worse": shown})}
+            for pair, shown in zip(compared, no_worse, strict=True)
+        ],
     }

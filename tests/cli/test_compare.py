@@ -178,3 +178,5 @@ def test_a_margin_asks_whether_a_run_is_shown_to_be_no_worse(tmp_path: Path) -> 
 
     assert "no worse two than one: shown for a margin of 0.2 (at worst -0.1" in text
     assert "no worse" not in shown("compare", *files)
+    (pair,) = json.loads(shown("compare", *files, "--margin", "0.2", "--json"))["comparisons"]
+    assert pair["no_worse"] == {"margin": 0.2, "shown": True}
