@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
 from pytest_jsbench.records.settings import UNKNOWN, Setting, SettingDifference, differences, settings_of
@@ -185,12 +185,15 @@ class BesidePublished:
     cases: Mapping[str, Mapping[str, RunCases]] = field(default_factory=dict)
     #: by task, the share of cases that a constant answer passes; those of which a run says it
     floors: Mapping[str, float] = field(default_factory=dict)
+    #: tasks of the runs that the table does not have
+    left_out: tuple[str, ...] = ()
 
     def blocks(self) -> Iterator[TableBlock | list[Fact]]:
         """The same for people: a table for each task, and what is to be known of the figures."""
         yield [("published", f"{self.table.title} ({self.table.source})")]
         for task, figures in self.tasks.items():
-            rows = tuple((printable(name, _LONGEST_LABEL), tuple(row.values())) for name, row in figures.items())
+            names = distinct(list(figures), _LONGEST_LABEL)
+            rows = tuple((name, tuple(row.values())) for name, row in zip(names, figures.values(), strict=True))
             table = TableBlock(head=task, columns=self.table.columns, rows=rows)
             runs, published = self.cases[task], self.table.cases[task]
             cells = (runs[name].beside(published) if name in runs else f"{published:,}" for name in figures)
@@ -198,6 +201,8 @@ class BesidePublished:
         facts = [("figures", self.table.meaning), *(("note", note) for note in self.table.notes)]
         if floors := ", ".join(f"{floor:.2f} of {printable(task)}" for task, floor in self.floors.items()):
             facts.append(("floor", f"what one constant answer passes, such as {{}}: {floors}"))
+        if left_out := ", ".join(map(printable, self.left_out)):
+            facts.append(("left out", f"nothing is published of these tasks: {left_out}"))
         if self.settings:
             facts.append(("settings", f"that differ from the publication's: {counted(len(self.settings), 'setting')}"))
         for setting in self.settings:
@@ -230,6 +235,7 @@ class BesidePublished:
                 task: {name: row_to_dict(row) for name, row in rows.items()} for task, rows in self.tasks.items()
             },
             "floors": dict(self.floors),
+            "left_out": list(self.left_out),
             "settings": [setting.to_dict() for setting in self.settings],
             "unstated": [setting.to_dict() for setting in self.unstated],
             "cases": {
@@ -284,6 +290,7 @@ def _beside(
         of_runs = [run.settings for run in runs.values()]
         differing = tuple(setting for setting in differences([settings, *of_runs]) if setting.name in settings)
         unstated = tuple(_unstated(name, of_runs) for name in _DECIDING if name not in settings)
+        every = dict.fromkeys(task for run in runs.values() for task in run.tasks)
         measured = ((task, run.tasks.get(task, {}).get("floor")) for task in tasks for run in runs.values())
         floors = {task: floor for task, floor in measured if floor is not None}
         yield BesidePublished(
@@ -294,6 +301,8 @@ def _beside(
             unstated=tuple(filter(None, unstated)),
             cases=cases,
             floors=floors,
+            # a table of all tasks together has them all
+            left_out=tuple(task for task in every if task not in table.tasks and "all" not in table.tasks),
         )
 
 

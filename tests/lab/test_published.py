@@ -92,6 +92,18 @@ def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() ->
     assert table.options["tasks"].split(",") == list(table.tasks)
 
 
+def test_long_names_of_runs_stay_apart_and_a_task_that_is_not_published_is_named() -> None:
+    names = [f"temperature-0 (20261126T00{minute}00Z-openai-gpt-of-long-name)" for minute in (11, 22)]
+    (found,) = beside_published([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
+
+    tables = [block for block in found.blocks() if isinstance(block, TableBlock)]
+    facts = [fact for block in found.blocks() if isinstance(block, list) for fact in block]
+
+    assert len({name for name, _ in tables[0].rows}) == len(tables[0].rows)
+    assert ("left out", "nothing is published of these tasks: Github_trivial") in facts
+    assert found.to_dict()["left_out"] == ["Github_trivial"]
+
+
 def test_a_run_stands_beside_each_framework_in_the_words_of_the_paper() -> None:
     (found,) = beside_published([evaluation("Glaiveai2K", "mine")], ["ours"])
 
