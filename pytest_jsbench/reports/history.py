@@ -246,6 +246,14 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         settings = [before.evaluation.settings, self.evaluation.settings]
         return differences(settings, same_cases=self.cases.digest == before.cases.digest)
 
+    def is_comparable(self, before: HistoryLine) -> bool:
+        """Whether its figures say something beside an earlier line's: both whole, and of the same cases and rules."""
+        if "incomplete" in {self.verdict, before.verdict} or not self.alike([before]):
+            return False
+        both = zip(before.cases.outcomes.values(), self.cases.outcomes.values(), strict=True)
+        decided = any(was.decided and now.decided for was, now in both)
+        return decided and not any(incomparable(self.changes_since(before)))
+
     def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
         """Those of the earlier lines that have the same cases."""
         return [line for line in earlier if line.cases.digest == self.cases.digest]

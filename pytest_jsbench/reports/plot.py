@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import io
+import math
 import re
 import textwrap
 import warnings
@@ -41,7 +42,7 @@ _MOST_UPRIGHT = 8
 
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
-    """A line for each label, with whiskers for intervals, as matplotlib's Figure."""
+    """A line for each label, broken where runs cannot be compared, with whiskers, as matplotlib's Figure."""
     figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -53,7 +54,11 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis = figure.subplots()
     for at, one in enumerate(series):
         entries = [entry for entry in one.entries if metric in entry.metrics]
-        points = [(entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric)) for entry in entries]
+        points: list[tuple[datetime, float, tuple[float, float] | None]] = []
+        for before, entry in zip((None, *entries), entries, strict=False):
+            if before is not None and not entry.is_comparable(before):
+                points.append((entry.started_at, math.nan, None))  # no line goes over it
+            points.append((entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric)))
         _draw_line(axis, at, points)
     row = _row(metric)
     interval = ", with 95 % intervals" if f"{metric}_ci_low" in metrics else ""

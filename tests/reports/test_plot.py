@@ -175,6 +175,22 @@ def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_f
     assert [text.get_text() for text in legend.get_texts()] == ["\\$one\\$", "two"]
 
 
+def test_no_line_joins_runs_that_cannot_be_compared() -> None:
+    first = HistoryLine.of(run_evaluation())
+    other = replace(first.cases, digest="sha256:" + "0" * 64)
+    undecided = replace(first.cases, passed="0", undecided=f"{(1 << first.cases.count) - 1:x}")
+    changes: list[dict[str, Any]] = [{}, {}, {"cases": other}, {}, {"verdict": "incomplete"}, {"cases": undecided}]
+    entries = [
+        replace(first, **change, run={**first.run, "run_id": f"r{day}", "started_at": f"2026-11-0{day}T10:00:00+00:00"})
+        for day, change in enumerate(changes, 1)
+    ]
+
+    (axis,) = picture_of_history(History(entries=tuple(entries), warnings=()).series).axes
+
+    gaps = [value != value for value in axis.containers[0].lines[0].get_ydata()]
+    assert gaps == [False, False, True, False, True, False, True, False, True, False]
+
+
 def test_in_a_long_history_a_band_stands_for_the_whiskers() -> None:
     entry = HistoryLine.of(run_evaluation())
     days = [
