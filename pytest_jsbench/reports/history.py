@@ -23,6 +23,7 @@ from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, compare, several
 from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
+from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.settings import SettingDifference, differences
 from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlock
@@ -115,6 +116,24 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
             raise RecordError(message)
         if any(len(values) != self.count for values in self.measures.values()):
             raise RecordError(f"cases.measures are not of {self.count} cases")
+
+    def changes_since(self, before: WrittenCases) -> tuple[int, int]:
+        """
+        Count the same cases that pass more often than before, and less often, by as many attempts as both made.
+
+        It takes a tenth of the time of a comparison, and each line of a table has it.
+        """
+        most = min(self.attempts, before.attempts)
+        pairs = zip(before._shares(most), self._shares(most), strict=True)
+        gains = [passed * were - had * are for (had, were), (passed, are) in pairs]
+        return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+
+    def _shares(self, most: int) -> list[Share]:
+        """Of the first attempts at each case those that passed, and those that are decided."""
+        size = self.count * self.attempts
+        passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
+        starts = range(0, size, self.attempts)
+        return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
 
     @property
     def outcomes(self) -> dict[CaseKey, CaseOutcome]:
@@ -433,8 +452,8 @@ def _change(entry: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
     alike = entry.alike(earlier)
     if not alike:
         return "other cases"
-    difference = entry.since(alike[-1]).difference
-    return f"+{difference.rose} -{difference.fell}"
+    rose, fell = entry.cases.changes_since(alike[-1].cases)
+    return f"+{rose} -{fell}"
 
 
 def _changed_settings(series: Series, last: int) -> Iterator[Fact]:

@@ -87,8 +87,11 @@ def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path)
             evaluation(*["".join(chance.choices("ppf?", k=12)) for _ in range(count)]) for count in (repeats, others)
         )
 
-        found = HistoryLine.of(second).since(HistoryLine.of(first)).difference
+        before, now = HistoryLine.of(first), HistoryLine.of(second)
 
+        found = now.since(before).difference
+
+        assert now.cases.changes_since(before.cases) == (found.rose, found.fell)
         assert found.repeated is (others > 1)
         assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
