@@ -206,7 +206,8 @@ def facts_of_variants(summary: Summary) -> list[Fact]:
         return []
     from pytest_jsbench.reports.comparison_report import facts_of_pairs
 
-    return facts_of_pairs(summary.pairs, _short(summary), each="variant")
+    repeated = any(pair.comparison.difference.repeated for pair in summary.pairs)
+    return facts_of_pairs(summary.pairs, _short(summary), each="variant", most=_MOST_NAMED if repeated else 0)
 
 
 def _short(summary: Summary) -> dict[str, str]:
@@ -230,7 +231,9 @@ def _differing(summary: Summary) -> Iterator[Fact]:
 
 
 def _differing_count(summary: Summary) -> str:
-    return f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
+    repeated = any(variant.total.planned > variant.total.cases for variant in summary.variants.values())
+    cases = f"{counted(len(summary.differing), 'case')} that some variants pass and others fail"
+    return f"{cases}: those pass every attempt, these do not" if repeated else cases
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:

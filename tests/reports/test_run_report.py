@@ -386,6 +386,23 @@ def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_p
     assert f"{floor}; of the attempts where no constant answer passes 2/2 = 1.000" in told
 
 
+def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> None:
+    metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
+    passes = {"a": {"fell": 2, "rose": 0}, "b": {"fell": 1, "rose": 1}}
+    made = [
+        replace(record(case, verdict=examples.PASSED if at < count else examples.VIOLATED), variant=name, repeat=at)
+        for name, cases in passes.items()
+        for case, count in cases.items()
+        for at in range(2)
+    ]
+
+    text = " ".join(shown_of(examples.run_of_variants(metadata, *made)).split())
+
+    assert "1 case up, 1 down" in text
+    assert "down 1: simple::fell up 1: simple::rose" in text
+    assert "1 case that some variants pass and others fail: those pass every attempt, these do not" in text
+
+
 def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     before = summarize(examples.run(record("a"), record("b"))).outcomes
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
