@@ -148,7 +148,11 @@ class JSBenchCase(pytest.Item):
             for message in () if prompt is None else prompt.messages:
                 lines += excerpt(f"{message.role:<6}", message.shown)
         elif stash[_EXPLAINED] > _MOST_EXPLAINED:
+            has_answer = any(line.startswith("  answer:") for line in lines)
             lines = [line for line in lines if not line.startswith(("  answer:", "    "))]
+            if has_answer and not stash.get(_HIDES_ANSWERS, False):
+                stash[_HIDES_ANSWERS] = True
+                lines.insert(1, "  answer: not shown from here on; -v shows each")
         return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -180,6 +184,8 @@ class JSBenchCase(pytest.Item):
 #: cases of this process whose failure has been told, and the most of which the answer is shown
 _EXPLAINED = pytest.StashKey[int]()
 _MOST_EXPLAINED = 10
+#: whether it has been said that no more answers are shown
+_HIDES_ANSWERS = pytest.StashKey[bool]()
 
 
 #: waits for the result of an item's attempt: the worker's

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, assert_never
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import msgspec
 from msgspec import Struct, structs
@@ -14,20 +14,13 @@ from msgspec import Struct, structs
 from pytest_jsbench.adaptation import Change
 from pytest_jsbench.core.cases import CaseKey, Expected, Prompt, PromptLength, Schema
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.generations import (
-    Completion,
-    Declined,
-    Failed,
-    FaultKind,
-    Generation,
-    GenerationParams,
-    ResponseFormat,
-)
+from pytest_jsbench.core.generations import Completion, Declined, Generation, GenerationParams
 from pytest_jsbench.core.json_values import Count, Digest, Seconds, Times, digest, from_json, to_json, written
 from pytest_jsbench.core.messages import Message, Role
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.next_steps import next_step
 from pytest_jsbench.values import Comparer, Match
-from pytest_jsbench.verdicts import FailureType, Note, Verdict
+from pytest_jsbench.verdicts import FailureType, Verdict
 from pytest_jsbench.verdicts.verdicts import verdict_text
 
 
@@ -76,9 +69,6 @@ RECORDS_VERSION = "1.0"
 #: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
 LONGEST_LINE = 100_000_000
 
-#: characters at an answer's end that, where they stand there again and again, are no accident
-_REPEATED, _TIMES = 24, 4
-_MOST_KEYWORDS = 3
 #: what may be called a variant: a part of a node id, of a gate and of a file's name
 _VARIANT = re.compile(r"[\w.+-]{1,200}")
 
@@ -322,7 +312,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
-        step = "" if self.redacted else next_step(self.verdict, self.generation, self.params)
+        step = "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
         return "\n".join([*lines, *([f"  next:   {step}"] if step else [])])
 
     @property
@@ -370,68 +360,3 @@ def check_variant(name: str) -> None:
     """ValueError where it is no name of a variant, and not that of none."""
     if name and not _VARIANT.fullmatch(name):
         raise ValueError(f"'{printable(name, 60)}' is no variant: expected letters, digits and any of . _ + -")
-
-
-def next_step(verdict: Verdict, generation: Generation | None, params: GenerationParams | None) -> str:
-    """Say what to change for a case that did not pass; empty where its attempt shows nothing."""
-    match verdict.failure_type:
-        case FailureType.API_ERROR:
-            return "" if params is None or not isinstance(generation, Failed) else _after_fault(generation, params)
-        case FailureType.TRUNCATED:
-            return _after_limit(generation, params)
-        case FailureType.UNSUPPORTED_SCHEMA:
-            return "the engine does not take this schema: change what it names, or see `jsbench adapt`"
-        case FailureType.REFUSAL:
-            return "-v shows the prompt that was refused"
-        case FailureType.SYNTAX_ERROR:
-            if _format(generation) is ResponseFormat.TEXT:
-                return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
-            return ""
-        case FailureType.UNJUDGED:
-            return "--jsbench-judge-timeout gives the judge more time"
-        case FailureType.HALLUCINATION:
-            return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
-        case FailureType.SCHEMA_VIOLATION:
-            return _after_violation(verdict, generation)
-        case FailureType.NO_CALL | FailureType.UNKNOWN_TOOL | FailureType.WRONG_TOOL | FailureType.WRONG_DECISION:
-            return ""
-        case FailureType.INVALID_SCHEMA | None:
-            return ""
-        case _:
-            assert_never(verdict.failure_type)
-
-
-def _format(generation: Generation | None) -> ResponseFormat | None:
-    sent = generation.sent if isinstance(generation, Completion) else None
-    return None if sent is None else sent.response_format
-
-
-def _after_fault(generation: Failed, params: GenerationParams) -> str:
-    if generation.kind is FaultKind.TIMEOUT:
-        return f"--jsbench-timeout allows a call more than {params.timeout:g} s"
-    if generation.kind is FaultKind.RATE_LIMITED:
-        return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
-    return ""
-
-
-def _after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
-    text = generation.text if isinstance(generation, Completion) else ""
-    if len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES:
-        return "the answer repeats itself, so a higher limit would not help: bound the schema, or ask another model"
-    limit = "" if params is None else f", which is {params.max_tokens:,} tokens"
-    return f"raise the limit with --jsbench-max-tokens{limit}; a model's context may end sooner"
-
-
-def _after_violation(verdict: Verdict, generation: Generation | None) -> str:
-    broken = list(dict.fromkeys(printable(violation.keyword, 40) for violation in verdict.violations))
-    if not broken or {Note.ADAPTATION_LOSS, Note.NOT_ENFORCED} & set(verdict.notes):
-        return ""
-    keywords = ", ".join(broken[:_MOST_KEYWORDS])
-    if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
-        return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
-    if response_format is None:
-        return ""
-    them = "them" if len(broken) > 1 else "it"
-    return (
-        f"the engine was sent {keywords} and did not enforce {them}: ask for {them} in the prompt, or in a description"
-    )

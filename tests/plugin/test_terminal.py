@@ -148,6 +148,7 @@ def test_the_answers_of_the_first_ten_failing_cases_are_shown_and_with_v_all_and
     verbose = bench.run("-v").stdout.str()
 
     assert (text.count('\n  answer:\n    {\n      "n": -1\n    }\n'), verbose.count("\n  answer:\n")) == (10, 11)
+    assert (text.count("answer: not shown from here on"), verbose.count("not shown")) == (1, 0)
     assert (text.count("\n  next:   "), verbose.count("\n  next:   ")) == (11, 11)
     assert (text.count("\n  user  :\n"), verbose.count("\n  user  :\n")) == (0, 11)
 

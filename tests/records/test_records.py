@@ -18,21 +18,14 @@ from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
 from pytest_jsbench.core.generations import (
-    Completion,
-    FaultKind,
-    FinishReason,
     Generation,
-    GenerationParams,
-    ResponseFormat,
-    Sent,
 )
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict
-from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt, next_step
+from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
-from pytest_jsbench.verdicts import FailureType, Note, Verdict
 from tests import examples
 from tests.examples import replace
 
@@ -66,6 +59,8 @@ def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[
     if get_origin(hint) in (Union, UnionType):
         return st.one_of([values_of(part) for part in parts])
     if get_origin(hint) is tuple:
+        if parts[-1] is not ...:
+            return st.tuples(*map(values_of, parts))
         return st.lists(values_of(parts[0]), max_size=2).map(tuple)
     if get_origin(hint) is Mapping:
         return st.dictionaries(TEXTS, values_of(parts[1]), max_size=2)
@@ -205,43 +200,3 @@ def test_a_record_s_comparers_are_read_where_there_are_some_and_refused_where_th
     assert Record.from_dict(data | {"expected": {"value": None}}).expected == Expected(value=None)
     with pytest.raises(RecordError, match="near: 1; expected tolerance"):
         Record.from_dict(data | {"expected": {"value": 1, "comparers": {"/items": {"near": 1}}}})
-
-
-PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
-
-
-def answered(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
-    made = examples.completion(text)
-    return replace(made, sent=Sent(response_format=response_format), finish_reason=FinishReason.STOP)
-
-
-def failed(kind: FailureType, **changes: Any) -> Verdict:
-    return replace(examples.VIOLATED, failure_type=kind, **changes)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "generation", "step"),
-    [
-        (failed(FailureType.TRUNCATED), answered('{"n": '), "--jsbench-max-tokens, which is 300 tokens"),
-        (failed(FailureType.TRUNCATED), answered('{"n": "' + "and so on and on " * 9), "the answer repeats itself"),
-        (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
-        (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), ""),
-        (failed(FailureType.HALLUCINATION), answered("{}"), "--jsbench-extra-fields=allow"),
-        (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
-        (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
-        (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
-        (examples.VIOLATED, answered("{}"), "the engine was sent minimum and did not enforce it"),
-        (examples.VIOLATED, answered("{}", ResponseFormat.JSON_OBJECT), "json_object enforces no minimum"),
-        (examples.VIOLATED, replace(answered("{}"), sent=None), ""),
-        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), ""),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), ""),
-        (failed(FailureType.NO_CALL), answered(""), ""),
-    ],
-)
-def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
-    words = next_step(verdict, generation, PARAMS)
-
-    assert step in words
-    assert bool(step) == bool(words)

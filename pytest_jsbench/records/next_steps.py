@@ -1,0 +1,148 @@
+"""The next step after a case that did not pass: what a person can change, as far as the attempt shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import assert_never
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.generations import Completion, Failed, FaultKind, Generation, GenerationParams, ResponseFormat
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.keywords import NAMED, REFERENCES
+from pytest_jsbench.schemas.references import tokens_of
+from pytest_jsbench.verdicts import FailureType, Note, Verdict
+from pytest_jsbench.verdicts.verdicts import Violation
+
+#: characters at an answer's end that, where they stand there again and again, are no accident
+_REPEATED, _TIMES = 24, 4
+_MOST_KEYWORDS = 3
+#: keywords that engines seldom hold to (docs/decoding-results.md), and what says the same in others
+_RESTATED = {
+    "format": "a pattern",
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "an enum of few values"),
+    "multipleOf": "an enum of few values",
+    **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
+    **dict.fromkeys(("dependentRequired", "dependencies"), "branches of anyOf"),
+    "not": "what is allowed",
+    "allOf": "one schema",
+    **dict.fromkeys(("uniqueItems", "contains", "minContains", "maxContains"), "named properties"),
+    **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
+}
+#: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
+_APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "contains"})
+#: keywords and types by which an answer is known that is a schema, and the longest in which they are looked for
+_OF_SCHEMAS = ("properties", "required", "enum", "items", "$defs", "description")
+_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_LONGEST_LOOKED_AT = 20_000
+
+
+def next_step(
+    verdict: Verdict, generation: Generation | None, params: GenerationParams | None, schema: Schema | None
+) -> str:
+    """Say what to change for a case that did not pass; empty where its attempt shows nothing."""
+    match verdict.failure_type:
+        case FailureType.API_ERROR:
+            return "" if params is None or not isinstance(generation, Failed) else _after_fault(generation, params)
+        case FailureType.TRUNCATED:
+            return _after_limit(generation, params)
+        case FailureType.UNSUPPORTED_SCHEMA:
+            return "the engine does not take this schema: change what it names, or see `jsbench adapt`"
+        case FailureType.REFUSAL:
+            return "-v shows the prompt that was refused"
+        case FailureType.SYNTAX_ERROR:
+            if _format(generation) is ResponseFormat.TEXT:
+                return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
+            return ""
+        case FailureType.UNJUDGED:
+            return "--jsbench-judge-timeout gives the judge more time"
+        case FailureType.HALLUCINATION:
+            return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
+        case FailureType.SCHEMA_VIOLATION:
+            return _after_violation(verdict, generation, schema)
+        case FailureType.NO_CALL | FailureType.UNKNOWN_TOOL | FailureType.WRONG_TOOL | FailureType.WRONG_DECISION:
+            return ""
+        case FailureType.INVALID_SCHEMA | None:
+            return ""
+        case _:
+            assert_never(verdict.failure_type)
+
+
+def _format(generation: Generation | None) -> ResponseFormat | None:
+    sent = generation.sent if isinstance(generation, Completion) else None
+    return None if sent is None else sent.response_format
+
+
+def _after_fault(generation: Failed, params: GenerationParams) -> str:
+    match generation.kind:
+        case FaultKind.TIMEOUT:
+            return f"--jsbench-timeout allows a call more than {params.timeout:g} s"
+        case FaultKind.RATE_LIMITED:
+            return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
+        case FaultKind.CONNECTION | FaultKind.SERVER | FaultKind.BAD_RESPONSE | FaultKind.ENGINE:
+            return "the call broke, and says nothing of the model: --jsbench-resume asks again what broke"
+        case FaultKind.AUTH | FaultKind.QUOTA | FaultKind.BAD_REQUEST | FaultKind.HANG | FaultKind.CRASH:
+            return ""
+        case _:
+            assert_never(generation.kind)
+
+
+def _after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
+    text = generation.text if isinstance(generation, Completion) else ""
+    if len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES:
+        return (
+            "the answer repeats itself, so a higher limit would not help: ask a larger model, or bound what repeats "
+            "there (maxLength, maxItems, named properties)"
+        )
+    limit = "" if params is None else f"={2 * params.max_tokens} (it is {params.max_tokens:,})"
+    return f"raise the limit: --jsbench-max-tokens{limit}; a model's context may end sooner"
+
+
+def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
+    broken = list(dict.fromkeys(map(_blamed, verdict.violations)))[:_MOST_KEYWORDS]
+    if not broken or {Note.ADAPTATION_LOSS, Note.NOT_ENFORCED} & set(verdict.notes):
+        return ""
+    if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
+        keywords = ", ".join(broken)
+        return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
+    if response_format is None:
+        return ""
+    if isinstance(generation, Completion) and _is_schema(generation.text, schema):
+        return "the answer is a schema, and no instance of it: ask a larger model, or show one (--jsbench-shots=1)"
+    ways: dict[str, list[str]] = {}
+    for keyword in filter(_RESTATED.__contains__, broken):
+        ways.setdefault(_RESTATED[keyword], []).append(keyword)
+    restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
+    advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
+    them = "them" if len(broken) > 1 else "it"
+    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or ask a larger model"
+
+
+def _blamed(violation: Violation) -> str:
+    """Name the keyword that was not held to: the broken one, or the outermost in which it stands."""
+    within = (keyword for keyword in _keywords(violation.schema_path) if keyword in _APPLYING)
+    return printable(next(within, violation.keyword), 40)
+
+
+def _keywords(pointer: str) -> Iterator[str]:
+    """Give the keywords on the way that a pointer into a schema takes, and no names of properties."""
+    is_name = False
+    for step in tokens_of(pointer):
+        if not is_name and step not in REFERENCES and not step.isdigit():
+            yield step
+        is_name = not is_name and step in NAMED
+
+
+def _is_schema(text: str, schema: Schema | None) -> bool:
+    """Tell whether an answer says what a schema says, in keywords that name no property of its own schema."""
+    answer: object = None
+    with suppress(ValueError, RecursionError):
+        answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None
+    if not isinstance(answer, Mapping):
+        return False
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    foreign = answer.keys() - (properties.keys() if isinstance(properties, Mapping) else ())
+    has_type = "type" in foreign and answer["type"] in _TYPES
+    has_properties = "properties" in foreign and isinstance(answer["properties"], Mapping)
+    return has_properties or (has_type and not foreign.isdisjoint(_OF_SCHEMAS))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_jsbench.core.generations import (
+    Completion,
+    FaultKind,
+    FinishReason,
+    Generation,
+    GenerationParams,
+    ResponseFormat,
+    Sent,
+)
+from pytest_jsbench.records.next_steps import next_step
+from pytest_jsbench.verdicts import FailureType, Note, Verdict
+from tests import examples
+from tests.examples import replace
+
+PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
+
+
+def answered(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
+    made = examples.completion(text)
+    return replace(made, sent=Sent(response_format=response_format), finish_reason=FinishReason.STOP)
+
+
+def failed(kind: FailureType, **changes: Any) -> Verdict:
+    return replace(examples.VIOLATED, failure_type=kind, **changes)
+
+
+def broken(*paths: str) -> Verdict:
+    found = [
+        replace(examples.VIOLATED.violations[0], schema_path=path, keyword=path.rpartition("/")[2]) for path in paths
+    ]
+    return replace(examples.VIOLATED, violations=tuple(found))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "generation", "step"),
+    [
+        (failed(FailureType.TRUNCATED), answered('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
+        (failed(FailureType.TRUNCATED), answered('{"n": "' + "and so on and on " * 9), "the answer repeats itself"),
+        (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
+        (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), ""),
+        (failed(FailureType.HALLUCINATION), answered("{}"), "--jsbench-extra-fields=allow"),
+        (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
+        (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
+        (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
+        (
+            examples.VIOLATED,
+            answered("{}"),
+            "sent minimum and did not enforce it: say minimum as an enum of few values; or",
+        ),
+        (broken("/then/required", "/properties/not/enum"), answered("{}"), "say then as branches of anyOf; or ask"),
+        (
+            broken("/contains", "/a/uniqueItems"),
+            answered("{}"),
+            "them: say contains and uniqueItems as named properties;",
+        ),
+        (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (
+            examples.VIOLATED,
+            answered('{"type": "object", "properties": {}}'),
+            "the answer is a schema, and no instance",
+        ),
+        (examples.VIOLATED, answered("{}", ResponseFormat.JSON_OBJECT), "json_object enforces no minimum"),
+        (examples.VIOLATED, replace(answered("{}"), sent=None), ""),
+        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), ""),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "--jsbench-resume asks again"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
+        (failed(FailureType.NO_CALL), answered(""), ""),
+    ],
+)
+def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
+    words = next_step(verdict, generation, PARAMS, {"minimum": 1})
+
+    assert step in words
+    assert bool(step) == bool(words)
