@@ -116,6 +116,7 @@ class ChildProcess:
 
     def __init__(self, alarm: AlarmKind) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
+        self._owner = os.getpid()
         #: of the texts that the child keeps
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
@@ -138,7 +139,10 @@ class ChildProcess:
             raise
 
     def alive(self) -> bool:
-        """Tell whether it runs."""
+        """Tell whether it runs, and is this process's own, not that of the process this one was forked from."""
+        if self._owner != os.getpid():
+            self._process.returncode = 0  # keeps Popen from minding a child that is not ours
+            return False
         if self._wait(0) is None:
             return True
         self._release()
@@ -194,6 +198,8 @@ class ChildProcess:
 
     def close(self) -> None:
         """End the process in good order: it goes when its input is closed."""
+        if self._owner != os.getpid():
+            return
         with contextlib.suppress(OSError):
             self._input.close()
         if self._wait(_GOODBYE) is None:
@@ -204,10 +210,6 @@ class ChildProcess:
         """End the process now."""
         self._process.kill()
         self._release()
-
-    def disown(self) -> None:
-        """Keep Popen from minding a child that is not this process's, but that of the one it was forked from."""
-        self._process.returncode = 0
 
     def _wait(self, patience: float = math.inf) -> int | None:
         """
@@ -387,11 +389,9 @@ class GuardedCalls:
             finally:
                 self._lock.release()
 
-    def begin_anew(self) -> None:
-        """In a forked process, give up the child, and the lock, which a thread that it does not have may hold."""
+    def renew_lock(self) -> None:
+        """Give up the lock, which a thread that this process does not have may hold since before a fork."""
         self._lock = threading.Lock()
-        if (child := self._forget()) is not None:
-            child.disown()
 
 
 _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
@@ -399,7 +399,7 @@ _calls: weakref.WeakSet[GuardedCalls] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for calls in list(_calls):
-        calls.begin_anew()
+        calls.renew_lock()
 
 
 if hasattr(os, "register_at_fork"):
