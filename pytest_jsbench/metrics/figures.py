@@ -147,7 +147,7 @@ _RATES = (
     Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, chief=True,
            tables=VARIANTS | RUNS | GRAMMARS, roomy=TASKS | GRAMMAR_RUNS),
     Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
-           left_out=("missing",)),
+           of="nontrivial", left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
            left_out=("missing",), heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
     Figure("pass_at_k", RATE, "Pass@k", of="cases", counted_open=_OPEN),
@@ -195,6 +195,7 @@ _SUMS = (
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )
 _COUNTS = (
+    Figure("nontrivial", COUNT, "Attempts where no constant answer passes"),
     *(Figure(name, COUNT) for name in ("cases", "excluded", "completions", "declined", "disputed", "judged")),
     *(Figure(name, COUNT) for name in ("called_again", "reported", "unreported", "priced", "unpriced")),
     *(Figure(name, COUNT, counted_open=_OPEN) for name in ("passed", "valid")),

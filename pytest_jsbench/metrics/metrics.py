@@ -187,6 +187,11 @@ class Metrics:
         return self.completions + self.declined - self.unjudged
 
     @property
+    def nontrivial(self) -> int:
+        """Planned attempts at cases that, as is known, no constant answer passes."""
+        return self.pass_rate_nontrivial.n
+
+    @property
     def passed(self) -> int:
         """Attempts that passed."""
         return self.pass_rate.successes

@@ -64,8 +64,8 @@ class Breakdown:
     firsts: tuple[int, ...]
 
     def _mark(self, rate: Rate, *, real: bool = False) -> Marked:
-        """The rate with a mark where it differs; a median, with the number of cases that it is of."""
-        count = f" of {rate.n:,}" if self.metric in MEASURES and rate.n is not None else ""
+        """The rate with a mark where it differs; but for a pass rate, with the number of what it is over."""
+        count = f" of {rate.n:,}" if self.metric != DEFAULT_METRIC and rate.n and rate.value is not None else ""
         return Marked(rate, f"{count}{' *' if real else ''}")
 
     @property
@@ -80,6 +80,8 @@ class Breakdown:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
             return f"{medians}; * differs from {first} by more than 5 % and chance, case by case"
         rates = "rates with 95 % intervals"
+        if (over := FIGURES[self.metric].of) is not None and self.metric != DEFAULT_METRIC:
+            return f"{rates}, behind each the number that it is over: {FIGURES[over].title.lower()}"
         if self.metric != DEFAULT_METRIC or not self.tests:
             return rates
         tests = counted(self.tests, "test")
@@ -178,7 +180,7 @@ def break_down(
         for name in names
     )
     total = tuple(
-        _median(evaluation.outcomes or {}, metric) if metric in MEASURES else evaluation.rate(metric)
+        _median(evaluation.outcomes or {}, metric) if metric in MEASURES else _rate_of(evaluation, metric)
         for evaluation in evaluations
     )
     return Breakdown(by=by, metric=metric, groups=tuple(groups), total=total, firsts=places)
@@ -231,8 +233,15 @@ def _rate(evaluation: Evaluation, group: _Outcomes, name: str, metric: str) -> R
     if metric in MEASURES:
         return _median(group, metric)
     if metric != DEFAULT_METRIC:
-        return replace(evaluation, metrics=evaluation.tasks.get(name, {})).rate(metric)
+        return _rate_of(replace(evaluation, metrics=evaluation.tasks.get(name, {})), metric)
     return clustered((outcome.passes, len(outcome.attempts)) for outcome in group.values())
+
+
+def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
+    """The rate of an evaluation, with the count that it is over where the file has it."""
+    over = FIGURES[metric].of
+    n = None if over is None else evaluation.figures.get(over)
+    return replace(evaluation.rate(metric), n=None if n is None else int(n))
 
 
 def _against_first(

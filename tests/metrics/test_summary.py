@@ -240,6 +240,7 @@ def test_the_floor_is_what_the_best_constant_answer_passes_and_the_others_have_a
     assert (total.floor.successes, total.floor.n) == (2, 4)
     assert total.trivial_counts == {"{}": 2, "[]": 1}
     assert (total.pass_rate_nontrivial.successes, total.pass_rate_nontrivial.n) == (1, 2)
+    assert total.to_dict()["nontrivial"] == 2
     assert total.pass_rate.value == 0.8
 
 
