@@ -121,8 +121,9 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
 
 def _blamed(violation: Violation) -> str:
     """Name the keyword that was not held to: the broken one, or the outermost in which it stands."""
-    within = (keyword for keyword in _keywords(violation.schema_path) if keyword in _APPLYING)
-    return printable(next(within, violation.keyword), 40)
+    within = [keyword for keyword in _keywords(violation.schema_path) if keyword in _APPLYING]
+    within.sort(key="allOf".__eq__)  # which engines read into more often than into the others
+    return printable((*within, violation.keyword)[0], 40)
 
 
 def _keywords(pointer: str) -> Iterator[str]:

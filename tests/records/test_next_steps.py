@@ -53,6 +53,8 @@ def broken(*paths: str) -> Verdict:
             answered("{}"),
             "sent minimum and did not enforce it: say minimum as an enum of few values; or",
         ),
+        (broken("/items/allOf/0/else/not"), answered("{}"), "sent else and did not enforce it"),
+        (broken("/allOf/0/required"), answered("{}"), "say allOf as one schema"),
         (broken("/then/required", "/properties/not/enum"), answered("{}"), "say then as branches of anyOf; or ask"),
         (
             broken("/contains", "/a/uniqueItems"),
