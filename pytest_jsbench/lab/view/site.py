@@ -141,10 +141,11 @@ class _Site:
         names = request.query_params.getlist("run")
         if len(names) < 2:
             raise HTTPException(400, "choose two runs or more")
-        evaluations = [replace(read(self._shelf.path(name)), source=name) for name in names]
+        runs = [(name, read(self._shelf.path(name))) for name in names]
+        evaluations = [replace(part, source=name) for name, run in runs for part in run.each]
         called = labels(evaluations)
         changes: Mapping[str, Sequence[Any]] = {}
-        if not any(evaluation.variants for evaluation in evaluations):
+        if not any(evaluation.variant for evaluation in evaluations):
             for pair in pairs([evaluations[0], evaluations[-1]], [called[0], called[-1]]):
                 changes = pair.comparison.changes
         return self._page(
