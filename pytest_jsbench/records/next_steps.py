@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import assert_never
@@ -11,7 +12,7 @@ from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.generations import Completion, Failed, FaultKind, Generation, GenerationParams, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keywords import NAMED, REFERENCES
-from pytest_jsbench.schemas.references import tokens_of
+from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 from pytest_jsbench.verdicts.verdicts import Violation
 
@@ -21,17 +22,24 @@ _MOST_KEYWORDS = 3
 #: keywords that engines seldom hold to (docs/decoding-results.md), and what says the same in others
 _RESTATED = {
     "format": "a pattern",
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), "an enum of few values"),
-    "multipleOf": "an enum of few values",
     **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
     **dict.fromkeys(("dependentRequired", "dependencies"), "branches of anyOf"),
     "not": "what is allowed",
     "allOf": "one schema",
-    **dict.fromkeys(("uniqueItems", "contains", "minContains", "maxContains"), "named properties"),
+    **dict.fromkeys(("prefixItems", "contains", "minContains", "maxContains"), "named properties"),
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
 #: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
-_APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "contains"})
+_APPLYING = frozenset(
+    {"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "contains", "prefixItems"}
+)
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+#: the largest range of whole numbers that an enum can well stand for
+_FEW = 20
+#: of a pattern, what many engines do not read: classes by a letter, and a search
+_UNREAD = re.compile(r"^(?!\^)|(?<!\$)$|\\[dDwWsS]")
+#: a unit of so many characters at most that is repeated at the end of an answer
+_LONGEST_UNIT = 40
 #: keywords and types by which an answer is known that is a schema, and the longest in which they are looked for
 _OF_SCHEMAS = ("properties", "required", "enum", "items", "$defs", "description")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -81,7 +89,9 @@ def _after_fault(generation: Failed, params: GenerationParams) -> str:
         case FaultKind.RATE_LIMITED:
             return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
         case FaultKind.CONNECTION | FaultKind.SERVER | FaultKind.BAD_RESPONSE | FaultKind.ENGINE:
-            return "the call broke, and says nothing of the model: --jsbench-resume asks again what broke"
+            return (
+                "the call broke, and says nothing of the model: run the case again, or --jsbench-resume all that broke"
+            )
         case FaultKind.AUTH | FaultKind.QUOTA | FaultKind.BAD_REQUEST | FaultKind.HANG | FaultKind.CRASH:
             return ""
         case _:
@@ -90,7 +100,7 @@ def _after_fault(generation: Failed, params: GenerationParams) -> str:
 
 def _after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
     text = generation.text if isinstance(generation, Completion) else ""
-    if len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES:
+    if _repeats(text):
         return (
             "the answer repeats itself, so a higher limit would not help: ask a larger model, or bound what repeats "
             "there (maxLength, maxItems, named properties)"
@@ -100,7 +110,9 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
 
 
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
-    broken = list(dict.fromkeys(map(_blamed, verdict.violations)))[:_MOST_KEYWORDS]
+    # by the keyword that was not held to, the first place of it
+    blamed = {_blamed(violation): violation for violation in reversed(verdict.violations)}
+    broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     if not broken or {Note.ADAPTATION_LOSS, Note.NOT_ENFORCED} & set(verdict.notes):
         return ""
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
@@ -111,12 +123,36 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
         return "the answer is a schema, and no instance of it: ask a larger model, or show one (--jsbench-shots=1)"
     ways: dict[str, list[str]] = {}
-    for keyword in filter(_RESTATED.__contains__, broken):
-        ways.setdefault(_RESTATED[keyword], []).append(keyword)
+    for keyword in broken:
+        if way := _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema):
+            ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
     advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
     them = "them" if len(broken) > 1 else "it"
     return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or ask a larger model"
+
+
+def _repeats(text: str) -> bool:
+    """Tell whether an answer ends with one unit many times over, or its end stands in it again and again."""
+    units = ((length, max(_TIMES, -(-_REPEATED // length))) for length in range(1, _LONGEST_UNIT))
+    if any(text.endswith(text[-length:] * times) for length, times in units):
+        return True
+    return len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES
+
+
+def _restated_here(violation: Violation, schema: Schema | None) -> str:
+    """Name another way to say a bound or a pattern of the schema; empty where there is none."""
+    way = tokens_of(violation.schema_path)
+    node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
+    if not isinstance(node, Mapping):
+        return ""
+    least, most = node.get("minimum"), node.get("maximum")
+    if violation.keyword in _BOUNDS and isinstance(least, int) and isinstance(most, int) and most - least <= _FEW:
+        return "an enum of its values"
+    pattern = node.get("pattern")
+    if violation.keyword == "pattern" and isinstance(pattern, str) and _UNREAD.search(pattern):
+        return "one from ^ to $ with [0-9] for \\d"
+    return ""
 
 
 def _blamed(violation: Violation) -> str:

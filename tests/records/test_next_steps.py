@@ -19,6 +19,15 @@ from tests import examples
 from tests.examples import replace
 
 PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
+SCHEMA = {
+    "minimum": 1,
+    "maximum": 5,
+    "properties": {
+        "far": {"minimum": 0, "maximum": 2000},
+        "loose": {"pattern": "^\\d+"},
+        "plain": {"pattern": "^[0-9]+$"},
+    },
+}
 
 
 def answered(text: str, response_format: ResponseFormat = ResponseFormat.JSON_SCHEMA) -> Completion:
@@ -42,6 +51,11 @@ def broken(*paths: str) -> Verdict:
     [
         (failed(FailureType.TRUNCATED), answered('{"n": '), "--jsbench-max-tokens=600 (it is 300)"),
         (failed(FailureType.TRUNCATED), answered('{"n": "' + "and so on and on " * 9), "the answer repeats itself"),
+        (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
+        (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 3), "raise the limit"),
+        (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (broken("/properties/loose/pattern"), answered("{}"), "say pattern as one from ^ to $ with [0-9] for \\d; or"),
+        (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), ""),
         (failed(FailureType.HALLUCINATION), answered("{}"), "--jsbench-extra-fields=allow"),
@@ -49,9 +63,9 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
         (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
         (
-            examples.VIOLATED,
+            broken("/minimum"),
             answered("{}"),
-            "sent minimum and did not enforce it: say minimum as an enum of few values; or",
+            "sent minimum and did not enforce it: say minimum as an enum of its values; or",
         ),
         (broken("/items/allOf/0/else/not"), answered("{}"), "sent else and did not enforce it"),
         (broken("/allOf/0/required"), answered("{}"), "say allOf as one schema"),
@@ -59,7 +73,7 @@ def broken(*paths: str) -> Verdict:
         (
             broken("/contains", "/a/uniqueItems"),
             answered("{}"),
-            "them: say contains and uniqueItems as named properties;",
+            "them: say contains as named properties;",
         ),
         (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (
@@ -72,13 +86,13 @@ def broken(*paths: str) -> Verdict:
         (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), ""),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "--jsbench-resume asks again"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "--jsbench-resume all that broke"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
         (failed(FailureType.NO_CALL), answered(""), ""),
     ],
 )
 def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
-    words = next_step(verdict, generation, PARAMS, {"minimum": 1})
+    words = next_step(verdict, generation, PARAMS, SCHEMA)
 
     assert step in words
     assert bool(step) == bool(words)
