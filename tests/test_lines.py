@@ -21,12 +21,14 @@ pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="needs a whole check
         (11, "true", 0, "core                11      10"),
         (12, "true", 1, "core                12      10  over"),
         (12, "false", 0, "core                12      10  over"),
+        (13, "false", 1, "core                13      10  over  grown"),
     ],
 )
-def test_a_package_more_than_a_tenth_over_its_budget_fails_where_that_is_enforced(
+def test_a_package_that_has_grown_fails_and_one_a_tenth_over_its_budget_where_that_is_enforced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: int, enforce: str, status: int, row: str
 ) -> None:
     budgets = f"[tool.lines]\npackage = 'ours'\nenforce = {enforce}\nbudgets = {{ core = 10 }}\n"
+    budgets += "most = { core = 12 }\n"
     (tmp_path / "pyproject.toml").write_text(budgets)
     (tmp_path / "ours" / "core").mkdir(parents=True)
     (tmp_path / "ours" / "core" / "it.py").write_text("x = 1\n" * lines)
