@@ -26,7 +26,7 @@ _RESTATED = {
     **dict.fromkeys(("dependentRequired", "dependencies"), "branches of anyOf"),
     "not": "what is allowed",
     "allOf": "one schema",
-    **dict.fromkeys(("prefixItems", "contains", "minContains", "maxContains"), "named properties"),
+    "prefixItems": "named properties",
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
 #: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
@@ -36,8 +36,10 @@ _APPLYING = frozenset(
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 #: the largest range of whole numbers that an enum can well stand for
 _FEW = 20
-#: of a pattern, what many engines do not read: classes by a letter, and a search
-_UNREAD = re.compile(r"^(?!\^)|(?<!\$)$|\\[dDwWsS]")
+#: classes of characters by a letter, in a pattern
+_LETTERED = re.compile(r"\\[dDwWsS]")
+#: keywords that say another shape where a list of items was not held to
+_SHAPES = ("type", "required", "additionalProperties", "properties")
 #: a unit of so many characters at most that is repeated at the end of an answer
 _LONGEST_UNIT = 40
 #: keywords and types by which an answer is known that is a schema, and the longest in which they are looked for
@@ -90,7 +92,7 @@ def _after_fault(generation: Failed, params: GenerationParams) -> str:
             return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
         case FaultKind.CONNECTION | FaultKind.SERVER | FaultKind.BAD_RESPONSE | FaultKind.ENGINE:
             return (
-                "the call broke, and says nothing of the model: run the case again, or --jsbench-resume all that broke"
+                "a broken call is not the model's failure: run the case again, or with --jsbench-resume all that broke"
             )
         case FaultKind.AUTH | FaultKind.QUOTA | FaultKind.BAD_REQUEST | FaultKind.HANG | FaultKind.CRASH:
             return ""
@@ -124,7 +126,8 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
         return "the answer is a schema, and no instance of it: ask a larger model, or show one (--jsbench-shots=1)"
     ways: dict[str, list[str]] = {}
     for keyword in broken:
-        if way := _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema):
+        way = _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema)
+        if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
     advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
@@ -150,14 +153,19 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
     if violation.keyword in _BOUNDS and isinstance(least, int) and isinstance(most, int) and most - least <= _FEW:
         return "an enum of its values"
     pattern = node.get("pattern")
-    if violation.keyword == "pattern" and isinstance(pattern, str) and _UNREAD.search(pattern):
-        return "one from ^ to $ with [0-9] for \\d"
+    if violation.keyword == "pattern" and isinstance(pattern, str):
+        if _LETTERED.search(pattern):
+            return "one with [0-9] for \\d and [A-Za-z0-9_] for \\w"
+        if not (pattern.startswith("^") and pattern.endswith("$")):
+            return "one from ^ to $"
     return ""
 
 
 def _blamed(violation: Violation) -> str:
     """Name the keyword that was not held to: the broken one, or the outermost in which it stands."""
     within = [keyword for keyword in _keywords(violation.schema_path) if keyword in _APPLYING]
+    if violation.keyword not in _SHAPES:
+        within = [keyword for keyword in within if keyword != "prefixItems"]
     within.sort(key="allOf".__eq__)  # which engines read into more often than into the others
     return printable((*within, violation.keyword)[0], 40)
 

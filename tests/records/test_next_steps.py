@@ -25,6 +25,7 @@ SCHEMA = {
     "properties": {
         "far": {"minimum": 0, "maximum": 2000},
         "loose": {"pattern": "^\\d+"},
+        "open": {"pattern": "[0-9]"},
         "plain": {"pattern": "^[0-9]+$"},
     },
 }
@@ -54,7 +55,11 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 3), "raise the limit"),
         (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
-        (broken("/properties/loose/pattern"), answered("{}"), "say pattern as one from ^ to $ with [0-9] for \\d; or"),
+        (broken("/properties/loose/pattern"), answered("{}"), "say pattern as one with [0-9] for \\d and"),
+        (broken("/properties/open/pattern"), answered("{}"), "say pattern as one from ^ to $; or"),
+        (broken("/prefixItems/0/minimum"), answered("{}"), "sent minimum and did not enforce it"),
+        (broken("/prefixItems/0/required"), answered("{}"), "say prefixItems as named properties"),
+        (broken("/else/required", "/anyOf"), answered("{}"), "them: `jsbench probe` finds out"),
         (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), ""),
@@ -73,7 +78,7 @@ def broken(*paths: str) -> Verdict:
         (
             broken("/contains", "/a/uniqueItems"),
             answered("{}"),
-            "them: say contains as named properties;",
+            "them: `jsbench probe` finds out",
         ),
         (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (
@@ -86,7 +91,7 @@ def broken(*paths: str) -> Verdict:
         (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), ""),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "--jsbench-resume all that broke"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "with --jsbench-resume all that broke"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
         (failed(FailureType.NO_CALL), answered(""), ""),
     ],
