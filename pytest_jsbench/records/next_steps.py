@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import assert_never
 
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.generations import Completion, Failed, FaultKind, Generation, GenerationParams, ResponseFormat
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.schemas.keywords import NAMED, REFERENCES
+from pytest_jsbench.schemas.keywords import keywords_on
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.verdicts import FailureType, Note, Verdict
 from pytest_jsbench.verdicts.verdicts import Violation
@@ -30,11 +30,9 @@ _RESTATED = {
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
 #: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
-_APPLYING = frozenset(
-    {"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "contains", "prefixItems"}
-)
+_APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-#: the largest range of whole numbers that an enum can well stand for
+#: the largest range of steps that an enum can well stand for
 _FEW = 20
 #: classes of characters by a letter, in a pattern
 _LETTERED = re.compile(r"\\[dDwWsS]")
@@ -150,8 +148,9 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
     if not isinstance(node, Mapping):
         return ""
     least, most = node.get("minimum"), node.get("maximum")
-    if violation.keyword in _BOUNDS and isinstance(least, int) and isinstance(most, int) and most - least <= _FEW:
-        return "an enum of its values"
+    in_steps = node.get("type") == "integer" or "multipleOf" in node
+    if violation.keyword in _BOUNDS and in_steps and isinstance(least, int) and isinstance(most, int):
+        return "an enum of its values" if most - least <= _FEW else ""
     pattern = node.get("pattern")
     if violation.keyword == "pattern" and isinstance(pattern, str):
         if _LETTERED.search(pattern):
@@ -163,20 +162,11 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
 
 def _blamed(violation: Violation) -> str:
     """Name the keyword that was not held to: the broken one, or the outermost in which it stands."""
-    within = [keyword for keyword in _keywords(violation.schema_path) if keyword in _APPLYING]
+    within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]
     within.sort(key="allOf".__eq__)  # which engines read into more often than into the others
     return printable((*within, violation.keyword)[0], 40)
-
-
-def _keywords(pointer: str) -> Iterator[str]:
-    """Give the keywords on the way that a pointer into a schema takes, and no names of properties."""
-    is_name = False
-    for step in tokens_of(pointer):
-        if not is_name and step not in REFERENCES and not step.isdigit():
-            yield step
-        is_name = not is_name and step in NAMED
 
 
 def _is_schema(text: str, schema: Schema | None) -> bool:

@@ -127,17 +127,19 @@ def last_keyword(path: Sequence[str | int]) -> str:
     stands for it.
     """
     keyword = "false"
-    names = False
-    for part in path:
-        if names or isinstance(part, int):
-            names = False
-            continue
-        names = part in NAMED
-        if part not in REFERENCES:
-            keyword = part
-        if part == "propertyNames":
+    for keyword in keywords_on(path):
+        if keyword == "propertyNames":
             break
     return keyword
+
+
+def keywords_on(path: Iterable[str | int]) -> Iterator[str]:
+    """Give the keywords on a path into a schema, without the names of properties, the indexes and the references."""
+    is_name = False
+    for step in path:
+        if not is_name and isinstance(step, str) and step not in REFERENCES and not step.isdecimal():
+            yield step
+        is_name = not is_name and step in NAMED
 
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:

@@ -20,10 +20,13 @@ from tests.examples import replace
 
 PARAMS = GenerationParams(max_tokens=300, timeout=7.5)
 SCHEMA = {
+    "type": "integer",
     "minimum": 1,
     "maximum": 5,
     "properties": {
-        "far": {"minimum": 0, "maximum": 2000},
+        "far": {"type": "integer", "minimum": 0, "maximum": 2000},
+        "any": {"type": "number", "minimum": 0, "maximum": 1},
+        "half": {"type": "number", "minimum": 0, "maximum": 1, "multipleOf": 0.5},
         "loose": {"pattern": "^\\d+"},
         "open": {"pattern": "[0-9]"},
         "plain": {"pattern": "^[0-9]+$"},
@@ -55,6 +58,8 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 3), "raise the limit"),
         (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (broken("/properties/any/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (broken("/properties/half/maximum"), answered("{}"), "say maximum as an enum of its values"),
         (broken("/properties/loose/pattern"), answered("{}"), "say pattern as one with [0-9] for \\d and"),
         (broken("/properties/open/pattern"), answered("{}"), "say pattern as one from ^ to $; or"),
         (broken("/prefixItems/0/minimum"), answered("{}"), "sent minimum and did not enforce it"),
