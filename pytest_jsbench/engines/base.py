@@ -195,16 +195,11 @@ class Sampler(Protocol):
 
 
 @runtime_checkable
-class FileFactory(Protocol):
-    """A factory of an engine whose model is a file on this machine."""
+class ServingFactory(Protocol):
+    """A factory of an engine that serves a model's file on this machine."""
 
     def model_file(self, config: EngineConfig) -> Path | None:
         """The file; None for a configuration that `prepare` has given out, which knows the model by its alias."""
-
-
-@runtime_checkable
-class ServingFactory(Protocol):
-    """A factory of an engine that starts a server of its own."""
 
     def slots(self, config: EngineConfig) -> int:
         """The number of calls that the server answers at once; the others wait in it, and their time goes on."""
