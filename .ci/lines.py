@@ -35,7 +35,8 @@ def main(root: Path = ROOT) -> int:
     if over:
         print(f"more than a tenth over the budget: {', '.join(over)}")
     for name in grown:
-        print(f"{name} has {lines[name]:,} lines, and had {settings['most'][name]:,}: take as many away, or say why")
+        most = settings["most"][name]
+        print(f"{name} has {lines[name]:,} lines, at most {most:,} are allowed: take some away, or say why not")
     return int(bool(grown) or (bool(over) and settings["enforce"]))
 
 
