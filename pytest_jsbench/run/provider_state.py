@@ -80,7 +80,7 @@ class CallEnd:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
     """
-    The knowledge of one provider at one moment; times are monotonic seconds of one machine.
+    The state of a provider at one moment; times are monotonic seconds of one machine.
 
     `after` gives the next state for each call that ends. Whoever keeps it lets one process at a time read and write.
     """

@@ -107,7 +107,8 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)
     metrics = installed(METRICS, kind="metric", error=ClassifierError)
-    points = metrics | installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
+    classifiers = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
+    points = metrics | classifiers
     place = find_function(named, points, kind="classifier", takes="a record", error=ClassifierError)
     if place is None:
         form = "package.module:function"
@@ -117,4 +118,5 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
         message = f"unknown classifier '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])
     origin, function = place
-    return Classifier(name=named, origin=origin, function=function, counts=points.get(named) is metrics.get(named, 0))
+    counts = named in metrics and named not in classifiers
+    return Classifier(name=named, origin=origin, function=function, counts=counts)

@@ -486,7 +486,7 @@ _JUDGED = (
         "classify",
         "Let this classifier give failed attempts codes of your own: what an installed package brings, or "
         "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. An "
-        "installed metric counts of each answer instead. "
+        "installed metric counts something of each answer instead. "
         "Repeatable.",
         "NAME",
         repeated=True,
