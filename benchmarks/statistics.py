@@ -40,8 +40,8 @@ SIZES = ((2,), (10,), (2, 5, 10, 40))
 REPEATS = (1, 2, 4, 10)
 #: what can be counted outcome by outcome
 MOST_COUNTED = 30
-#: of which the mean is taken where a change of odds is sought
-_MOST_RATES = 5_000
+#: rates of cases that are drawn to find the change of odds that moves their mean by a given difference
+_DRAWN_RATES = 5_000
 ROUNDING = 1e-9
 
 
@@ -180,12 +180,13 @@ def called_different(cases: int, repeats: int, change: float, times: int, chance
 
 def planned_power(design: Design, difference: float, times: int, chance: random.Random) -> float:
     """
-    The share of pairs of runs that are called different, where the rates are so far apart, and `rate` is between them.
+    Simulate pairs of runs and return the share that is called different.
 
-    The odds of each case change alike; where all attempts at a case end alike, so many cases change.
+    Their pass rates differ by the difference, half of it on each side of the design's rate. The odds of each case
+    change alike; where all attempts at a case end alike, as large a share of the cases changes.
     """
     before = design.rate - difference / 2
-    rates = [own_rate(chance, before, design.correlation) for _ in range(_MOST_RATES)]
+    rates = [own_rate(chance, before, design.correlation) for _ in range(_DRAWN_RATES)]
     low, high = 1.0, 1e6
     for _ in range(60):
         odds = math.sqrt(low * high)
@@ -240,8 +241,9 @@ def lines(times: int, seed: int) -> Iterator[str]:
     yield from _row("power, planned and simulated", [counted(repeats, "attempt") for repeats in planned], head=True)
     for cases, correlation in itertools.product((50, 100, 200), (0.0, 0.5, 0.9, 1.0)):
         designs = [Design(cases=cases, repeats=repeats, correlation=correlation) for repeats in planned]
-        powers = [(one.power(0.05), planned_power(one, 0.05, times, chance)) for one in designs]
-        yield from _row(f"{cases} cases, correlation {correlation:g}", [f"{one:.2f}, {two:.2f}" for one, two in powers])
+        powers = [(design.power(0.05), planned_power(design, 0.05, times, chance)) for design in designs]
+        cells = [f"{power:.2f}, {simulated:.2f}" for power, simulated in powers]
+        yield from _row(f"{cases} cases, correlation {correlation:g}", cells)
 
 
 def _text(share: float) -> str:
