@@ -244,7 +244,7 @@ class Submission:
     stopped: threading.Event = field(default_factory=threading.Event)
     sleep: Callable[[float], object] = time.sleep
     #: called with each batch that was submitted
-    told: Callable[[BatchPart], None] = lambda _: None
+    handed_in: Callable[[BatchPart], None] = lambda _: None
     #: US dollars: what ended batches cost, and the most that the others may cost
     spent: float = 0.0
     #: the requests of this run, and the most that each may cost
@@ -362,7 +362,7 @@ class Submission:
                 raise BatchError(f"{error.message}: {doubt(self.file.path, part)}") from error
             self.file.drop(part)
             raise BatchError(_not_taken(part, error)) from error
-        self.told(self.file.change(part, batch=batch))
+        self.handed_in(self.file.change(part, batch=batch))
 
     def _read(self, part: BatchPart, state: BatchState) -> None:
         left = set(part.requests)
@@ -438,7 +438,7 @@ class SessionBatches:
                 polling=POLLING,
                 stopped=stopped,
                 sleep=stopped.wait,
-                told=handed_in,
+                handed_in=handed_in,
             )
             resources.callback(self._spend, submission)
             runner = session.suite_runner(variant.name)

@@ -92,7 +92,7 @@ class Session:
     folder: Path
     batches: FakeBatches = field(default_factory=FakeBatches)
     slept: list[float] = field(default_factory=list)
-    told: list[str | None] = field(default_factory=list)
+    handed_in: list[str | None] = field(default_factory=list)
     number: Iterator[int] = field(default_factory=itertools.count)
     engine: BatchedEngine = field(init=False)
 
@@ -106,7 +106,7 @@ class Session:
             answers=BatchAnswers(path),
             polling=Polling(first=1, growth=2, longest=3, patience=2),
             sleep=self.slept.append,
-            told=lambda part: self.told.append(part.id),
+            handed_in=lambda part: self.handed_in.append(part.id),
             **options,
         )
 
@@ -161,7 +161,7 @@ def test_what_does_not_fit_into_one_batch_is_several(session: Session) -> None:
     session.run("a", "b", "c", "d", "e")
 
     assert sizes(session) == [2, 2, 1]
-    assert session.told == ["b0", "b1", "b2"]
+    assert session.handed_in == ["b0", "b1", "b2"]
     assert all(isinstance(session.answer(name), Completion) for name in "abcde")
 
 
