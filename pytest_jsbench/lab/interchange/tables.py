@@ -73,7 +73,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
     for attempt, missing in run.unrecorded().items():
         who = askers.get(attempt.variant, run.metadata.engine_asked)
         reason = "unknown" if missing is None else missing.reason.value
-        yield _known(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
+        yield _full_row(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
 #: columns that are attributes of the same name, by what has them
@@ -96,7 +96,7 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
         (decisions, {name: name for name in ("valid_rejected", "invalid_accepted")} | _OF_DECISIONS),
     )
     values = {column: getattr(source, name, None) for source, names in sources for column, name in names.items()}
-    return _known(
+    return _full_row(
         record.attempt,
         who,
         **values,
@@ -119,8 +119,8 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
     )
 
 
-def _known(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
-    """The row with every column, in their order."""
+def _full_row(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
+    """Return the row with every column, in their order."""
     values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
     values |= {"engine": who.engine, "model": who.model}
     row = {name: values.get(name) for name in COLUMNS}

@@ -114,7 +114,7 @@ class Replies:
 
     @property
     def wrong(self) -> int:
-        """The number of these answers."""
+        """The number of wrong replies."""
         return len(self.wrong_replies)
 
     @property
