@@ -19,7 +19,7 @@ LEAST = "--jsbench-min-pass-rate="
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """What runs, and how that ends."""
+    """A run's cases, tests and options, and the way in which it ends."""
 
     status: str
     exit_status: int
@@ -36,10 +36,10 @@ class Way:
     shown: str = ""
 
 
-def ends(status: str, *because: str, exit_status: int | None = None, **what: Any) -> Way:
-    """A way that ends so, for these reasons; unless it is said, with the status that pytest has for it."""
+def ends(status: str, *because: str, exit_status: int | None = None, **rest: Any) -> Way:
+    """Return a way to end; unless it is given, the exit status is 0 where the run passed and 1 elsewhere."""
     usual = 0 if status == "passed" else 1
-    return Way(status=status, exit_status=usual if exit_status is None else exit_status, because=because, **what)
+    return Way(status=status, exit_status=usual if exit_status is None else exit_status, because=because, **rest)
 
 
 RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
@@ -218,13 +218,12 @@ def test_every_output_says_the_same_of_each_way_to_end(bench: Bench, way: Way, m
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     for number, answer in enumerate(way.cases):
         bench.case(f"c{number}", answer, schema=None if number else way.schema)
+    if way.own_process:
+        monkeypatch.setattr(bench.pytester, "runpytest_inprocess", bench.pytester.runpytest_subprocess)
     args = (*KEPT, "--jsbench-retries=0", *way.args)
     if way.cases:
         bench.write({"test_one.py": way.code} if way.code else {})
         result = bench.run(*args, *(["jsbench", "test_one.py"] if way.code else []))
-    elif way.own_process:
-        monkeypatch.setattr(bench.pytester, "runpytest_inprocess", bench.pytester.runpytest_subprocess)
-        result = run_one(bench, way.code, *args)
     else:
         result = run_one(bench, way.code, *args)
 
