@@ -176,7 +176,9 @@ class ProviderBatches:
             yield
         except (EnclosedError, ValueError) as error:
             outcome = self._explain(error, _NO_SCHEMA)
-            if not isinstance(outcome, CallError):
+            if isinstance(outcome, Declined):
+                outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
+            if isinstance(outcome, Completion):
                 outcome = CallError(FaultKind.BAD_RESPONSE, "the server answered a question about a batch with a text")
             raise outcome from None
 

@@ -239,6 +239,18 @@ def test_what_the_provider_will_not_do_is_a_fault_without_the_key(
     assert caught.value.kind is FaultKind.AUTH
 
 
+def test_a_batch_that_the_provider_declines_is_a_bad_request_in_its_words(
+    batches: Batches, server: BatchServer
+) -> None:
+    body = openai_wire.error_body("the file was flagged by our filter", code="content_filter")
+    server.broken = {"": [json_reply(body, status=400)]}
+
+    with pytest.raises(CallError, match="flagged by our filter") as caught:
+        batches.upload([b"{}"])
+
+    assert caught.value.kind is FaultKind.BAD_REQUEST
+
+
 def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batches, server: BatchServer) -> None:
     make = batches.upload([batches.line("a", asking("a")["a"])])
     down = json_reply(openai_wire.error_body("down"), status=500, headers={"retry-after-ms": "1"})
