@@ -124,29 +124,31 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         It takes a tenth of the time of a comparison, and each line of a table has it.
         """
         most = min(self.attempts, before.attempts)
-        pairs = zip(before._shares(most), self._shares(most), strict=True)
+        pairs = zip(before.shares(most), self.shares(most), strict=True)
         gains = [passed * were - had * are for (had, were), (passed, are) in pairs]
         return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
 
-    def _shares(self, most: int) -> list[Share]:
+    def shares(self, most: int) -> list[Share]:
         """Of the first attempts at each case those that passed, and those that are decided."""
+        passed, undecided = self._digits()
+        starts = range(0, self.count * self.attempts, self.attempts)
+        return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
+
+    def _digits(self) -> tuple[str, str]:
+        """The attempts that passed, and the undecided ones: a binary digit for each, that of the first one first."""
         size = self.count * self.attempts
         passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
-        starts = range(0, size, self.attempts)
-        return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
+        return passed, undecided
 
     @property
     def outcomes(self) -> dict[CaseKey, CaseOutcome]:
         """The outcome of each case, under its place among them; what was measured stands at its first attempt."""
-        size = self.count * self.attempts
-        passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
         ends = [
-            MISSING if open_ == "1" else PASSED if right == "1" else _FAILED
-            for right, open_ in zip(passed, undecided, strict=True)
+            MISSING if is_open == "1" else PASSED if is_right == "1" else _FAILED
+            for is_right, is_open in zip(*self._digits(), strict=True)
         ]
         return {
             CaseKey(task="case", id=str(at)): CaseOutcome(
-                schema="",
                 attempts=tuple(ends[at * self.attempts : (at + 1) * self.attempts]),
                 measures={name: (values[at],) for name, values in self.measures.items()},
             )
@@ -266,11 +268,11 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         return differences(settings, same_cases=self.cases.digest == before.cases.digest)
 
     def is_comparable(self, before: HistoryLine) -> bool:
-        """Whether its figures say something beside an earlier line's: both whole, and of the same cases and rules."""
+        """True where its figures say something beside an earlier line's: both whole, of the same cases and rules."""
         if "incomplete" in {self.verdict, before.verdict} or not self.alike([before]):
             return False
-        both = zip(before.cases.outcomes.values(), self.cases.outcomes.values(), strict=True)
-        decided = any(was.decided and now.decided for was, now in both)
+        both = zip(*(cases.shares(cases.attempts) for cases in (before.cases, self.cases)), strict=True)
+        decided = any(were and are for (_, were), (_, are) in both)
         return decided and not any(incomparable(self.changes_since(before)))
 
     def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
