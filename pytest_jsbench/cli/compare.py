@@ -84,16 +84,17 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
     beside = of_lab("published").beside_published(runs, names) if options.published else []
+    if options.json:
+        data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
+        out.json({**data, **{table.name: table.to_dict() for table in beside}})
+        return True
     more: list[Block] = [block for table in beside for block in table.blocks()]
     pairs = [] if options.margin is None else comparison_report.pairs(runs, names)
     more += [
         [("no worse", f"{pair.second} than {pair.first}: {pair.comparison.no_worse_told(options.margin)}")]
         for pair in pairs
     ]
-    if options.json:
-        data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
-        out.json({**data, **{table.name: table.to_dict() for table in beside}})
-    elif options.markdown or options.comment is not None:
+    if options.markdown or options.comment is not None:
         out.write(comparison_markdown(runs, names, by=by, more=more, comment=options.comment))
     else:
         out.report(comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, more=more))

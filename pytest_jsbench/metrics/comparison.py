@@ -132,7 +132,7 @@ class Comparison:
         return replace(self, ratios=ratios, at_once=True)
 
     def no_worse(self, margin: float) -> bool | None:
-        """Whether the second run is shown to be no worse by the margin; None where nothing can be compared."""
+        """True where the second run is shown to be no worse by the margin; None where nothing can be compared."""
         return None if self.difference.ci_low is None else self.difference.ci_low > -margin
 
     def no_worse_told(self, margin: float) -> str:

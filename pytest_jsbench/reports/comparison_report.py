@@ -346,8 +346,11 @@ def to_dict(
     evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, margin: float | None = None
 ) -> dict[str, Any]:
     """The same as JSON values; with a margin also whether each second run is shown to be no worse by it."""
-    compared = pairs(evaluations, names)
-    no_worse = [{"margin": margin, "shown": pair.comparison.no_worse(margin or 0)} for pair in compared]
+
+    def compared(pair: Pair) -> dict[str, Any]:
+        shown = {} if margin is None else {"no_worse": {"margin": margin, "shown": pair.comparison.no_worse(margin)}}
+        return pair.to_dict() | shown
+
     return {
         **({} if by is None else {"by": by.to_dict(names)}),
         "evaluations": [
@@ -362,8 +365,5 @@ def to_dict(
             for name, found in zip(names, evaluations, strict=True)
         ],
         "settings": [one.to_dict() for one in settings_apart(evaluations)],
-        "comparisons": [
-            {**pair.to_dict(), **({} if margin is None else {"no_worse": shown})}
-            for pair, shown in zip(compared, no_worse, strict=True)
-        ],
+        "comparisons": [compared(pair) for pair in pairs(evaluations, names)],
     }
