@@ -56,6 +56,8 @@ TASKS, VARIANTS, RUNS, GRAMMARS, GRAMMAR_RUNS = Shown
 DOLLARS = "US dollars"
 #: before the name of a metric of a project's own
 SCORES = "scores."
+#: the rates of each field of expected values, by the ends of their names
+RATES_OF_FIELD = ("accuracy", "precision", "f1")
 #: attempts at a case of which the rates of any k are told
 MOST_K = 32
 #: the failure types that count as failures; a case with a broken schema is excluded instead
@@ -263,7 +265,7 @@ def named(metric: str) -> Figure | None:
     """The figure of that name, of a field of answers or a project's own too; None where it is another tool's."""
     if metric.startswith(SCORES):
         return Figure(metric, VALUES, metric.removeprefix(SCORES))
-    if metric.startswith("fields.") and metric.endswith((".accuracy", ".precision", ".f1")):
+    if metric.startswith("fields.") and metric.rpartition(".")[2] in RATES_OF_FIELD:
         return Figure(metric, VALUES)
     return FIGURES.get(metric) or (Figure(metric, COUNT) if metric.startswith(_OTHER_COUNTS) else None)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
-from pytest_jsbench.metrics.figures import FIGURES, SCORES, SPREAD, Kind, named
+from pytest_jsbench.metrics.figures import FIGURES, RATES_OF_FIELD, SCORES, SPREAD, Kind, named
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -31,8 +31,7 @@ _OF_BASELINE = frozenset(
         *(f"{figure}.ratio" for figure in MEASURES.values()),
     }
 )
-_RATES_OF_FIELD = frozenset({"accuracy", "precision", "f1"})
-_OF_FIELD = frozenset({*_RATES_OF_FIELD, "right", "expected", "given"})
+_OF_FIELD = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: before a name of a run with variants
 _VARIANTS, _TASKS = "variants.", "tasks."
@@ -122,7 +121,7 @@ class MetricName:
         """True where it is between 0 and 1 and has an interval."""
         if (row := named(self.metric)) is not None:
             return row.is_rate
-        return self.metric in {"difference", "values.difference", "tests.difference", *_RATES_OF_FIELD}
+        return self.metric in {"difference", "values.difference", "tests.difference", *RATES_OF_FIELD}
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> MetricName:
         """
@@ -252,7 +251,7 @@ def _of_field(name: MetricName, metrics: Metrics) -> Reading:
     field = metrics.fields.get(name.field or "")
     if field is None:
         return _nothing("no such value is expected")
-    if name.metric in _RATES_OF_FIELD:
+    if name.metric in RATES_OF_FIELD:
         return _range_of_values(name, getattr(field, name.metric), metrics)
     return _count(int(field.to_dict()[name.metric] or 0))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_jsbench.core.generations import FaultKind, Usage
-from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, SPREAD, TIMES, TOKENS
+from pytest_jsbench.metrics.figures import COUNTED_FAILURES, COUNTS, RATES, RATES_OF_FIELD, SPREAD, TIMES, TOKENS
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, mean_rate, proportion
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType, Note
@@ -27,9 +27,7 @@ class FieldMetrics:
         """The metrics as JSON values; a rate over nothing is None."""
         counts = {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
         return counts | {
-            f"{name}{end}": value
-            for name in ("accuracy", "precision", "f1")
-            for end, value in _with_bounds(getattr(self, name))
+            f"{name}{end}": value for name in RATES_OF_FIELD for end, value in _with_bounds(getattr(self, name))
         }
 
 

@@ -332,7 +332,7 @@ def _fields(compared: Iterable[tuple[AttemptOutcome, Match]]) -> dict[str, Field
     """The metrics of each field that is expected in any answer, in the order in which they were met."""
     by_field: dict[str, list[tuple[CaseKey, int, int, int | None]]] = {}
     for attempt, match in compared:
-        for name in (*match.fields, *(name for name in match.surplus or () if name not in match.fields)):
+        for name in dict.fromkeys((*match.fields, *(match.surplus or ()))):
             right, expected = match.fields.get(name, (0, 0))
             given = None if match.surplus is None else expected + match.surplus.get(name, 0)
             by_field.setdefault(name, []).append((attempt.key, right, expected, given))
