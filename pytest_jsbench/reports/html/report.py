@@ -17,6 +17,7 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, TIMES, Figure
+from pytest_jsbench.records.settings import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (
@@ -83,6 +84,7 @@ def render(
         version=version("pytest-jsbench"),
         run=run.metadata,
         run_verdict=run.verdict,
+        is_recorded=run.metadata.engine in RECORDED,
         dataset=run.metadata.dataset.get("source"),
         total=summary.total,
         figures=FIGURES,
