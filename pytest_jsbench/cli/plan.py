@@ -70,10 +70,9 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     (low, high), power = design.interval, design.power(difference)
     needed, once = design.cases_for(difference, options.power), f"{options.power:.0%}"
     if options.json:
-        figures = {"cases": design.cases, "repeats": design.repeats, "calls": calls, "rate": design.rate}
-        figures["correlation"] = design.correlation
-        told = {"difference": difference, "power": power, "cases_needed": needed, "cost": price}
-        out.json({**figures, "ci_low": low, "ci_high": high, **told})
+        size = {"cases": design.cases, "repeats": design.repeats, "calls": calls}
+        outcome = {"rate": design.rate, "correlation": design.correlation, "ci_low": low, "ci_high": high}
+        out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
     rate, attempts = f"{design.rate:.3f}", counted(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
