@@ -1,4 +1,4 @@
-"""What a run will be able to say: its interval, the difference that it tells from chance, and what that takes."""
+"""The plan of a run: its interval, the difference that it tells from chance, and what that takes."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class _Parts(Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetadata:
     """
-    What produced a run; JSON values, no key, no environment.
+    The settings that produced a run; JSON values, no key, no environment.
 
     Of a run of variants it says what they share; where they differ it counts ("2 models"), or is None.
     """

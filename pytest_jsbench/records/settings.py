@@ -190,7 +190,7 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
 
 def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
     """
-    What a run does not name: not set where it is a comparer.
+    The value of what a run does not name: not set where it is a comparer.
 
     An engine's own option is not set where another run of the same engine has it.
     """

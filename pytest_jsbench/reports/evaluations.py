@@ -419,7 +419,7 @@ def _cases_to_text(cases: Mapping[str, Any]) -> str:
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
     """
-    What each variant of a run is compared with, and a run without variants by no name; RecordError where that is open.
+    The baseline of each variant of a run, and of a run without variants by no name; RecordError where that is open.
 
     A baseline without variants is that of each.
     """

@@ -1,4 +1,4 @@
-"""What is expected of a run: its gates and its baseline, which are read before any call, and decide at its end."""
+"""The expectations of a run: its gates and its baseline, which are read before any call, and decide at its end."""
 
 from __future__ import annotations
 

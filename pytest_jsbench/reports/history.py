@@ -178,7 +178,7 @@ class _Run(Struct, frozen=True, kw_only=True):
 
 class HistoryLine(Struct, frozen=True, kw_only=True):
     """
-    What is kept of one run, or of one variant of it, to be held against later ones.
+    The part of one run, or of one variant of it, that is kept to be held against later ones.
 
     Lines are added, never changed; fields are added, never removed. What is not there is not known, or not applicable.
     """
