@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import json_line, parse_json
-from pytest_jsbench.core.generations import (
-    Generation,
-)
+from pytest_jsbench.core.generations import Generation
 from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict

@@ -234,7 +234,7 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
     ],
 )
 def test_a_match_of_a_stranger_is_refused_where_it_is_none(changed: dict[str, object]) -> None:
-    with pytest.raises((ValueError, TypeError, AttributeError)):
+    with pytest.raises(ValueError, match=next(iter(changed))):
         from_json(Match, to_json(of(INVOICE, INVOICE)) | changed)
 
 
