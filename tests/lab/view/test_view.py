@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.cli import main
+from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Run
@@ -223,8 +224,6 @@ def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_jsbench.lab.view.shelf import Shelf
-
     monkeypatch.chdir(folder / "first")
     shelf = Shelf(Path())
 
@@ -235,8 +234,6 @@ def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monke
 def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_who_ask(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pytest_jsbench.lab.view.shelf import Shelf
-
     go_on, begun = threading.Event(), list[str]()
 
     def slowly(path: Path) -> Run:
@@ -266,8 +263,6 @@ def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(clie
 
 
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
-    from pytest_jsbench.lab.view.shelf import Shelf
-
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(2_000))))
     shelf = Shelf(tmp_path)
