@@ -27,6 +27,8 @@ SECONDS = 300.0
 _NAMED_AT_ONCE, _READ_AT_ONCE = 10_000, 16
 #: blocks of rows that stay in memory: threads that begin together want rows of as many
 _KEPT = 8
+#: held by the thread that reads a block, for which the others wait that want a row of it
+_READING = threading.Lock()
 
 
 def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
@@ -54,7 +56,7 @@ _Group = tuple[str, str, str, int]
 def _row(group: _Group, index: int) -> dict[str, Any]:
     """Read a row of a group, with those beside it that are likely to be wanted next."""
     number, place = divmod(index, _READ_AT_ONCE)
-    with _turn():
+    with _READING:
         block = _block(group, number)
     if block is not None:
         return block[place]
@@ -77,12 +79,6 @@ def _block(group: _Group, number: int) -> list[dict[str, Any]] | None:
             raise
         return None
     return block
-
-
-@lru_cache(maxsize=1)
-def _turn() -> threading.Lock:
-    """The lock of the thread that reads a block, for which the others wait that want a row of it."""
-    return threading.Lock()
 
 
 @lru_cache(maxsize=1)
