@@ -98,8 +98,9 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         """ValueError where a parameter is only said to be there."""
-        if True in (self.seed_field, self.effort_field, self.budget_field):
-            raise ValueError("a field is true: expected the name of a parameter, or false")
+        for name in ("seed_field", "effort_field", "budget_field"):
+            if getattr(self, name) is True:
+                raise ValueError(f"{name} is true: expected the name of a parameter, or false")
 
     @property
     def version(self) -> str:

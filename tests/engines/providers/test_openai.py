@@ -122,7 +122,7 @@ def test_the_published_shape_and_the_reader_refuse_what_is_no_preset(entry: dict
     with pytest.raises(RecordError):
         Format("presets").check({"t": {**whole_entry, **entry}})
     assert presets._read("t", whole_entry).formats == {"chat": (ResponseFormat.TEXT,)}
-    with pytest.raises(ValueError, match=next(iter(entry)).removeprefix("seed_")):
+    with pytest.raises(ValueError, match=next(iter(entry))):
         presets._read("t", {**whole_entry, **entry})
 
 
