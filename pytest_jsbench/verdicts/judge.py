@@ -141,8 +141,8 @@ class Judge:
         if reply.ending == "timeout":
             message = f"the judge had not decided after {self.policy.timeout:g} s"
         elif reply.error is not None:
-            message = printable(f"{reply.error}: {reply.detail}", cut="middle")
-        return Verdict(failure_type=FailureType.UNJUDGED, valid=None, reason=reply.ending or "crashed", message=message)
+            message = f"{reply.error}: {reply.detail}"
+        return no_instance(FailureType.UNJUDGED, reply.ending or "crashed", message)
 
     @property
     def versions(self) -> dict[str, str]:

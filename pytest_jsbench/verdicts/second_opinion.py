@@ -129,7 +129,7 @@ class PythonValidator:
     Python compares a Decimal with a float by the float's binary value: beside one Decimal, every float becomes one.
     """
 
-    def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool = True) -> None:
+    def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> None:
         self._read = read
         self._checker = checker
         self._exact = exact
@@ -189,7 +189,7 @@ class SecondOpinionSeeker:
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
-        self._validator = PythonValidator(read, self._checker if formats else None)
+        self._validator = PythonValidator(read, self._checker if formats else None, exact=True)
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
@@ -216,7 +216,7 @@ class SecondOpinionSeeker:
         return answers
 
 
-def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool = False) -> PythonValidator | Verdict:
+def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> PythonValidator | Verdict:
     """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
     # as it is, it takes no Decimals for integers
