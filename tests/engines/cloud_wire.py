@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SECRET = anthropic_wire.SECRET
 MODEL = "us.anthropic.claude-test-v1:0"
+#: at home, as a user names them
+BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
+VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
 #: as AWS gives them for some hours
 AWS: Mapping[str, str] = {
     "AWS_ACCESS_KEY_ID": "ASIATESTTESTTEST0123",

@@ -99,7 +99,9 @@ _WHOLE = tuple(
 )
 #: the clouds each in one of the two ways: what reads their answers is that of the others
 SPEAKERS = (
-    *(*_STREAMING, *_WHOLE, replace(CHAT, name="azure", engine="azure", configured=chat.azure)),
+    *_STREAMING,
+    *_WHOLE,
+    replace(CHAT, name="azure", engine="azure", configured=chat.azure),
     replace(_WHOLE[2], name=BEDROCK, engine=BEDROCK, package="botocore", configured=cloud_wire.bedrock),
     replace(MESSAGES, name=VERTEX, engine=VERTEX, package="google.auth", configured=cloud_wire.vertex),
 )

@@ -15,7 +15,18 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
 from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
-from tests.engines.cloud_wire import AWS, MODEL, SECRET, bedrock, bedrock_stream, exception, frame, vertex
+from tests.engines.cloud_wire import (
+    AWS,
+    BEDROCK,
+    MODEL,
+    SECRET,
+    VERTEX,
+    bedrock,
+    bedrock_stream,
+    exception,
+    frame,
+    vertex,
+)
 from tests.engines.contract import SLOW, EngineContract
 from tests.engines.provider import Asked, Provider, Reply, json_reply
 
@@ -232,10 +243,6 @@ def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, 
     with pytest.raises(CallError) as caught:
         asked_once(bedrock(provider))
     assert caught.value.kind is FaultKind.BAD_RESPONSE
-
-
-BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
-VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
 
 
 def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, request
-from tests.engines.cloud_wire import MODEL
+from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
 from tests.engines.contract import SLOW, EngineContract, ServedContract
 from tests.engines.provider import Provider, kept, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
@@ -164,8 +164,6 @@ def test_a_description_needs_no_key_but_a_check_does(
     assert "Key-of-the-user" in json.dumps(provider.asked[0].headers)
 
 
-BEDROCK = EngineConfig(name="anthropic-bedrock", model=MODEL, options={"region": "us-east-1"})
-VERTEX = EngineConfig(name="anthropic-vertex", model="m", options={"region": "global", "project": "p-1"})
 OPENAI, ANTHROPIC, GEMINI = (EngineConfig(name=name) for name in ("openai", "anthropic", "gemini"))
 
 
