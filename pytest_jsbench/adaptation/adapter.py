@@ -131,8 +131,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
                     note = "what is forbidden was left out by the engine"
                     ledger.note("rewritten", "properties", path[:-1], note)
                 elif name not in now:
-                    said_otherwise = (forbids and name == "items") or name in _NAMES_OF_PLACES
-                    ledger.note("rewritten" if said_otherwise else "widened", name, path, "left out by the engine")
+                    reworded = (forbids and name == "items") or name in _NAMES_OF_PLACES
+                    ledger.note("rewritten" if reworded else "widened", name, path, "left out by the engine")
                 elif name not in was:
                     ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
                 else:

@@ -1,4 +1,4 @@
-"""What a dataset is: an ordered source of cases; it parses a case's schema only when the case is asked for."""
+"""A dataset, an ordered source of cases, which parses a case's schema only when the case is asked for."""
 
 from __future__ import annotations
 

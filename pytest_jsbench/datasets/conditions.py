@@ -239,8 +239,8 @@ class _Reader:
             raise self._error(f"expected a word after '{field}:'")
         word = word[1:-1] if word[0] in "'\"" else word
         if field in _WORDS and word not in _WORDS[field]:
-            known = _WORDS[field]
-            raise self._error(f"unknown {field} '{word}': {nearest(word, known)}", at=start, found=word, known=known)
+            words = _WORDS[field]
+            raise self._error(f"unknown {field} '{word}': {nearest(word, words)}", at=start, found=word, known=words)
         return _naming(field, word)
 
     def _at_end(self) -> bool:

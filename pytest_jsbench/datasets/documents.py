@@ -108,7 +108,7 @@ class DocumentFolder:
     @cached_property
     def _by_uri(self) -> dict[str, Path]:
         """The files that were found in the folder, by the URI that each gives itself."""
-        found: dict[str, Path] = {}
+        paths: dict[str, Path] = {}
         for path in self._files:
             try:
                 document = self._parse(path)
@@ -117,8 +117,8 @@ class DocumentFolder:
             if isinstance(document, dict):
                 for keyword in ("$id", "id"):
                     if isinstance(name := document.get(keyword), str):
-                        found.setdefault(joined(self.uri(path), name).partition("#")[0], path)
-        return found
+                        paths.setdefault(joined(self.uri(path), name).partition("#")[0], path)
+        return paths
 
     def _parse(self, path: Path) -> object:
         return _parse(self.data(path, largest=LARGEST_DOCUMENT), path=path, largest=LARGEST_DOCUMENT)
@@ -277,17 +277,17 @@ class _Bundle:
 
     def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """The reference as a pointer from the root; as it is where it leads nowhere, and that is the judge's to say."""
-        found = self._find(reference, resolver)
-        full = joined(_base_of(resolver), reference) if found else ""
+        target = self._find(reference, resolver)
+        full = joined(_base_of(resolver), reference) if target else ""
         if full.partition("#")[0] in self._foreign:
             return full
-        if found is None and self._opaque and reference.startswith("#") and not foreign:
+        if target is None and self._opaque and reference.startswith("#") and not foreign:
             # the judge does not see the document that the reference is about
             message = f"refers to {printable(reference, 200)!r}, which is not there, or is no schema to be taken out"
             raise Unreadable(message, reason="unresolvable_reference")
-        if found is None:
+        if target is None:
             return reference
-        contents, resolver = found
+        contents, resolver = target
         if (path := self._own.get(id(contents))) is not None and isinstance(contents, dict):
             return "#" + quote(pointer_of(path).encode("utf-8", "surrogatepass"), safe="/~$@:+;,!*'()=&-._")
         identity = contents if isinstance(contents, bool) else id(contents)
@@ -349,8 +349,8 @@ def _base_of(resolver: Any) -> str:
 
 
 def _dialect(document: object) -> str | None:
-    found = document.get("$schema") if isinstance(document, dict) else None
-    return found.rstrip("#") if isinstance(found, str) else None
+    uri = document.get("$schema") if isinstance(document, dict) else None
+    return uri.rstrip("#") if isinstance(uri, str) else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -192,7 +192,7 @@ def _unknown(source: str, path: Path) -> str:
     """Say of a source that it is nothing, with the name nearest to it, where one is near."""
     here = path.parent
     beside = {str(here / entry.name): entry for entry in here.iterdir()} if here.is_dir() else {}
-    known = {BUILTIN, *_installed(), *beside}
-    close = difflib.get_close_matches(str(path), sorted(known), n=1)
+    names = {BUILTIN, *_installed(), *beside}
+    close = difflib.get_close_matches(str(path), sorted(names), n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
     return f"no dataset '{printable(source)}': {guess}expected {_KINDS}"

@@ -42,8 +42,8 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
     if condition is not None:
         met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
-            said = "', '".join(selection.where)
-            raise DatasetError(f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{said}'")
+            conditions = "', '".join(selection.where)
+            raise DatasetError(f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{conditions}'")
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)

@@ -95,8 +95,8 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
 
 
 def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
-    said = schema if isinstance(schema, Mapping) else {}
-    kind, description = said.get("type"), said.get("description")
+    keywords = schema if isinstance(schema, Mapping) else {}
+    kind, description = keywords.get("type"), keywords.get("description")
     named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
     shown = description if isinstance(description, str) else ""
     return {"name": name, "type": named, "required": required, "description": shown}

@@ -128,9 +128,9 @@ def _find(name: str) -> Template:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         raise PromptError(f"no prompt file '{name}'; expected a Jinja2 template")
-    known = {*PRESETS, *presets}
-    message = f"unknown prompt '{name}': {nearest(name, known)}, or a Jinja2 file, or package.module:function"
-    raise PromptError(message, found=name, expected=sorted(known), option="prompt")
+    names = {*PRESETS, *presets}
+    message = f"unknown prompt '{name}': {nearest(name, names)}, or a Jinja2 file, or package.module:function"
+    raise PromptError(message, found=name, expected=sorted(names), option="prompt")
 
 
 def _function_template(name: str, function: object) -> Template:
@@ -211,14 +211,14 @@ def with_shots(template: Template, shots: int) -> Template:
         raise PromptError(message, found=shots, expected=MOST_SHOTS, option="shots")
 
     def render(case: Case) -> Prompt:
-        asked = template.render(case).messages
-        turns = [message for message in asked if message.role in INSTRUCTING]
+        messages = template.render(case).messages
+        turns = [message for message in messages if message.role in INSTRUCTING]
         for example in examples_of(case.key.task)[:shots]:
             key = CaseKey(task=case.key.task, id=example.id)
             question = template.render(Case(key=key, schema=example.schema)).messages
             turns += [message for message in question if message.role not in INSTRUCTING]
             turns.append(Message(role="assistant", content=json.dumps(example.instance)))
-        turns += [message for message in asked if message.role not in INSTRUCTING]
+        turns += [message for message in messages if message.role not in INSTRUCTING]
         return Prompt(messages=tuple(turns))
 
     shown = [[example.schema, example.instance] for kind in KINDS for example in _load(kind)[:shots]]

@@ -4,10 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from jsonschema_rs import (
-    Draft201909Validator,
-    Draft202012Validator,
-)
+from jsonschema_rs import Draft201909Validator, Draft202012Validator
 
 from pytest_jsbench.adaptation import changes_by_engine
 from pytest_jsbench.adaptation.bounding import LONGEST_STRING, bounded, with_pointers
@@ -205,13 +202,13 @@ def test_what_bounding_changes_is_listed_keyword_by_keyword() -> None:
         },
     }
 
-    found = changes_by_engine(schema, bounded(schema))
+    listed = changes_by_engine(schema, bounded(schema))
 
-    assert [(change.kind, change.keyword, change.path) for change in found] == [
+    assert [(change.kind, change.keyword, change.path) for change in listed] == [
         ("tightened", "additionalProperties", ""),
         ("tightened", "maxLength", "/properties/name"),
     ]
-    assert found[1].note == f"changed by the engine: {LONGEST_STRING}"
+    assert listed[1].note == f"changed by the engine: {LONGEST_STRING}"
     assert changes_by_engine(schema, schema) == changes_by_engine(True, {}) == ()
 
 
@@ -229,9 +226,9 @@ def test_what_bounding_changes_is_listed_keyword_by_keyword() -> None:
 def test_a_schema_that_an_engine_changed_is_described_by_its_changes(
     schema: Any, sent: Any, changes: list[tuple[str, str, str]]
 ) -> None:
-    found = changes_by_engine(schema, sent)
+    listed = changes_by_engine(schema, sent)
 
-    assert [(change.kind, change.keyword, change.path) for change in found] == changes
+    assert [(change.kind, change.keyword, change.path) for change in listed] == changes
 
 
 NODE: dict[str, Any] = {"type": "object", "properties": {"name": TEXT, "next": {"$ref": "#"}}, "required": ["name"]}

@@ -68,11 +68,11 @@ def test_there_are_at_least_eighty_in_the_four_tasks_of_the_seeds() -> None:
 
 
 def test_between_them_they_use_every_keyword_and_format() -> None:
-    found = [pair for key in KEYS for pair in strings_and_keys(load_builtin(key)["schema"])]
+    pairs = [pair for key in KEYS for pair in strings_and_keys(load_builtin(key)["schema"])]
 
     names = {"$defs", "definitions", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
-    assert {*KEYWORDS, *names, "contentEncoding", "contentMediaType"} <= {name for name, _ in found}
-    assert set(FORMATS) <= {value for name, value in found if name == "format" and isinstance(value, str)}
+    assert {*KEYWORDS, *names, "contentEncoding", "contentMediaType"} <= {name for name, _ in pairs}
+    assert set(FORMATS) <= {value for name, value in pairs if name == "format" and isinstance(value, str)}
 
 
 def test_between_them_they_use_every_dialect_and_each_says_which() -> None:

@@ -161,10 +161,10 @@ def tool_schemas(document: object) -> tuple[ToolSchema, ...]:
 def about(tool: Mapping[str, Any], keyword: object) -> str:
     """Say for the prompt of what the schema under a keyword of a tool's definition is."""
     part = "a result" if keyword == _OUTPUT else "the arguments of a call"
-    said = tool.get("description")
-    description = f": {said}" if isinstance(said, str) and said else "."
+    description = tool.get("description")
+    ending = f": {description}" if isinstance(description, str) and description else "."
     # a lone surrogate, which no call can carry, stays in the file
-    return f"Give {part} of the tool {tool.get('name')}{description}".encode(errors="replace").decode()
+    return f"Give {part} of the tool {tool.get('name')}{ending}".encode(errors="replace").decode()
 
 
 def holds_many(document: object) -> bool:

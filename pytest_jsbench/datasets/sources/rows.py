@@ -109,10 +109,10 @@ def _of_benchmark(row: Mapping[str, Any]) -> Mapping[str, Any]:
     shown = schema if isinstance(schema, str) else json.dumps(schema)
     if not isinstance(row["question"], str) or not isinstance(row["context"], str):
         raise Unreadable("question and context are not both text", reason="bad_row")
-    asked = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{shown}"
+    question = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{shown}"
     return {
         "json_schema": schema,
-        "prompt": asked,
+        "prompt": question,
         "expected": parse_json(expected) if isinstance(expected, str) else expected,
     }
 

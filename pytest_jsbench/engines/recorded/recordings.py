@@ -72,13 +72,13 @@ def settings_change(
     The attempt is its case's n-th, from 0, and has a seed of its own: who said one said that of the first.
     """
     before = {**used, **of_repeat({**then["run"], **then["test"]}, repeat)}
-    asked = of_repeat({**now["run"], **now["test"]}, repeat)
+    after = of_repeat({**now["run"], **now["test"]}, repeat)
     # who says recorded answers again is another engine than was asked, with options of its own
     unknown = ("engine", "option ") if now["run"].get("engine") in RECORDED else ()
     changed = [
-        f"{name} was {_said(before, name)}, is {_said(asked, name)}"
-        for name in [*asked, *(name for name in then["test"] if name not in asked)]
-        if not name.startswith(unknown) and not _is_same(before.get(name), asked.get(name))
+        f"{name} was {_said(before, name)}, is {_said(after, name)}"
+        for name in [*after, *(name for name in then["test"] if name not in after)]
+        if not name.startswith(unknown) and not _is_same(before.get(name), after.get(name))
     ]
     return ", ".join(changed)
 

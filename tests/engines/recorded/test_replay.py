@@ -173,10 +173,10 @@ def test_attempts_of_one_seed_are_said_again_without_a_word_and_those_of_another
     engine = find("replay").build(replace(config, options={**config.options, "strict": True}))
     asked = [replace(request(SCHEMA, case_id="a"), repeat=repeat) for repeat in range(3)]
 
-    said = {"seed": 5, "response_format": "json_schema"}
-    same = [engine.generate(replace(one, origin=Origin(run=said))) for one in asked]
+    same = Origin(run={"seed": 5, "response_format": "json_schema"})
+    answers = [engine.generate(replace(attempt, origin=same)) for attempt in asked]
 
-    assert [one.sent.asked_otherwise for one in same if one.sent] == [None] * 3
+    assert [answer.sent.asked_otherwise for answer in answers if answer.sent] == [None] * 3
     with pytest.raises(CallError, match="seed was 7, is 8"):
         engine.generate(replace(asked[2], origin=Origin(run={"seed": 6})))
 
