@@ -83,6 +83,8 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
     if options.margin is not None and not 0 <= options.margin <= 1:
         message = f"--margin: expected a number from 0 to 1, found {options.margin:g}"
         raise ExportError(message, found=options.margin, option="margin")
+    if options.margin is not None and len(runs) < 2:
+        raise ExportError("--margin: it is of two runs, found 1; give the earlier one first", option="margin")
     beside = of_lab("published").beside_published(runs, names) if options.published else []
     if options.json:
         data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import GateError, JSBenchError, nearest
 from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
@@ -66,7 +66,19 @@ class Expectations:
         With `more_tasks` others than the dataset's will be asked, and a gate may name any task.
         """
         variants = [name for name in plan.variants if name]
-        return cls.read(plan.gates, plan.baseline, keys=plan.keys, variants=variants, more_tasks=more_tasks)
+        read = cls.read(plan.gates, plan.baseline, keys=plan.keys, variants=variants, more_tasks=more_tasks)
+        counted = {classifier.name for classifier in plan.classifiers if classifier.counts}
+        for name in (name for gate in read.gates for name in (gate.name, gate.less) if name is not None):
+            group, _, ending = name.metric.partition(".")
+            if group == "scores" and ending not in counted:
+                offer = nearest(ending, counted) if counted else "give it as --jsbench-classify"
+                message = f"--jsbench-gate: {name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
+                raise GateError(message, found=ending, expected=sorted(counted), where=name.text)
+            if group in {"pass_at", "pass_hat"} and int(ending) > plan.repeats and not more_tasks:
+                message = f"--jsbench-gate: {name.text!r} takes {ending} attempts at a case: found {plan.repeats}"
+                message += f"; give --jsbench-repeats={ending}"
+                raise GateError(message, found=plan.repeats, expected=ending, where=name.text)
+        return read
 
     @classmethod
     def read(

@@ -46,6 +46,14 @@ from tests.plugin.conftest import Bench
         (["jsbench::orderz::a"], "ERROR: not found: jsbench::orderz::a: did you mean 'jsbench::orders::a'?*"),
         (["--jsbench-gate=pass_rate", "--jsbench-dataset=read/before/gates"], "*--jsbench-gate: *'pass_rate'*"),
         (["--jsbench-gate=pas_rate>=0.9"], "*--jsbench-gate: no metric 'pas_rate': did you mean 'pass_rate'?*"),
+        (
+            ["--jsbench-gate=orders.scores.good>=0.1"],
+            "*--jsbench-gate: 'orders.scores.good': this run has no metric 'good': give it as --jsbench-classify*",
+        ),
+        (
+            ["--jsbench-gate=pass_hat.3>=0.5", "--jsbench-repeats=2"],
+            "*--jsbench-gate: 'pass_hat.3' takes 3 attempts at a case: found 2; give --jsbench-repeats=3*",
+        ),
         (["--jsbench-max-regression=0.1"], "*--jsbench-max-regression 0.1: *add --jsbench-baseline=RUN"),
         (["--jsbench-baseline=nowhere.json"], "*--jsbench-baseline: *nowhere.json*No such file*"),
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
