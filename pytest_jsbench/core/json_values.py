@@ -87,6 +87,8 @@ T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 #: a number of attempts, or of tries
 Times = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+#: a rate, or a probability
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]
 #: one of our digests, which is hexadecimal
 Digest = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$")]

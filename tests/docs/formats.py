@@ -15,6 +15,8 @@ from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.engines.presets import ProviderPreset
+from pytest_jsbench.lab.probe.report import SCHEMA_VERSION as PROBE_VERSION
+from pytest_jsbench.lab.probe.report import ProbeReport
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
@@ -48,12 +50,18 @@ _WORDS = {"None": "null", "True": "true", "False": "false"}
 def descriptions(kind: Any) -> dict[str, str]:
     """What the comments of a type say of its fields, as sentences; of a field without one what its own type says."""
     comments: dict[str, str] = {}
-    for each in reversed(kind.__mro__ if isinstance(kind, type) and not is_typeddict(kind) else [kind]):
+    for each in reversed(kind.__mro__) if not is_typeddict(kind) else _typed_dicts(kind):
         if each.__module__.startswith("pytest_jsbench"):
             source = inspect.getsource(each)
             found = {name: " ".join(re.findall("#: (.*)", comment)) for comment, name in _FIELD.findall(source)}
             comments |= {name: comment for name, comment in found.items() if comment}
     return {name: sentence(comment) for name, comment in comments.items()}
+
+
+def _typed_dicts(kind: Any) -> list[Any]:
+    """A TypedDict, and those of its module that it may extend; before Python 3.12 it does not know its bases."""
+    near = [each for each in vars(inspect.getmodule(kind)).values() if is_typeddict(each)]
+    return [each for each in near if each.__annotations__.items() <= kind.__annotations__.items()]
 
 
 def sentence(text: str) -> str:
@@ -127,7 +135,8 @@ class Formats:
                 return {"$ref": f"#/$defs/{NAMED[name]}"}
             if "enum" in self._components[name]:
                 kind = self._kinds[name]
-                return {"enum": [each.value for each in kind], "description": sentence(kind.__doc__)}
+                members = schema.get("enum") or [each.value for each in kind]
+                return {"enum": members, "description": sentence(kind.__doc__)}
             return self.of(self._kinds[name])
         kept = {key: self._inlined(value) for key, value in schema.items() if key != "title"}
         if kept.get("items") == {}:
@@ -259,6 +268,12 @@ def history() -> dict[str, Any]:
     return {**named, "description": " ".join(inspect.cleandoc(HistoryLine.__doc__ or "").split()), **line}
 
 
+def probe() -> dict[str, Any]:
+    """The JSON Schema of what a probe found."""
+    named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:probe:{PROBE_VERSION}", "title": "Probe"}
+    return {**named, "description": sentence(ProbeReport.__doc__ or ""), **Formats(ProbeReport).of(ProbeReport)}
+
+
 def presets() -> dict[str, Any]:
     """The JSON Schema of a table of presets, as presets.toml has them."""
     preset = Formats(ProviderPreset).of(ProviderPreset)
@@ -279,7 +294,7 @@ def presets() -> dict[str, Any]:
     }
 
 
-PUBLISHED = {"records": records, "run": run, "history": history, "presets": presets}
+PUBLISHED = {"records": records, "run": run, "history": history, "presets": presets, "probe": probe}
 
 
 def text_of(name: str) -> str:

@@ -143,7 +143,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
             probed = Probed(findings=tuple(findings), controls=controls, calls=probe.calls)
             started_at = session.handover.metadata.started_at
     if options.json:
-        out.json(report.to_dict(probed, info, started_at=started_at))
+        out.json(report.report_of(probed, info, started_at=started_at))
     else:
         passed = sum(finding.passed for finding in findings)
         calls = counted(probe.calls, "call")

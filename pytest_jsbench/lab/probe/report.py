@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from msgspec import Meta
+
+from pytest_jsbench.core.generations import ResponseFormat
+from pytest_jsbench.core.json_values import Fraction
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
-from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, ReplyKind
+from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, Reply, ReplyKind
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 
 if TYPE_CHECKING:
@@ -17,6 +22,137 @@ if TYPE_CHECKING:
 #: characters of an answer that are shown
 _LONGEST_ANSWER = 160
 SCHEMA_VERSION = "1.0"
+
+_Number = Annotated[int, Meta(ge=0)]
+
+
+def _without(*excluded: StrEnum) -> Meta:
+    """Describe the members of an enum that may stand in a field: all but these."""
+    return Meta(extra_json_schema={"enum": [kind.value for kind in type(excluded[0]) if kind not in excluded]})
+
+
+class RepliesReport(TypedDict):
+    """The replies to questions of one kind."""
+
+    #: what these replies say
+    enforcement: Annotated[Enforcement, _without(Enforcement.BREAKS_UNDER_LOAD, Enforcement.BROKEN_FOR_KEYWORDS)]
+    #: questions that were to be asked
+    planned: _Number
+    #: answers that conform to the schema of their own question
+    conforms: _Number
+    #: answers that do not
+    violates: _Number
+    #: answers with words of another question
+    mixed_up: _Number
+    #: requests that the server says it does not take
+    refused: _Number
+    #: calls that broke, and answers that were cut off: they say nothing
+    undecided: _Number
+    #: what the server or the judge said of the worst reply; empty where all conform
+    message: str
+
+
+class ControlReport(RepliesReport):
+    """Its replies."""
+
+    #: where the schema was shown; nowhere: no schema and no response format, beside json_object
+    shown_in: Shown
+
+
+class LevelReport(RepliesReport):
+    """One level."""
+
+    #: calls that were to be under way at once
+    in_flight: _Number
+    #: the most that were
+    peak: _Number
+
+
+class KeywordReport(RepliesReport):
+    """One keyword."""
+
+    #: which
+    keyword: str
+
+
+class ReplyReport(TypedDict):
+    """A reply."""
+
+    #: what is wrong with it
+    kind: Annotated[ReplyKind, _without(ReplyKind.CONFORMS)]
+    #: what the prompt asked for
+    wanted: str
+    #: what came back
+    answer: str
+    #: what the server or the judge said
+    message: str
+
+
+class ModeReport(TypedDict):
+    """One way."""
+
+    #: how the schema was sent; json_object sends none, and promises an object
+    response_format: Annotated[ResponseFormat, _without(ResponseFormat.TEXT)]
+    #: whether answers were streamed
+    streaming: bool
+    #: whether reasoning was asked for; None where nothing was said of it
+    reasoning: bool | None
+    #: what is found
+    enforcement: Enforcement
+    #: whether it is enforced, for each keyword that was asked too
+    passed: bool
+    #: the same in words, with the evidence
+    said: str
+    #: answers that conform, at all levels together
+    conforming: _Number
+    #: answers of which something is known
+    decided: _Number
+    #: of the rate of conforming answers: the exact 95 % interval (Clopper and Pearson); None where there are none
+    ci_low: Fraction | None
+    #: its upper end
+    ci_high: Fraction | None
+    #: the chance that a server which only shows the schema to the model answers so well: Fisher's exact test against
+    #: the control; None where there is none
+    p_value: Fraction | None
+    #: the most calls that were under way at once while it was enforced; 0 where it never was
+    sound_up_to: _Number
+    #: by calls in flight, rising; the first that is not enforced is the last
+    levels: list[LevelReport]
+    #: more questions at the level below the last, against which it is held; None where none were needed
+    below: LevelReport | None
+    #: questions whose prompt asks to break one keyword; once for each format
+    keywords: list[KeywordReport]
+    #: keywords, and shapes of schemas (large, nested, recursive), that are to blame by the judge's violations
+    broken_for: list[str]
+    #: what was not asked in this way: levels, keywords, shapes; keywords: none of them
+    not_asked: list[str]
+    #: the reply that best shows what is wrong; None where nothing is
+    example: ReplyReport | None
+
+
+class ProbeReport(TypedDict):
+    """What jsbench probe --json writes."""
+
+    #: which shape: 1.0
+    schema_version: str
+    #: of pytest-jsbench
+    version: str
+    #: when, as ISO 8601
+    started_at: str
+    #: as --engine
+    engine: str
+    #: the model
+    model: str
+    #: what the engine says of itself, as in run.json
+    details: dict[str, Any]
+    #: whether all that was asked is enforced: the exit status is 0
+    enforced: bool
+    #: questions that were asked; retries are not counted
+    calls: _Number
+    #: the same questions with nothing that holds the answers to the schema; none where the engine cannot be asked so
+    controls: list[ControlReport]
+    #: one for each way of asking
+    modes: list[ModeReport]
 
 
 def line_of(finding: ModeFinding) -> str:
@@ -53,8 +189,8 @@ def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
         yield f"control: {where}: {_counts(replies)}"
 
 
-def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, Any]:
-    """All of it, as `probe.schema.json` says."""
+def report_of(probed: Probed, info: EngineInfo, *, started_at: str) -> ProbeReport:
+    """The findings as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
@@ -64,18 +200,18 @@ def to_dict(probed: Probed, info: EngineInfo, *, started_at: str) -> dict[str, A
         "details": dict(info.details),
         "enforced": probed.passed,
         "calls": probed.calls,
-        "controls": [{"shown_in": shown, **_counts_to_dict(replies)} for shown, replies in probed.controls.items()],
-        "modes": [_finding_to_dict(finding) for finding in probed.findings],
+        "controls": [{"shown_in": shown, **_counted(replies)} for shown, replies in probed.controls.items()],
+        "modes": [_of_mode(finding) for finding in probed.findings],
     }
 
 
-def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
-    rate, shown = finding.conforming, finding.example
+def _of_mode(finding: ModeFinding) -> ModeReport:
+    rate, example, below = finding.conforming, finding.example, finding.below
     return {
-        "response_format": finding.mode.response_format.value,
+        "response_format": finding.mode.response_format,
         "streaming": finding.mode.streaming,
         "reasoning": finding.mode.reasoning,
-        "enforcement": finding.enforcement.value,
+        "enforcement": finding.enforcement,
         "passed": finding.passed,
         "said": _words(finding),
         "conforming": rate.successes,
@@ -84,29 +220,35 @@ def _finding_to_dict(finding: ModeFinding) -> dict[str, Any]:
         "ci_high": rate.ci_high,
         "p_value": finding.p_value,
         "sound_up_to": finding.sound_up_to,
-        "levels": [_level_to_dict(level) for level in finding.levels],
-        "below": finding.below and _level_to_dict(finding.below),
+        "levels": [_of_level(level) for level in finding.levels],
+        "below": None if below is None else _of_level(below),
         "keywords": [
-            {"keyword": row.keyword, **_counts_to_dict(row.replies), "enforcement": row.enforcement.value}
+            {"keyword": row.keyword, **_counted(row.replies), "enforcement": row.enforcement}
             for row in finding.keywords
         ],
         "broken_for": list(finding.broken),
         "not_asked": list(finding.not_asked),
-        "example": shown
-        and {"kind": shown.kind.value, "wanted": shown.wanted, "answer": shown.text, "message": shown.message},
+        "example": None if example is None else _of_reply(example),
     }
 
 
-def _level_to_dict(level: LevelReplies) -> dict[str, Any]:
-    return {"in_flight": level.in_flight, "peak": level.peak, **_counts_to_dict(level.replies)}
+def _of_reply(reply: Reply) -> ReplyReport:
+    return {"kind": reply.kind, "wanted": reply.wanted, "answer": reply.text, "message": reply.message}
 
 
-def _counts_to_dict(replies: Replies) -> dict[str, Any]:
-    counts = {kind.value: replies.count(kind) for kind in ReplyKind}
+def _of_level(level: LevelReplies) -> LevelReport:
+    return {"in_flight": level.in_flight, "peak": level.peak, **_counted(level.replies)}
+
+
+def _counted(replies: Replies) -> RepliesReport:
     return {
-        "enforcement": replies.enforcement.value,
+        "enforcement": replies.enforcement,
         "planned": replies.planned,
-        **counts,
+        "conforms": replies.conforming,
+        "violates": replies.count(ReplyKind.VIOLATES),
+        "mixed_up": replies.count(ReplyKind.MIXED_UP),
+        "refused": replies.count(ReplyKind.REFUSED),
+        "undecided": replies.count(ReplyKind.UNDECIDED),
         "message": replies.message,
     }
 
