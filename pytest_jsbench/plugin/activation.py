@@ -15,7 +15,7 @@ import pytest
 from pytest_jsbench.core.errors import JournalError
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
-from pytest_jsbench.plugin.secrecy import Secrecy, quieten, usage_errors
+from pytest_jsbench.plugin.secrecy import Secrecy, quieten
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
@@ -35,27 +35,38 @@ _LONGEST_PAUSE = 24 * 60 * 60.0
 
 def activate(config: pytest.Config) -> None:
     """Make this process ready for the run; pytest.UsageError, with its cause, where the input does not allow it."""
-    with usage_errors(config):
-        context = config.stash[RUN_CONTEXT] = _make_context(config)
+    secrecy = Secrecy(config)
+    with secrecy.usage_errors():
+        context = config.stash[RUN_CONTEXT] = _make_context(config, secrecy)
         declare_marks(config, context.plan)
-        worker = _register_worker(config, context)
+        worker = _register_worker(context)
         if context.worker is None:
-            _register_controller(config, context, worker)
+            _register_controller(context, worker)
 
 
-def _make_context(config: pytest.Config) -> RunContext:
+def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     settings, given = Settings.from_config(config), WorkerInput.of(config)
+    secrecy.learn(*settings.ways.values())
     classify, suite = config.hook.pytest_jsbench_classify, settings.targets.suite
     hook = (lambda record: classify(config=config, record=record)) if classify.get_hookimpls() else None
     workers = 1 if given is None else given.workers
     plan = Plan.of(settings.values, settings.ways, suite=suite, hook=hook, workers=workers)
     cases, marks = select(settings, {} if given is None else given.selected)
     plan = plan.over(cases)
+    secrecy.add(*plan.engines)
     if given is None:
-        return RunContext(settings=settings, session=_start(config, settings, plan), marks=marks)
+        session = _start(config, settings, plan)
+        return RunContext(config=config, settings=settings, secrecy=secrecy, session=session, marks=marks)
     worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-    session = RunSession(plan, given.handover, process=worker, prepared=given.prepared)
-    return RunContext(settings=settings, session=session, marks=marks, worker=worker, steals=given.steals)
+    return RunContext(
+        config=config,
+        settings=settings,
+        secrecy=secrecy,
+        session=RunSession(plan, given.handover, process=worker, prepared=given.prepared),
+        marks=marks,
+        worker=worker,
+        steals=given.steals,
+    )
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
@@ -71,47 +82,48 @@ def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
     return RunSession.start(plan, metadata, shared=shared, new_folder=partial(_run_folder, config, plan.output))
 
 
-def _register_worker(config: pytest.Config, context: RunContext) -> Worker:
+def _register_worker(context: RunContext) -> Worker:
     """Register what every process has: what keeps secrets, the suite, and what makes the attempts."""
+    config = context.config
     if context.plan.redact:
         quieten(config)
-    secrecy = Secrecy(config, *context.plan.engines)
-    worker = Worker(config, context)
+    worker = Worker(context)
     config.stash[RESULT_OF] = worker.result
-    config.pluginmanager.register(Interruption(config, context.handover.interrupted), "jsbench-interruption")
-    config.pluginmanager.register(secrecy, "jsbench-secrecy")
-    config.pluginmanager.register(Suite(config, context), "jsbench-suite")
+    config.pluginmanager.register(Interruption(context), "jsbench-interruption")
+    config.pluginmanager.register(context.secrecy, "jsbench-secrecy")
+    config.pluginmanager.register(Suite(context), "jsbench-suite")
     config.pluginmanager.register(worker, "jsbench-worker")
     if context.settings.targets.project:
         from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, ProjectTests
 
-        config.stash[PROJECT_TESTS] = ProjectTests(config, context, secrecy)
+        config.stash[PROJECT_TESTS] = ProjectTests(context)
         config.pluginmanager.register(config.stash[PROJECT_TESTS], "jsbench-project-tests")
     return worker
 
 
-def _register_controller(config: pytest.Config, context: RunContext, worker: Worker) -> None:
+def _register_controller(context: RunContext, worker: Worker) -> None:
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller import Controller
     from pytest_jsbench.plugin.progress import Progress, ProviderWatch
     from pytest_jsbench.plugin.terminal import Terminal
     from pytest_jsbench.run.state import RunState
 
+    register = context.config.pluginmanager.register
     state = RunState(context.plan.keys, variants=context.plan.variants)
-    progress = Progress(config, context, state)
-    controller = Controller(config, context, worker, state=state, progress=progress)
-    config.pluginmanager.register(controller, "jsbench-controller")
-    config.pluginmanager.register(Terminal(config, context, controller), "jsbench-terminal")
-    config.pluginmanager.register(progress, "jsbench-progress")
-    config.pluginmanager.register(ProviderWatch(config, context), "jsbench-provider-watch")
+    progress = Progress(context, state)
+    controller = Controller(context, worker, state=state, progress=progress)
+    register(controller, "jsbench-controller")
+    register(Terminal(context, controller), "jsbench-terminal")
+    register(progress, "jsbench-progress")
+    register(ProviderWatch(context), "jsbench-provider-watch")
     if context.settings.dry_run:
         from pytest_jsbench.plugin.dry_run import DryRun
 
-        config.pluginmanager.register(DryRun(config, context), "jsbench-dry-run")
+        register(DryRun(context), "jsbench-dry-run")
     elif context.plan.batch is not None:
         from pytest_jsbench.plugin.batch import Batch
 
-        config.pluginmanager.register(Batch(config, context, controller), "jsbench-batch")
+        register(Batch(context, controller), "jsbench-batch")
 
 
 def _run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:

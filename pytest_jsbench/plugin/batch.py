@@ -9,7 +9,6 @@ import pytest
 
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.plugin.progress import clock, from_here, is_watched, write_line
-from pytest_jsbench.plugin.secrecy import usage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -32,11 +31,11 @@ class Batch:
     what stays with the provider. The answers are in a file, which the workers read; the run's folder keeps the ids.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
-        self._config = config
+    def __init__(self, context: RunContext, controller: Controller) -> None:
+        self._config = context.config
         self._context = context
         self._controller = controller
-        self._batches = None if config.option.collectonly else context.session.batching()
+        self._batches = None if context.config.option.collectonly else context.session.batching()
         self._begun = False
 
     def pytest_report_header(self) -> str | None:
@@ -82,7 +81,7 @@ class Batch:
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
         self._begun = True
-        with usage_errors(self._config, about="--jsbench-batch"):
+        with self._context.secrecy.usage_errors(about="--jsbench-batch"):
             planned = self._controller.state.planned
             self._batches.make(planned, handed_in=self._say_handed_in, progress=self._progress())
 

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.datasets.base import CaseSource, Listing
+from pytest_jsbench.plugin.secrecy import Secrecy
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 class RunContext:
     """The run as this process knows it."""
 
+    config: pytest.Config
     settings: Settings
+    #: keeps secrets out of what is shown and sent
+    secrecy: Secrecy
     session: RunSession
     #: the marks of single cases
     marks: Marks = field(default_factory=dict)

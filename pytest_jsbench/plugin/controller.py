@@ -20,7 +20,6 @@ from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, key_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
 from pytest_jsbench.plugin.progress import write_line
-from pytest_jsbench.plugin.secrecy import usage_errors
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
@@ -54,11 +53,9 @@ class Controller:
     `settle`, which `Terminal` calls too, corrects the verdict if another plugin then changed the exit status.
     """
 
-    def __init__(
-        self, config: pytest.Config, context: RunContext, worker: Worker, *, state: RunState, progress: Progress
-    ) -> None:
-        self._config = config
+    def __init__(self, context: RunContext, worker: Worker, *, state: RunState, progress: Progress) -> None:
         self._context = context
+        self._config = context.config
         self._worker = worker
         self.state = state
         self._progress = progress
@@ -70,7 +67,7 @@ class Controller:
         #: what each worker is handed; None until the first starts
         self._input: WorkerInput | None = None
         self._resources = ExitStack()
-        config.add_cleanup(self._resources.close)
+        context.config.add_cleanup(self._resources.close)
         #: the last four: None, or empty, until the verdict is decided
         self._session: pytest.Session | None = None
         self.run: Run | None = None
@@ -113,7 +110,7 @@ class Controller:
         plan, handover = self._context.plan, self._context.handover
         prepared: dict[str, EngineConfig] = {}
         for name, variant in plan.variants.items():
-            with usage_errors(self._config), errors_of(name):
+            with self._context.secrecy.usage_errors(), errors_of(name):
                 prepared[name] = self._resources.enter_context(prepare(plan, variant))
         selected: Mapping[str, Any] = {}
         if handover.redaction is None:  # else the workers read the dataset themselves
@@ -183,7 +180,7 @@ class Controller:
             if self.run is not None and self.summary is not None and self._config.getoption("xmlpath", None):
                 from pytest_jsbench.plugin.outputs import complete_junit
 
-                complete_junit(self._config, self.run, self.summary, self.decision, self._context.handover.folder)
+                complete_junit(self._context, self.run, self.summary, self.decision)
         return result
 
     @pytest.hookimpl(wrapper=True, optionalhook=True)

@@ -19,11 +19,11 @@ class DryRun:
     tests are collected and chosen.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        if hasattr(config.option, "dist"):  # no worker starts
-            config.option.dist, config.option.tx = "no", []
+        option = context.config.option
+        if hasattr(option, "dist"):  # no worker starts
+            option.dist, option.tx = "no", []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -36,5 +36,5 @@ class DryRun:
         if self._context.plan.resume is not None:
             facts.append(("resumed", "what --jsbench-resume takes over is not called, and is not taken off here"))
         for line in ["", *fact_lines([*facts, ("dry run", "nobody was called, and no test has run")])]:
-            write_line(self._config, line)
+            write_line(self._context.config, line)
         return True

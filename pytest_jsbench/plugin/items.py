@@ -200,8 +200,7 @@ class Suite:
     phase of a test, and under xdist before and after a report is sent. It keeps nothing of its own.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
         self._context = context
 
     @pytest.hookimpl(wrapper=True)
@@ -285,7 +284,7 @@ class Suite:
         if self._context.worker is not None:
             transport.take(report)
         if of_suite(report.nodeid):
-            reporter: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+            reporter: Any = self._context.config.pluginmanager.get_plugin("terminalreporter")
             stats: dict[str, list[object]] = {} if reporter is None else reporter.stats
             for category in [""] if self._context.worker is None else list(stats):
                 reports = stats.get(category, [])

@@ -10,15 +10,13 @@ from xml.etree.ElementTree import ParseError
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.plugin.context import MANY
 from pytest_jsbench.plugin.progress import write_line
-from pytest_jsbench.plugin.secrecy import known_secrets
 from pytest_jsbench.reports import junit
 from pytest_jsbench.reports.expectations import GateDecision
 from pytest_jsbench.reports.run_report import summary_markdown
 
 if TYPE_CHECKING:
-    import pytest
-
     from pytest_jsbench.metrics.summary import Summary
+    from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.records.outcomes import Run
 
 
@@ -42,19 +40,18 @@ def append_step_summary(
     return ""
 
 
-def complete_junit(
-    config: pytest.Config, run: Run, summary: Summary, decision: GateDecision, folder: Path | None
-) -> None:
+def complete_junit(context: RunContext, run: Run, summary: Summary, decision: GateDecision) -> None:
     """Add to pytest's JUnit file what it leaves out; of a large run, say where that is."""
-    path = Path(os.path.expandvars(config.getoption("xmlpath"))).expanduser()
+    path = Path(os.path.expandvars(context.config.getoption("xmlpath"))).expanduser()
     properties = junit.suite_properties(run, summary, decision.gates)
     costs = {attempt.name(several=True): cost for attempt, cost in prices.costs(run).attempts.items()}
     details = None
     if len(run.planned) > MANY:
+        folder = context.handover.folder
         where = "nowhere, since no record is kept" if folder is None else f"{folder}: records.jsonl, report.html"
         details = f"{len(run.planned):,} attempts are too many for all of their details to be here; they are in {where}"
     try:
-        junit.complete(path, properties, costs, details=details, hide=known_secrets(config).out_of_message)
+        junit.complete(path, properties, costs, details=details, hide=context.secrecy.out_of)
     except (OSError, ParseError) as error:
         # the summary has been shown by now
-        write_line(config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)
+        write_line(context.config, f"jsbench: {path} is left as pytest wrote it: {error}", yellow=True)

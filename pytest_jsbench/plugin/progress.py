@@ -36,8 +36,8 @@ class Progress:
     thread: the clock starts with the test loop, and a line may follow each test. It needs no end.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, state: RunState) -> None:
-        self._config = config
+    def __init__(self, context: RunContext, state: RunState) -> None:
+        self._config = context.config
         self._metadata = context.handover.metadata
         self._state = state
         self._watched = False
@@ -142,8 +142,8 @@ class ProviderWatch:
     captures what is written meanwhile, so the lines go past it, by a handle of their own.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
+        self._config = context.config
         self._context = context
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jsbench-providers", daemon=True)

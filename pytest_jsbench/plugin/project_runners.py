@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pytest_jsbench.fixture.conformance import HandedIn
     from pytest_jsbench.fixture.jsbench import Question
     from pytest_jsbench.plugin.context import RunContext
-    from pytest_jsbench.plugin.secrecy import Secrecy
     from pytest_jsbench.records.records import Missing
     from pytest_jsbench.run.attempts import Runner
     from pytest_jsbench.settings.variants import Variant
@@ -146,12 +145,12 @@ class ProjectRunners:
     and closed with the `resources`.
     """
 
-    def __init__(self, context: RunContext, variant: Variant, secrecy: Secrecy, resources: ExitStack) -> None:
+    def __init__(self, context: RunContext, variant: Variant, resources: ExitStack) -> None:
         self._run = context.session
         #: whether recorded answers are asked, of whichever engine
         self._replays = context.plan.replay is not None
         self._variant = variant
-        self._secrecy = secrecy
+        self._secrecy = context.secrecy
         self._window = threading.BoundedSemaphore(self._variant.concurrency)
         self._engines: dict[str, Engine] = {}
         self._lock = threading.Lock()

@@ -33,7 +33,6 @@ from pytest_jsbench.run.record_keeper import AttemptResult, missed
 
 if TYPE_CHECKING:
     from pytest_jsbench.fixture.endpoint import Endpoint, EndpointServer
-    from pytest_jsbench.plugin.secrecy import Secrecy
     from pytest_jsbench.records.records import OwnOutcome
     from pytest_jsbench.records.redaction import Redaction
 
@@ -226,18 +225,16 @@ class ProjectTests:
     that only tests named are closed when pytest is unconfigured.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, secrecy: Secrecy) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
         self._context = context
         self.session = context.session
-        self.secrecy = secrecy
+        self.secrecy = context.secrecy
         self._lock = threading.Lock()
         self._resources = ExitStack()
-        config.add_cleanup(self._resources.close)
+        context.config.add_cleanup(self._resources.close)
         #: by the variant's name
         self.runners = {
-            name: ProjectRunners(context, variant, secrecy, self._resources)
-            for name, variant in context.plan.variants.items()
+            name: ProjectRunners(context, variant, self._resources) for name, variant in context.plan.variants.items()
         }
         self._server: EndpointServer | None = None
         #: the tests that have asked for the fixture
@@ -276,7 +273,7 @@ class ProjectTests:
             standing = self._standing.setdefault((variant, name), standing)
         test = ProjectTest(terms, standing, self, _serve_nobody, rerun="")
         test.outcomes = self._shared_results
-        return JSBench(terms, test.attempts, folder=self._config.rootpath, rerun="")
+        return JSBench(terms, test.attempts, folder=self._context.config.rootpath, rerun="")
 
     def close(self, item: pytest.Item) -> None:
         """The test is over: its addresses answer no more, and what was asked after its function is checked."""

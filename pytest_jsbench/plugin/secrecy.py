@@ -14,8 +14,6 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
 from pytest_jsbench.plugin.options import value_of
-from pytest_jsbench.plugin.settings import read_ways
-from pytest_jsbench.settings.options import SETTABLE
 
 if TYPE_CHECKING:
     import warnings
@@ -30,63 +28,65 @@ _FORMATTER = logging.Formatter()
 _LOGGERS = ("openai", "anthropic", "google_genai", "httpx", "httpx2", "httpcore", "httpcore2", "urllib3")
 
 
-@contextmanager
-def usage_errors(config: pytest.Config, *, about: str = "") -> Iterator[None]:
-    """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
-    try:
-        yield
-    except (JSBenchError, pytest.UsageError) as error:
-        secrets = known_secrets(config)
-        # the cause is shown with the error where pytest shows a traceback
-        error.args = tuple(secrets.out_of(error.args))
-        prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
-        raise pytest.UsageError(secrets.out_of_message(f"{prefix}{error}")) from error
-
-
-def known_secrets(config: pytest.Config) -> Secrets:
-    """Those of the environment and of the options, as far as these can be read: one of them may be what is wrong."""
-    values: dict[str, Any] = dict.fromkeys(("variants", "record", "replay", *SETTABLE))
-    for name in ("variants", *SETTABLE):
-        with suppress(pytest.UsageError):
-            values[name] = value_of(config, name)
-    engines = [_engine(values)]
-    with suppress(JSBenchError):
-        engines += map(_engine, read_ways(config, values)[0].values())
-    return find_secrets(*engines)
-
-
-def _engine(values: Mapping[str, Any]) -> EngineConfig:
-    options = dict(values["engine_option"] or ())
-    return EngineConfig(name="", base_url=values["base_url"], api_key_env=values["api_key_env"], options=options)
-
-
 class Secrecy:
     """
     Removes the secrets of the engines from what pytest is about to show.
 
-    The activation makes one in every process. pytest calls its hooks in the main thread; any thread that logs enters it
-    through the factory of log records, which pytest's cleanup puts back when the run ends.
+    The activation makes one in every process, before it reads anything else. pytest calls its hooks in the main thread;
+    any thread that logs enters it through the factory of log records, which pytest's cleanup puts back when the run
+    ends.
     """
 
-    def __init__(self, config: pytest.Config, *engines: EngineConfig) -> None:
-        self._secrets: list[Secrets] = [find_secrets(*engines)]
+    def __init__(self, config: pytest.Config) -> None:
+        self._secrets: list[Secrets] = []
+        values: dict[str, Any] = dict.fromkeys(("base_url", "api_key_env", "engine_option"))
+        for name in values:
+            with suppress(pytest.UsageError):  # any option may be what is wrong
+                values[name] = value_of(config, name)
+        self.learn(values)
         make = logging.getLogRecordFactory()
         # SDKs log addresses and headers at DEBUG, to whichever handler a user or pytest has put up
         logging.setLogRecordFactory(self._log_records(make))
         config.add_cleanup(lambda: logging.setLogRecordFactory(make))
 
-    def add(self, engine: EngineConfig) -> None:
-        """Know the secrets of another engine, before it is asked."""
-        self._secrets.append(find_secrets(engine))
+    def learn(self, *ways: Mapping[str, Any]) -> None:
+        """Know the secrets that the options of each way to ask hold, before it is known whether there is its engine."""
+        self.add(
+            *(
+                EngineConfig(
+                    name="",
+                    base_url=values["base_url"],
+                    api_key_env=values["api_key_env"],
+                    options=dict(values["engine_option"] or ()),
+                )
+                for values in ways
+            )
+        )
+
+    def add(self, *engines: EngineConfig) -> None:
+        """Know the secrets of these engines, before they are asked."""
+        self._secrets.append(find_secrets(*engines))
+
+    @contextmanager
+    def usage_errors(self, *, about: str = "") -> Iterator[None]:
+        """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
+        try:
+            yield
+        except (JSBenchError, pytest.UsageError) as error:
+            # the cause is shown with the error where pytest shows a traceback
+            for secrets in self._secrets:
+                error.args = tuple(secrets.out_of(error.args))
+            prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
+            raise pytest.UsageError(self.out_of(f"{prefix}{error}")) from error
 
     def out_of(self, text: str) -> str:
-        """The text without the secrets that are known so far."""
+        """Replace the secrets that are known so far."""
         for secrets in self._secrets:
             text = secrets.out_of_message(text)
         return text
 
     def out_of_answer(self, answer: Completion) -> Completion:
-        """The answer without them; a text that held one is marked."""
+        """Replace them in an answer; a text that held one is marked."""
         for secrets in self._secrets:
             answer = out_of_generation(answer, secrets)
         return answer

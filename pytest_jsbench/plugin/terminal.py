@@ -61,8 +61,7 @@ class Terminal:
     letter of each report, and for the summary, which it shows last. It keeps nothing of its own.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext, controller: Controller) -> None:
-        self._config = config
+    def __init__(self, context: RunContext, controller: Controller) -> None:
         self._context = context
         self._controller = controller
 
@@ -137,7 +136,7 @@ class Terminal:
             from pytest_jsbench.reports.markdown import workflow_commands
 
             # the path as GitHub knows it: from the top of the repository that the workflow has checked out
-            root, workspace = self._config.rootpath, os.environ.get("GITHUB_WORKSPACE")
+            root, workspace = self._context.config.rootpath, os.environ.get("GITHUB_WORKSPACE")
             folder = root.relative_to(workspace).as_posix() if workspace and root.is_relative_to(workspace) else ""
             for line in workflow_commands(run, folder=folder):
                 reporter.write_line(line)

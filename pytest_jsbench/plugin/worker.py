@@ -11,22 +11,18 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.plugin.context import RunContext, variant_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, would_ask
-from pytest_jsbench.plugin.secrecy import usage_errors
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Worker:
@@ -39,8 +35,7 @@ class Worker:
     closes the session.
     """
 
-    def __init__(self, config: pytest.Config, context: RunContext) -> None:
-        self._config = config
+    def __init__(self, context: RunContext) -> None:
         self._context = context
         self._run = context.session
         self._lookahead: LookAhead[AttemptResult] | None = None
@@ -48,11 +43,11 @@ class Worker:
         self._cannot: Refused | None = None
         #: None before the collection, and where xdist's workers collect
         self.collected: Collected | None = None
-        config.add_cleanup(self._run.close)
+        context.config.add_cleanup(self._run.close)
         #: whether no test of the project's own runs, which may look at what is collected
         self._only_cases = False
         # after pytest's own cleanup, which goes through all that is not frozen five times
-        config.add_cleanup(gc.unfreeze)
+        context.config.add_cleanup(gc.unfreeze)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -89,7 +84,7 @@ class Worker:
         """Build the engines that the tests ask, and what calls them ahead of the cases."""
         of_cases = {item.attempt.variant for item in cases}
         of_tests = {variant_of(item) for item in session.items if would_ask(item) and not isinstance(item, JSBenchCase)}
-        with usage_errors(self._config):
+        with self._context.secrecy.usage_errors():
             self._run.open(cases=of_cases, tests=of_tests)
         if cases:
             concurrency = {name: self._run.plan.variants[name].concurrency for name in of_cases}
@@ -154,8 +149,8 @@ class Interruption:
     where it is interrupted: it makes a file, for which each `Admission` of the run looks before a call.
     """
 
-    def __init__(self, config: pytest.Config, file: Path) -> None:
-        self._file = file
+    def __init__(self, context: RunContext) -> None:
+        self._file = context.handover.interrupted
         self._before: dict[int, Any] = {}
         if threading.current_thread() is not threading.main_thread():  # where no handler can be set
             return
@@ -164,7 +159,7 @@ class Interruption:
             if callable(before) or (number == signal.SIGTERM and before is signal.SIG_DFL):
                 self._before[number] = before
                 signal.signal(number, self._interrupt)
-        config.add_cleanup(self._put_back)
+        context.config.add_cleanup(self._put_back)
 
     def _interrupt(self, number: int, frame: object) -> None:
         __tracebackhide__ = True  # what is shown is where the session was

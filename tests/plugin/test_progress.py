@@ -86,8 +86,8 @@ def test_times_are_said_asclocks_do(seconds: float, text: str) -> None:
 
 
 def lines(*states: ProviderState, watched: bool) -> list[str]:
-    nothing: Any = SimpleNamespace()
-    watch = ProviderWatch(nothing, nothing)
+    nothing: Any = SimpleNamespace(config=None)
+    watch = ProviderWatch(nothing)
     return [line for state in states if (line := watch.line("openai m", state, now=1.0, watched=watched))]
 
 
@@ -122,7 +122,7 @@ def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
 def test_what_is_said_stands_on_lines_of_its_own(written: str) -> None:
     output = io.StringIO()
     terminal = TerminalWriter(output)
-    watch = ProviderWatch(SimpleNamespace(get_terminal_writer=lambda: terminal), SimpleNamespace())  # type: ignore[arg-type]
+    watch = ProviderWatch(SimpleNamespace(config=SimpleNamespace(get_terminal_writer=lambda: terminal)))  # type: ignore[arg-type]
     watch._terminal = output
 
     watch._write("before any test")
