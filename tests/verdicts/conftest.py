@@ -17,8 +17,14 @@ def judge() -> Iterator[Judge]:
 
 
 @pytest.fixture(scope="session")
-def patient_for_a_second() -> Iterator[Judge]:
-    with Judge(JudgePolicy(timeout=1)) as judge:
+def rs_judge() -> Iterator[Judge]:
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        yield judge
+
+
+@pytest.fixture(scope="session")
+def hasty_judge() -> Iterator[Judge]:
+    with Judge(JudgePolicy(timeout=0.5)) as judge:
         judge.inspect(True)
         yield judge
 

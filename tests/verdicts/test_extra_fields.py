@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,23 +35,16 @@ def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRA
 @pytest.mark.parametrize(
     "schema",
     [
-        A,
-        {"patternProperties": {"^a$": {}}},
         {**A, "additionalProperties": False},
         {**A, "unevaluatedProperties": False},
-        {"additionalProperties": False, "required": ["a"]},
-        {"$ref": "#/$defs/x", "$defs": {"x": A}},
         {"$ref": "#x", "$defs": {"x": {"$anchor": "x", **A}}},
         {"$id": "https://e.org/root", "$ref": "x", "$defs": {"x": {"$id": "x", **A}}},
         {"$ref": "#/components/schemas/x", "components": {"schemas": {"x": A}}},
         {"$ref": "#/$defs/x~1y%20z", "$defs": {"x/y z": A}},
-        {"allOf": [A, {}]},
-        {"anyOf": [A, B]},
         {"oneOf": [A, {"type": "null"}, {"type": ["string", "array"]}, {"enum": ["x"]}, {"const": 1}, False]},
         {"oneOf": [A, {"$ref": "#/$defs/s"}], "$defs": {"s": {"type": "string"}}},
         {**A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"allOf": [A, {"anyOf": [{"required": ["a"]}, {"minProperties": 1}]}]},
-        {**A, "not": {"required": ["z"]}},
         {"$ref": "#/$defs/x", "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}, A]}}},
         {**A, "additionalProperties": False, "propertyNames": {"maxLength": 3}},
         {**A, "additionalProperties": False, "unevaluatedProperties": {}},
@@ -61,20 +53,15 @@ def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRA
         {**A, "additionalProperties": {"enum": []}},
         {**A, "additionalProperties": {"$ref": "#/$defs/no"}, "$defs": {"no": {"allOf": [{}, False]}}},
         {**A, "unevaluatedProperties": {"anyOf": [False, {"not": True}]}},
-        {**A, "minProperties": 1},
         {"patternProperties": {"^a": {}}, "minProperties": 2},
         {"anyOf": [A, {"$ref": "#/$defs/x"}], "$defs": {"x": {"allOf": [{"$ref": "#/$defs/x"}, B]}}},
         {**A, "anyOf": [{"minProperties": 2}, {"required": ["a"]}]},
-        {**A, "propertyNames": {"type": "string"}},
         {**A, "propertyNames": {"pattern": "^[a-y]"}},
-        {"propertyNames": {"enum": ["a"]}},
         {"propertyNames": {"const": "a"}, "additionalProperties": {"type": "integer"}},
         {"propertyNames": {"allOf": [{"enum": ["a"]}, {"pattern": "."}]}},
-        {"const": {"a": 1}},
         {"anyOf": [A, {"not": {"type": "object"}}, {"anyOf": [{"type": "string"}, {"type": "null"}]}]},
         {"$dynamicRef": "#x", "$defs": {"x": {"$dynamicAnchor": "x", **A}}},
         {"if": {"type": "object"}, "then": A},
-        {"if": {"required": ["a"]}, "then": A, "else": B},
         {"if": {"type": "string"}, "then": {}, "else": A},
     ],
 )
@@ -88,23 +75,14 @@ def test_a_key_beside_the_shape_of_an_object_is_unnamed(schema: dict[str, Any]) 
     [
         True,
         {},
-        {"type": "object"},
-        {"properties": {}},
-        {"required": ["a"]},
         {**A, "additionalProperties": True},
-        {**A, "additionalProperties": {}},
         {**A, "additionalProperties": {"type": "integer"}},
         {**A, "unevaluatedProperties": True},
-        {**A, "minProperties": 2},
         {"allOf": [A, {"minProperties": 2}]},
         {**A, "oneOf": [{"minProperties": 2}, {"minProperties": 3}]},
-        {"patternProperties": {"^_": False}},
-        {"properties": {"b": False}},
-        {"propertyNames": {"minLength": 1}},
         {"propertyNames": {"pattern": "^[az]$"}},
         {**A, "propertyNames": {"$ref": "https://elsewhere.org/x"}},
         {"anyOf": [A, {"type": "object"}]},
-        {"anyOf": [A, {}]},
         {"anyOf": [A, True]},
         {"oneOf": [A, {**B, "additionalProperties": True}]},
         {**A, "$ref": "https://elsewhere.org/x"},
@@ -123,21 +101,12 @@ def test_nothing_is_unnamed_in_a_free_form_object(schema: Any) -> None:
     "schema",
     [
         {**A, "patternProperties": {"^z": {}}},
-        {**A, "required": ["z"]},
         {**A, "dependentRequired": {"z": ["a"]}},
-        {**A, "dependentRequired": {"a": ["z"]}},
-        {**A, "dependencies": {"a": ["z"]}},
         {**A, "dependentSchemas": {"z": {}}},
-        {**A, "dependentSchemas": {"a": {"properties": {"z": {}}}}},
-        {**A, "enum": [{"a": 1}, {"z": 1}]},
-        {**A, "propertyNames": {"pattern": "^[a-z]$"}},
         {"propertyNames": {"enum": ["a", "z"]}},
         {"propertyNames": {"anyOf": [{"enum": ["a"]}, {"$ref": "#/$defs/k"}]}, "$defs": {"k": {"const": "z"}}},
-        {**A, "if": {"properties": {"z": {}}}},
         {**A, "if": {"required": ["a"]}, "then": {"required": ["z"]}},
         {**A, "if": {}, "else": {"properties": {"z": {}}}},
-        {"anyOf": [A, {"properties": {"z": {}}}]},
-        {"allOf": [A, {"properties": {"z": {}}}]},
     ],
 )
 def test_a_key_named_in_any_branch_is_named(schema: dict[str, Any]) -> None:
@@ -184,44 +153,10 @@ def test_siblings_of_a_reference_name_fields_in_new_drafts_alone(dialect: Dialec
     assert unnamed(schema, {"a": 1, "b": 1, "z": 1}, dialect=dialect) == (["$.z"] if read else ["$.b", "$.z"])
 
 
-@pytest.mark.parametrize(
-    ("schema", "paths", "dialect"),
-    [
-        ({**A, "const": {"z": 1}}, ["$.z"], DRAFT_4),
-        ({**A, "if": {"properties": {"z": {}}}}, ["$.z"], DRAFT_6),
-        ({**A, "if": {"properties": {"z": {}}}}, [], DRAFT_7),
-        ({**A, "dependentRequired": {"a": ["z"]}}, ["$.z"], DRAFT_7),
-        ({**A, "dependentRequired": {"a": ["z"]}}, [], DRAFT_2019_09),
-        # jsonschema-rs asserts it in all dialects
-        ({**A, "dependencies": {"a": ["z"]}}, [], DRAFT_2020_12),
-        ({"unevaluatedProperties": False, "required": ["a"]}, [], DRAFT_7),
-        ({"unevaluatedProperties": False, "required": ["a"]}, ["$.z"], DRAFT_2019_09),
-        ({"anyOf": [A, {"const": 1}]}, [], DRAFT_4),
-        ({"anyOf": [A, {"const": 1}]}, ["$.z"], DRAFT_6),
-    ],
-)
-def test_a_keyword_that_the_dialect_does_not_know_says_nothing(
-    schema: dict[str, Any], paths: list[str], dialect: Dialect
-) -> None:
-    assert unnamed(schema, {"a": 1, "z": 2}, dialect=dialect) == paths
-
-
-@pytest.mark.parametrize(
-    ("schema", "paths", "dialect"),
-    [
-        ({"prefixItems": [{}, A]}, [], DRAFT_7),
-        ({"prefixItems": [{}, A]}, ["$[1].z"], DRAFT_2020_12),
-        ({"items": [{}], "additionalItems": A}, ["$[1].z"], DRAFT_7),
-        ({"items": A, "contains": {"properties": {"z": {}}}}, ["$[1].z"], DRAFT_4),
-        ({"items": A, "contains": {"properties": {"z": {}}}}, [], DRAFT_6),
-        ({"unevaluatedItems": A}, [], DRAFT_7),
-        ({"unevaluatedItems": A}, ["$[1].z"], DRAFT_2019_09),
-    ],
-)
-def test_a_keyword_of_arrays_leads_on_where_the_dialect_knows_it(
-    schema: dict[str, Any], paths: list[str], dialect: Dialect
-) -> None:
-    assert unnamed(schema, [0, {"a": 1, "z": 2}], dialect=dialect) == paths
+def test_a_keyword_that_the_dialect_does_not_know_closes_no_branch() -> None:
+    schema = {"anyOf": [A, {"const": 1}]}
+    paths = [unnamed(schema, {"a": 1, "z": 2}, dialect=dialect) for dialect in (DRAFT_4, DRAFT_6)]
+    assert paths == [[], ["$.z"]]
 
 
 @pytest.mark.parametrize("identifier", [{}, {"$id": "https://example.org/p", "id": "https://example.org/p"}])
@@ -242,11 +177,6 @@ def test_an_id_beside_a_reference_is_no_base_where_siblings_are_not_read() -> No
     }
     assert unnamed(schema, {"a": 1, "b": 1}, dialect=DRAFT_7) == ["$.b"]
     assert unnamed(schema, {"a": 1, "b": 1}, dialect=DRAFT_2019_09) == ["$.a"]
-
-
-def test_a_dialect_without_a_keyword_does_not_hear_it() -> None:
-    without_names = replace(DRAFT_2020_12, keywords=DRAFT_2020_12.keywords - {"dependentRequired"})
-    assert unnamed({**A, "dependentRequired": {"a": ["z"]}}, {"a": 1, "z": 1}, dialect=without_names) == ["$.z"]
 
 
 def test_an_id_that_names_a_place_and_no_base_does_not_hide_references() -> None:

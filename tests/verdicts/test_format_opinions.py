@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_6, Dialect
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_6, DRAFT_7, Dialect
 from pytest_jsbench.schemas.keywords import FORMATS
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, SecondOpinion
@@ -147,14 +147,23 @@ def test_each_format_is_what_its_rfc_says_and_both_opinions_say_so(
     judge: InProcessJudge, name: str, _where: str, good: list[str], bad: list[str]
 ) -> None:
     # patterns are the one grammar that the second opinion knows in part
-    said = {SecondOpinion.AGREES, SecondOpinion.UNDECIDED} if name == "regex" else {SecondOpinion.AGREES}
+    allowed = {SecondOpinion.AGREES, SecondOpinion.UNDECIDED} if name == "regex" else {SecondOpinion.AGREES}
     wrong = []
-    for texts, valid in ((good, True), (bad, False)):
+    for expected, texts in ((True, good), (False, bad)):
         for text in texts:
-            found, second = opinions(judge, name, text)
-            if found is not valid or second not in said:
-                wrong.append((text, found, second))
+            valid, second = opinions(judge, name, text)
+            if valid is not expected or second not in allowed:
+                wrong.append((text, valid, second))
     assert wrong == []
+
+
+@pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7], ids=lambda dialect: dialect.validator)
+def test_every_format_is_asserted_in_the_older_drafts_too(dialect: Dialect) -> None:
+    judge = InProcessJudge(JudgePolicy(default_dialect=dialect.uri))
+    first_rows = {row[0]: row for row in reversed(ROWS)}
+    for name, _where, (good, *_), (bad, *_) in first_rows.values():
+        assert opinions(judge, name, good) == (True, SecondOpinion.AGREES)
+        assert opinions(judge, name, bad) == (False, SecondOpinion.AGREES)
 
 
 def test_there_are_rows_for_every_format() -> None:

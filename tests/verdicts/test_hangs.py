@@ -22,7 +22,7 @@ def doubling(keyword: str, times: int, leaf: Any) -> dict[str, Any]:
 def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
     start = time.perf_counter()
     verdict = judge.judge(schema, text)
-    # a second for the verdict, one for its violations, one for the second opinion, and a new child
+    # half a second for the verdict, for its violations and for the second opinion, and a new child
     assert time.perf_counter() - start < 5
     return verdict
 
@@ -33,20 +33,20 @@ def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
         ({"pattern": URL_PATTERN}, URL, False),
         ({"patternProperties": {URL_PATTERN: {}}, "additionalProperties": {"const": 1}}, {URL: 1}, True),
         ({"propertyNames": {"pattern": URL_PATTERN}}, {URL: 1}, False),
-        ({"uniqueItems": True}, [{"a": i} for i in range(20_000)], True),
-        ({"items": {"anyOf": [{"const": i} for i in range(1000)]}}, list(range(1000)), True),
+        ({"uniqueItems": True}, [{"a": i} for i in range(5_000)], True),
+        ({"items": {"anyOf": [{"const": i} for i in range(700)]}}, list(range(700)), True),
     ],
 )
 def test_what_hangs_only_the_second_opinion_has_a_verdict(
-    patient_for_a_second: Judge, schema: Any, instance: object, valid: bool
+    hasty_judge: Judge, schema: Any, instance: object, valid: bool
 ) -> None:
-    verdict = judged_in_time(patient_for_a_second, schema, json.dumps(instance))
+    verdict = judged_in_time(hasty_judge, schema, json.dumps(instance))
     assert verdict.valid is valid
     assert verdict.second_opinion is SecondOpinion.UNDECIDED
 
 
-def test_endless_references_that_some_values_come_to_end_only_the_second_opinion(patient_for_a_second: Judge) -> None:
-    verdict = judged_in_time(patient_for_a_second, {"items": {"allOf": [{"$ref": "#/items"}]}}, "[1]")
+def test_endless_references_that_some_values_come_to_end_only_the_second_opinion(hasty_judge: Judge) -> None:
+    verdict = judged_in_time(hasty_judge, {"items": {"allOf": [{"$ref": "#/items"}]}}, "[1]")
     assert (verdict.valid, verdict.second_opinion) == (True, SecondOpinion.UNDECIDED)
 
 
@@ -59,33 +59,29 @@ def test_endless_references_that_some_values_come_to_end_only_the_second_opinion
     ],
     ids=["doubled", "300,000", "quoted 300 times"],
 )
-def test_a_verdict_stands_when_its_violations_cannot_all_be_listed(
-    patient_for_a_second: Judge, schema: Any, text: str
-) -> None:
-    verdict = judged_in_time(patient_for_a_second, schema, text)
+def test_a_verdict_stands_when_its_violations_cannot_all_be_listed(hasty_judge: Judge, schema: Any, text: str) -> None:
+    verdict = judged_in_time(hasty_judge, schema, text)
     assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
     assert len(verdict.violations) == 1
     assert len(verdict.message) < 400
 
 
-def test_violations_without_bound_leave_the_bare_verdict() -> None:
-    with Judge(JudgePolicy(timeout=1, validator="jsonschema-rs")) as judge:
-        judge.inspect(True)
-        verdict = judged_in_time(judge, doubling("anyOf", 22, False), "1")
+def test_violations_without_bound_leave_the_bare_verdict(hasty_judge: Judge) -> None:
+    verdict = judged_in_time(hasty_judge, doubling("anyOf", 22, False), "1")
     assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
     assert verdict.message
 
 
 @pytest.mark.parametrize("schema", [{"pattern": r"(x+x+)+(?<=y)\1"}, {"not": {"pattern": r"(x+x+)+(?<=y)\1"}}])
-def test_a_pattern_that_backtracks_without_end_decides_nothing(patient_for_a_second: Judge, schema: Any) -> None:
-    verdict = judged_in_time(patient_for_a_second, schema, json.dumps("x" * 60))
+def test_a_pattern_that_backtracks_without_end_decides_nothing(hasty_judge: Judge, schema: Any) -> None:
+    verdict = judged_in_time(hasty_judge, schema, json.dumps("x" * 60))
     assert (verdict.failure_type, verdict.reason, verdict.valid) == (FailureType.UNJUDGED, "timeout", None)
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(?!b)(a|a)*$", r"^([a-z0-9]+[._-]?)*@$", "^((a*)*)*b"])
-def test_a_pattern_without_look_around_or_references_takes_linear_time(judge: Judge, pattern: str) -> None:
+def test_a_pattern_without_look_around_or_references_takes_linear_time(rs_judge: Judge, pattern: str) -> None:
     verdict = judged_in_time(
-        judge, {"pattern": pattern, "patternProperties": {pattern: {}}}, json.dumps("a" * 50_000 + "!")
+        rs_judge, {"pattern": pattern, "patternProperties": {pattern: {}}}, json.dumps("a" * 50_000 + "!")
     )
     assert verdict.keyword == "pattern"
 
@@ -101,9 +97,9 @@ def test_a_hang_in_a_schema_is_found_before_any_call_as_nobodys_fault() -> None:
         assert judge.judge(True, "1").passed
 
 
-def test_the_deepest_answer_that_is_read_is_judged(patient_for_a_second: Judge) -> None:
+def test_the_deepest_answer_that_is_read_is_judged(hasty_judge: Judge) -> None:
     deepest = '{"c":' * 127 + "{}" + "}" * 127
-    verdict = judged_in_time(patient_for_a_second, NODE, deepest)
+    verdict = judged_in_time(hasty_judge, NODE, deepest)
     assert (verdict.passed, verdict.second_opinion) == (True, SecondOpinion.AGREES)
 
 
@@ -112,31 +108,31 @@ def tree(depth: int) -> dict[str, Any]:
 
 
 def test_a_tree_of_two_thousand_nodes_by_a_recursive_schema_is_searched_for_invented_fields(
-    patient_for_a_second: Judge,
+    hasty_judge: Judge,
 ) -> None:
     named = {"properties": {key: {"$ref": "#/$defs/n"} for key in "abc"}}
     alternatives = [named, {"items": {"$ref": "#/$defs/n"}, "type": "array"}, {"type": "integer"}]
     schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}
-    verdict = judged_in_time(patient_for_a_second, schema, json.dumps({**tree(10), "d": 1}))
+    verdict = judged_in_time(hasty_judge, schema, json.dumps({**tree(10), "d": 1}))
     assert (verdict.failure_type, verdict.extra_fields) == (FailureType.HALLUCINATION, ("$.d",))
 
 
 @pytest.mark.parametrize("depth", [129, 20_000])
-def test_deeper_answers_never_reach_a_validator(patient_for_a_second: Judge, depth: int) -> None:
-    verdict = judged_in_time(patient_for_a_second, NODE, '{"c":' * depth + "{}" + "}" * depth)
+def test_deeper_answers_never_reach_a_validator(hasty_judge: Judge, depth: int) -> None:
+    verdict = judged_in_time(hasty_judge, NODE, '{"c":' * depth + "{}" + "}" * depth)
     assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "too_deep")
 
 
-def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(patient_for_a_second: Judge) -> None:
+def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(hasty_judge: Judge) -> None:
     text = json.dumps({f"k{i}": i for i in range(50_000)})
-    verdict = judged_in_time(patient_for_a_second, {"properties": {"a": {}}}, text)
+    verdict = judged_in_time(hasty_judge, {"properties": {"a": {}}}, text)
     assert verdict.failure_type is FailureType.HALLUCINATION
     assert len(verdict.extra_fields) == 100
     assert verdict.message.endswith("and 49995 more")
 
 
 def test_jsonschema_alone_is_stopped_where_it_hangs() -> None:
-    with Judge(JudgePolicy(timeout=1, validator="jsonschema")) as judge:
+    with Judge(JudgePolicy(timeout=0.5, validator="jsonschema")) as judge:
         judge.inspect(True)
         verdict = judged_in_time(judge, {"pattern": URL_PATTERN}, json.dumps(URL))
         assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")

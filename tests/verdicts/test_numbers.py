@@ -37,6 +37,8 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
         ({"multipleOf": 0.01}, "12345678901234567890.01", True),
         ({"multipleOf": 0.01}, "12345678901234567890.001", False),
         ({"multipleOf": 3}, "1e300", False),
+        ({"multipleOf": 0.123456789}, "1e308", False),
+        ({"multipleOf": 0.1}, "0", True),
         ({"multipleOf": 1e-300}, "3e-300", True),
         ({"uniqueItems": True}, "[1, 1.0]", False),
         ({"uniqueItems": True}, "[1, 1.00000000000000000001]", True),

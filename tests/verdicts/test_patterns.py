@@ -15,6 +15,7 @@ from benchmarks.differential.patterns import made_pattern_questions
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.patterns import ecma_matcher, is_regex, linear, matcher, pattern_fault, written_out
+from tests.fuzzing import examples
 
 #: the clause of ECMA-262 (ES2025), a pattern, strings that it matches and strings that it does not
 READ = [
@@ -135,6 +136,7 @@ def test_what_is_written_out_means_the_same() -> None:
     assert different == []
 
 
+@examples(200)
 @given(st.text(alphabet="ab]}{_-@<>\\", max_size=12), st.text(alphabet="ab]}{_-@<>\\", max_size=6))
 def test_a_pattern_of_literals_matches_what_they_spell(pattern: str, text: str) -> None:
     if pattern.endswith("\\") or re.search(r"\\[ab\\]", pattern):

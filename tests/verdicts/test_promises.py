@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
@@ -10,35 +9,6 @@ from pytest_jsbench.verdicts import Judge, JudgePolicy, SecondOpinion
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-
-
-@pytest.mark.parametrize(
-    ("format_name", "good", "bad"),
-    [
-        ("ipv4", "10.0.0.1", "10.0.0.256"),
-        ("ipv6", "2001:db8::1", "2001:db8::zz"),
-        ("uuid", "123e4567-e89b-12d3-a456-426655440000", "123e4567"),
-        ("date-time", "2024-01-31T12:00:00Z", "not-null-but-not-date-time"),
-        ("date", "2024-02-29", "2022-01-32"),
-        ("time", "12:00:00Z", "25:00:00Z"),
-        ("duration", "P1DT2H", "one day"),
-        ("email", "a@example.org", "example.org"),
-        ("uri", "https://example.org/a?b#c", "not a uri"),
-        ("hostname", "example.org", "-a-.example"),
-        ("regex", "^a+$", "("),
-    ],
-)
-@pytest.mark.parametrize("dialect", [DRAFT_4, DRAFT_7, None])
-def test_formats_hold_whatever_the_draft_and_whatever_is_installed(
-    judge: Judge, format_name: str, good: str, bad: str, dialect: str | None
-) -> None:
-    schema: dict[str, Any] = {"type": "string", "format": format_name}
-    if dialect:
-        schema["$schema"] = dialect
-    assert judge.judge(schema, json.dumps(good)).passed
-    verdict = judge.judge(schema, json.dumps(bad))
-    assert (verdict.valid, verdict.keyword) == (False, "format")
-    assert verdict.second_opinion is SecondOpinion.AGREES
 
 
 def test_a_schema_is_read_by_its_own_draft(judge: Judge) -> None:
@@ -120,49 +90,3 @@ def test_references_are_never_fetched(reference: str, validator: Any) -> None:
     assert problem is not None
     assert problem.reason == "unresolvable_reference"
     assert reference in problem.message
-
-
-SCHEMA = {
-    "properties": {
-        "dimensions": {
-            "properties": {
-                "height": {"description": "The height", "type": "number"},
-                "radius": {"description": "The radius", "type": "number"},
-                "width": {"description": "The width", "type": "number"},
-            },
-            "required": ["width", "height", "radius"],
-            "type": "object",
-        },
-        "shape": {"description": "The shape for which to calculate the area", "type": "string"},
-    },
-    "required": ["shape", "dimensions"],
-    "type": "object",
-}
-CORRECT = {"shape": "rectangle", "dimensions": {"width": 10.5, "height": 20.0, "radius": 5.0}}
-
-
-BROKEN = '{\n  "shape": "rectangle",\n  "dimensions": {\n    "width": 10.5\n  }'
-INVENTED = {**CORRECT, "color": "blue", "comment": "This is a nice shape"}
-WIDTH = {
-    "keyword": "type",
-    "instance_path": "$.dimensions.width",
-    "schema_path": "/properties/dimensions/properties/width/type",
-    "message": '"10.5" is not of type "number"',
-}
-
-
-@pytest.mark.parametrize(
-    ("text", "failure_type", "valid", "details"),
-    [
-        (json.dumps(CORRECT, indent=2), None, True, {"passed": True}),
-        (BROKEN, "syntax_error", None, {"reason": "incomplete"}),
-        (json.dumps(CORRECT).replace("10.5", '"10.5"'), "schema_violation", False, {"violations": [WIDTH]}),
-        (json.dumps(INVENTED), "hallucination", True, {"extra_fields": ["$.color", "$.comment"]}),
-    ],
-    ids=["correct", "a missing brace", "the width as a string", "a color and a comment"],
-)
-def test_each_kind_of_answer_is_told_from_the_others(
-    judge: Judge, text: str, failure_type: str | None, valid: bool | None, details: dict[str, Any]
-) -> None:
-    verdict = judge.judge(SCHEMA, text).to_dict()
-    assert verdict == {**verdict, "failure_type": failure_type, "valid": valid, **details}

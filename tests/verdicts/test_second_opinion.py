@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpinion
+from pytest_jsbench.verdicts import FailureType, Judge, SecondOpinion
 from pytest_jsbench.verdicts.schema_text import ReadSchema, read_schema
 from pytest_jsbench.verdicts.second_opinion import SecondOpinionSeeker
 
@@ -28,12 +28,11 @@ def test_a_false_verdict_is_disputed(valid: bool) -> None:
 BEYOND = "(?<year>[0-9]+)"
 
 
-def test_formats_are_looked_at_whatever_is_installed() -> None:
+def test_formats_are_looked_at_below_any_keyword_where_they_are_known_and_asserted() -> None:
+    nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
     for valid, text in ((True, "P1D"), (False, "one day")):
-        nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
         assert seeker(nested).opinion(text, valid=valid) is SecondOpinion.AGREES
         assert seeker(nested).opinion(text, valid=not valid) is SecondOpinion.DISAGREES
-    assert seeker({"format": "duration"}, formats=False).opinion("one day", valid=True) is SecondOpinion.AGREES
     assert seeker({"format": "phone"}).opinion("one day", valid=True) is SecondOpinion.AGREES
     assert seeker({"format": "date"}).opinion(1, valid=True) is SecondOpinion.AGREES
 
@@ -86,14 +85,6 @@ def test_without_the_package_idna_names_beyond_ascii_are_undecided_and_others_ar
 
 
 @pytest.mark.parametrize(
-    ("instance", "factor", "valid"),
-    [(4.35, 0.01, True), (4.355, 0.01, False), (10**400, 0.5, True), (1e308, 0.123456789, False), (0, 0.1, True)],
-)
-def test_multiples_are_decided_by_the_decimals_as_written(instance: Any, factor: float, valid: bool) -> None:
-    assert seeker({"multipleOf": factor}).opinion(instance, valid=valid) is SecondOpinion.AGREES
-
-
-@pytest.mark.parametrize(
     ("text", "valid"),
     [
         # what the double next to 0.1 is
@@ -139,20 +130,17 @@ def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str,
 
 def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:
     # which of two schemas of one name is meant, no specification says
-    named = {each: {"$id": "https://example.org/a", "type": each} for each in ("integer", "string")}
+    named = {name: {"$id": "https://example.org/a", "type": name} for name in ("integer", "string")}
     verdict = judge.judge({"$ref": "https://example.org/a", "$defs": named}, "1")
     assert verdict.disputed
     assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
 
 
-def test_only_both_ask_for_a_second_opinion(jsonschema_judge: Judge) -> None:
-    assert jsonschema_judge.judge(True, "1").second_opinion is SecondOpinion.NOT_ASKED
-    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
-        assert judge.judge(True, "1").second_opinion is SecondOpinion.NOT_ASKED
-
-
-def test_no_second_opinion_is_asked_on_what_is_no_json(judge: Judge) -> None:
-    assert judge.judge(True, "so").second_opinion is SecondOpinion.NOT_ASKED
+def test_only_both_ask_for_a_second_opinion_and_not_on_what_is_no_json(
+    judge: Judge, rs_judge: Judge, jsonschema_judge: Judge
+) -> None:
+    verdicts = [jsonschema_judge.judge(True, "1"), rs_judge.judge(True, "1"), judge.judge(True, "so")]
+    assert {verdict.second_opinion for verdict in verdicts} == {SecondOpinion.NOT_ASKED}
 
 
 def test_jsonschema_alone_keeps_its_own_arithmetic_and_formats(jsonschema_judge: Judge) -> None:
@@ -161,12 +149,6 @@ def test_jsonschema_alone_keeps_its_own_arithmetic_and_formats(jsonschema_judge:
     unjudged = jsonschema_judge.judge({"multipleOf": 0.01}, "1" + "0" * 400)
     assert (unjudged.failure_type, unjudged.reason) == (FailureType.UNJUDGED, "crashed")
     assert unjudged.message.startswith("OverflowError")
-
-
-def test_jsonschema_alone_finds_hallucinations_too(jsonschema_judge: Judge) -> None:
-    closed = {"properties": {"a": {"type": "integer"}}, "additionalProperties": False}
-    verdict = jsonschema_judge.judge(closed, '{"a": 1, "b": 2}')
-    assert (verdict.failure_type, verdict.keyword) == (FailureType.HALLUCINATION, "additionalProperties")
 
 
 def test_a_panic_below_jsonschema_only_means_that_there_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
