@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.engines.presets import ProviderPreset
+from pytest_jsbench.formats.evaluation import TOGETHER, EpisodeMetrics, EvaluationFile
 from pytest_jsbench.lab.probe.report import SCHEMA_VERSION as PROBE_VERSION
 from pytest_jsbench.lab.probe.report import ProbeReport
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
@@ -24,6 +25,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
+from pytest_jsbench.reports.evaluations import RUN_VERSION
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.verdicts import Verdict
 from tests import examples
@@ -141,6 +143,9 @@ class Formats:
         kept = {key: self._inlined(value) for key, value in schema.items() if key != "title"}
         if kept.get("items") == {}:
             del kept["items"]
+        match kept:
+            case {"anyOf": [{"type": "string" | "number" | "integer" | "boolean" as kind, **bounds}, {"type": "null"}]}:
+                return {"type": [kind, "null"], **bounds, **{key: kept[key] for key in kept if key != "anyOf"}}
         return kept
 
 
@@ -268,6 +273,19 @@ def history() -> dict[str, Any]:
     return {**named, "description": " ".join(inspect.cleandoc(HistoryLine.__doc__ or "").split()), **line}
 
 
+def evaluation() -> dict[str, Any]:
+    """The JSON Schema of an evaluation file of any project."""
+    made = Formats(EvaluationFile, EpisodeMetrics)
+    file, episodes = made.of(EvaluationFile), made.of(EpisodeMetrics)["properties"]
+    counts = [name for name in TOGETHER if EpisodeMetrics.__annotations__[name].startswith("Count")]
+    file["properties"]["metrics"] |= {
+        "dependentRequired": {name: [other for other in TOGETHER if other != name] for name in counts},
+        "properties": episodes,
+    }
+    named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:evaluation:{RUN_VERSION}", "title": "Evaluation"}
+    return {**named, "description": " ".join(inspect.cleandoc(EvaluationFile.__doc__ or "").split()), **file}
+
+
 def probe() -> dict[str, Any]:
     """The JSON Schema of what a probe found."""
     named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:probe:{PROBE_VERSION}", "title": "Probe"}
@@ -294,7 +312,14 @@ def presets() -> dict[str, Any]:
     }
 
 
-PUBLISHED = {"records": records, "run": run, "history": history, "presets": presets, "probe": probe}
+PUBLISHED = {
+    "records": records,
+    "run": run,
+    "history": history,
+    "presets": presets,
+    "probe": probe,
+    "evaluation": evaluation,
+}
 
 
 def text_of(name: str) -> str:
