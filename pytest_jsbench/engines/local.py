@@ -105,6 +105,10 @@ def find_model_file(config: EngineConfig) -> Path:
     return path
 
 
+#: the model's package brings all but this library of the system, which python:3-slim images, for one, do not have
+_INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
+
+
 @contextmanager
 def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
     """
@@ -121,7 +125,7 @@ def serving(settings: ServerSettings, *, timeout: float) -> Iterator[str]:
         calls.close()
         reason = f"it said nothing {error}" if isinstance(error, BoundExceeded) else str(error)
         message = f"the local model server did not start with {settings.model}: {one_line(reason, secret=settings.key)}"
-        raise EngineError(message) from None
+        raise EngineError(message + (_INSTALL_OPENMP if "libgomp.so" in reason else "")) from None
     try:
         yield address
     finally:

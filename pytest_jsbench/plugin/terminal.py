@@ -109,6 +109,8 @@ class Terminal:
         run, summary, decision = self._controller.run, self._controller.summary, self._controller.decision
         if run is None or summary is None:
             return
+        if run.verdict is not None and run.verdict.exit_status == pytest.ExitCode.USAGE_ERROR and not run.outcomes:
+            return  # an engine that did not start: pytest says why, and there is nothing to sum up
         from pytest_jsbench.reports.run_report import heading, report
         from pytest_jsbench.reports.terminal import detail, fact_lines, report_lines, width_of
 

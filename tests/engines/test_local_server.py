@@ -80,6 +80,18 @@ def test_a_file_that_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
+def test_a_library_of_the_system_that_is_missing_is_said_with_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = "libgomp.so.1: cannot open shared object file: No such file or directory"
+    (tmp_path / "jsbench_slim.py").write_text(f"def address_of(settings): raise ImportError({loader!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(local, "_SERVER", "jsbench_slim:address_of")
+    reason = r"libgomp\.so\.1.*apt-get install libgomp1"
+    with pytest.raises(EngineError, match=reason), serving(settings(tmp_path), timeout=60):
+        pytest.fail("started")
+
+
 def test_a_server_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jsbench_mute.py").write_text("import time\ndef address_of(settings): time.sleep(60)")
     monkeypatch.syspath_prepend(tmp_path)

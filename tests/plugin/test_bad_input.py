@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 from tests.plugin.conftest import Bench
@@ -82,6 +84,25 @@ def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str
     assert len(errors) == 1, errors
     records = bench.path.glob("out/*/records*.jsonl")
     assert not any(line for path in records for line in path.read_text().splitlines()[1:])
+
+
+def test_an_engine_that_does_not_start_ends_the_run_with_its_reason_alone(bench: Bench) -> None:
+    factory = """
+        from pytest_jsbench.core.errors import EngineError
+        from pytest_jsbench.engines.scripted import ScriptedFactory
+
+        class Factory(ScriptedFactory):
+            def check(self, config): pass
+            def prepare(self, config): raise EngineError("its server did not start")
+    """
+    bench.case("a")
+    bench.write({"broken.py": textwrap.dedent(factory)})
+
+    result = bench.pytester.runpytest_inprocess("--jsbench-engine=broken:Factory", "--jsbench-dataset=schemas")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: its server did not start"])
+    result.stdout.no_fnmatch_line("*coverage*")
 
 
 def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench) -> None:
