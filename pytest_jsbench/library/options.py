@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.extensions import of_lab
-from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, OPTIONS, respelled
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, read_preset, respelled
 from pytest_jsbench.settings.plan import RateLimits, refuse_together
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
@@ -165,11 +164,7 @@ def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
     """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
     read = read_all(given, READERS, of="evaluate")
     refuse_together({**read, "dataset": dataset})
-    preset: dict[str, Any] = {}
-    if read.get("preset") is not None:
-        published = of_lab("published").published_coverage().options
-        preset = {name: BY_NAME[name].of_text(value) for name, value in published.items()}
-    values = {**DEFAULTS, "output": RUNS, **preset}
+    values = {**DEFAULTS, "output": RUNS, **read_preset(read.get("preset"))}
     values |= {name: value for name, value in read.items() if value is not None or name == "output"}
     if (limits := read.get("limits")) is not None:
         parts = {

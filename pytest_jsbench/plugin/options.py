@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, Option
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, read_preset
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
@@ -36,14 +37,21 @@ def add_options(parser: pytest.Parser) -> None:
             parser.addini(option.dest, f"the same as {option.flag}", **ini)
 
 
+def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[str, Any]:
+    """Read what the command line, or else the ini file, or else the preset, says of each; None where none does."""
+    values = {name: value_of(config, name) for name in names}
+    of_preset = read_preset(values["preset"])
+    return {name: of_preset.get(name) if value is None else value for name, value in values.items()}
+
+
 def value_of(config: pytest.Config, name: str) -> Any:
-    """Read what the command line, or else the ini file, or else the preset, says; None where none does."""
+    """Read what the command line, or else the ini file, says; None where neither does."""
     option = BY_NAME[name]
     given, place = config.getoption(option.dest), option.flag
     if given is None:
         given, place = config.getini(option.dest), f"{option.dest} in {config.inipath}"
         if given in ("", []):
-            return _of_preset(config, option)
+            return None
     try:
         value = [option.of_text(text) for text in given] if option.repeated else option.of_text(str(given))
         if given == "":
@@ -52,15 +60,6 @@ def value_of(config: pytest.Config, name: str) -> Any:
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None
-
-
-def _of_preset(config: pytest.Config, option: Option) -> Any:
-    if option.name == "preset" or value_of(config, "preset") is None:
-        return None
-    from pytest_jsbench.core.extensions import of_lab
-
-    text = of_lab("published").published_coverage().options.get(option.name)
-    return None if text is None else option.of_text(text)
 
 
 def typed_for_a_run(config: pytest.Config) -> str:
@@ -78,5 +77,5 @@ def named_of_suite(config: pytest.Config) -> tuple[str, ...]:
 
 def read_judging(config: pytest.Config) -> dict[str, Any]:
     """Read the options by which an answer is judged that a test hands in."""
-    values = {name: value_of(config, name) for name in _OF_JUDGING}
+    values = read_options(config, ("preset", *_OF_JUDGING))
     return {name: BY_NAME[name].default if value is None else value for name, value in values.items()}

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.options import named_of_suite, value_of
+from pytest_jsbench.plugin.options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE
 from pytest_jsbench.settings.plan import GATES, refuse_together, selection_of
 from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 #: what may be a file, and is named from where pytest was started
 _FILES = ("dataset", "instances", "prompt", "model")
+#: what is a path in any case
+_PATHS = ("record", "replay", "resume", "baseline", "output")
 #: what the command that runs one case again leaves out
 _NOT_FOR_ONE_CASE = frozenset(
     {"output", "export", "min_pass_rate", "gate", "baseline", "max_regression", "limit", "tasks", "where", "sample"}
@@ -30,73 +31,54 @@ _NOT_FOR_ONE_CASE = frozenset(
 )
 
 
-def _typed_values(config: pytest.Config, names: Sequence[str] = SETTABLE) -> dict[str, Sequence[str]]:
+def _typed_values(config: pytest.Config) -> dict[str, Sequence[str]]:
     """Read what was typed for this very run, and in no `addopts`: by the option, in the order of `OPTIONS`."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, fromfile_prefix_chars="@")
-    for name in names:  # the order on the command line makes no other names
+    for name in (*SETTABLE, *GATES):  # the order on the command line makes no other names
         parser.add_argument(BY_NAME[name].flag, action="append", dest=name, default=argparse.SUPPRESS)
     typed, _ = parser.parse_known_args(list(map(str, config.invocation_params.args)))
     return {option.name: getattr(typed, option.name) for option in OPTIONS if hasattr(typed, option.name)}
 
 
-def _is_given(config: pytest.Config, name: str) -> bool:
-    """Say whether an option is on the command line, or in `addopts`."""
-    return config.getoption(BY_NAME[name].dest) is not None
-
-
-def _start_of(config: pytest.Config, name: str) -> Path:
-    """The folder of a path: where pytest was started for the command line, and for the ini file its own."""
-    if _is_given(config, name) or config.inipath is None:
-        return config.invocation_params.dir
-    return config.inipath.parent
-
-
-def _path_of(config: pytest.Config, name: str) -> Path | None:
-    value = value_of(config, name)
-    return None if value is None else _start_of(config, name) / str(value)
-
-
-def _placed(config: pytest.Config, name: str, value: Any) -> Any:
-    """Name what may be a path as it is named from where pytest was started."""
-    return placed(value, _start_of(config, name), config.invocation_params.dir)
-
-
-def _read_recording(config: pytest.Config) -> tuple[Path | None, Path | None]:
+def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     """
-    Read where answers are recorded, and where they are replayed from, one of them at most.
+    Read all options, each path as it is from here; JSBenchError, or pytest.UsageError, where one cannot be used.
 
-    A replay in the ini file is what a run does unless an engine, or a recording, is asked for on the command line.
+    A path on the command line is below the folder where pytest was started, and one of the ini file beside that.
     """
-    typed = {name for name in ("engine", "record", "replay") if _is_given(config, name)}
-    if "replay" in typed and len(typed) > 1:
-        other = min(typed - {"replay"})
-        message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
-        raise pytest.UsageError(message)
-    replay = _path_of(config, "replay")
-    if replay is not None and not typed & {"engine", "record"}:
-        return None, replay
-    return _path_of(config, "record"), None
-
-
-def _read_values(config: pytest.Config) -> dict[str, Any]:
-    """Read all options, each path as it is from here; JSBenchError, or pytest.UsageError, where one cannot be used."""
-    values = {option.name: value_of(config, option.name) for option in OPTIONS}
-    values["record"], values["replay"] = _read_recording(config)
-    if values["record"] is None:
-        if values["record_mode"] == "new" and _is_given(config, "record_mode"):
-            message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
-            raise pytest.UsageError(message)
-        values["record_mode"] = None
+    values, here, ini = read_options(config), config.invocation_params.dir, config.inipath
+    starts = {name: here if ini is None or name in given else ini.parent for name in values}
+    _choose_recording(values, given)
     refuse_together(values)
     _refuse_other_machines(config)
-    values |= {name: _placed(config, name, values[name]) for name in _FILES}
-    values |= {name: _path_of(config, name) for name in ("resume", "baseline", "output")}
+    values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
+    values |= {name: placed(values[name], starts[name], here) for name in _FILES}
     values |= {option.name: option.default for option in OPTIONS if values[option.name] is None}
-    values["engine_option"] = [(key, _placed(config, "engine_option", value)) for key, value in values["engine_option"]]
-    values["export"] = [(name, _start_of(config, "export") / path) for name, path in values["export"]]
+    start = starts["engine_option"]
+    values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"]]
+    values["export"] = [(name, starts["export"] / path) for name, path in values["export"]]
     if values["replay"] is not None:
         values["batch"] = None
     return values
+
+
+def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
+    """
+    Leave one at most of where answers are recorded, and where they are replayed from.
+
+    A replay in the ini file is what a run does unless an engine, or a recording, is asked for on the command line.
+    """
+    asking = given & {"engine", "record"}
+    if "replay" in given and asking:
+        other = min(asking)
+        message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
+        raise pytest.UsageError(message)
+    values["replay" if values["replay"] is None or asking else "record"] = None
+    if values["record"] is None:
+        if values["record_mode"] == "new" and "record_mode" in given:
+            message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
+            raise pytest.UsageError(message)
+        values["record_mode"] = None
 
 
 def _refuse_other_machines(config: pytest.Config) -> None:
@@ -110,11 +92,10 @@ def _refuse_other_machines(config: pytest.Config) -> None:
             raise pytest.UsageError(message)
 
 
-def read_ways(config: pytest.Config, values: Values) -> tuple[dict[str, Values], str]:
+def _read_ways(
+    config: pytest.Config, values: Values, typed: Mapping[str, Sequence[str]]
+) -> tuple[dict[str, Values], str]:
     """Read the values of each variant, and why those of the configuration are left out; empty where they are not."""
-    typed = _typed_values(config)
-    if _is_given(config, "variants"):
-        typed["variants"] = values["variants"]
     folder = config.rootpath if config.inipath is None else config.inipath.parent
     table = VariantsTable.read(folder, here=config.invocation_params.dir)
     ways, left_out = ways_to_ask(values, table, typed)
@@ -166,25 +147,27 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; JSBenchError or pytest.UsageError says what is wrong with a value."""
-        values = _read_values(config)
-        ways, left_out = read_ways(config, values)
+        given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
+        values, typed = _read_values(config, given), _typed_values(config)
+        named = {"variants": values["variants"]} if "variants" in given else {}
+        ways, left_out = _read_ways(config, values, {**typed, **named})
         return cls(
             values=values,
             ways=ways,
             variants_left_out=left_out,
-            gates_typed=bool(_typed_values(config, GATES)),
+            gates_typed=any(name in typed for name in GATES),
             selection=selection_of(values),
             benchmark_rows=values["benchmark_rows"],
-            targets=_take_targets(config),
+            targets=_take_targets(config, values, given),
             expressions=f"{config.option.markexpr} {config.option.keyword}",
             dry_run=values["dry_run"] == "on",
             only_lists=values["dry_run"] == "on" or _is_on(config, "collectonly", "setupplan"),
             only_looks=values["dry_run"] == "on" or _is_on(config, "collectonly", "setuponly"),
-            rerun=printable(shlex.join(["pytest", *_given_arguments(config)]), 2000),
+            rerun=printable(shlex.join(["pytest", *_given_arguments(config, typed)]), 2000),
         )
 
 
-def _take_targets(config: pytest.Config) -> Targets:
+def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Targets:
     """
     Take the suite's node ids out of pytest's arguments, which are paths to it, and see what else was asked for.
 
@@ -195,20 +178,17 @@ def _take_targets(config: pytest.Config) -> Targets:
     if chosen := named_of_suite(config):
         config.args[:] = [arg for arg in config.args if arg not in chosen]
         return Targets(chosen=chosen, suite=True, project=bool(config.args))
-    names = ("dataset", "instances", "engine", "variants", "record", "replay")
-    given = {name for name in names if _is_given(config, name)}
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return Targets(suite=bool(given & {"dataset", "instances"}))
     if given & {"dataset", "instances"} or (given & {"engine", "variants"} and not given & {"record", "replay"}):
         config.args[:] = []
         return Targets(suite=True, suite_only=True, project=False)
-    return Targets(suite=any(value_of(config, name) is not None for name in ("dataset", "instances")))
+    return Targets(suite=any(values[name] is not None for name in ("dataset", "instances")))
 
 
-def _given_arguments(config: pytest.Config) -> list[str]:
-    """The plugin's options of this command line, as arguments that say the same again."""
+def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:
+    """Write the plugin's options of this command line as arguments that say the same again."""
     arguments: list[str] = []
-    typed = _typed_values(config)
     for option in OPTIONS:
         given = config.getoption(option.dest)
         if given is None or option.name in _NOT_FOR_ONE_CASE:

@@ -180,6 +180,16 @@ class Option:
         return self.parse(str(value))
 
 
+def read_preset(preset: object) -> dict[str, Any]:
+    """Read what a publication says of the options, in which a preset asks; nothing where none is named."""
+    if preset is None:
+        return {}
+    from pytest_jsbench.core.extensions import of_lab
+
+    published = of_lab("published").published_coverage().options
+    return {name: BY_NAME[name].of_text(text) for name, text in published.items()}
+
+
 def respelled(message: str, spell: Callable[[str], str]) -> str:
     """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)
