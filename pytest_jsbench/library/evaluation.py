@@ -8,7 +8,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from msgspec import structs
 
 from pytest_jsbench.core.arguments import read_all
-from pytest_jsbench.core.errors import DatasetError, EngineError, JSBenchError
+from pytest_jsbench.core.errors import DatasetError, EngineError
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, factory_of
 from pytest_jsbench.library.options import (
@@ -31,15 +31,11 @@ from pytest_jsbench.library.options import (
 )
 from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.metrics.gates import Ending, decide
-from pytest_jsbench.records import journal
-from pytest_jsbench.records.journal import new_folder
-from pytest_jsbench.records.metadata import Entry, RunMetadata
+from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import Attempt
-from pytest_jsbench.records.variants import difference
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import find as find_exporter
 from pytest_jsbench.reports.run_files import problem_of, write_files
-from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
@@ -71,10 +67,8 @@ class CaseEvaluation:
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
         values = read_options(given, dataset)
         self._progress = bool(values.get("progress"))
-        self._resume = values["resume"]
         #: by the variant's name, engines that the program has opened
         self._engines: dict[str, Engine] = {}
-        values["resume"] = None
         ways, held = self._ways(engine, values, given)
         plan = Plan.of(values, ways, held=held)
         if not isinstance(dataset, Dataset):
@@ -135,18 +129,8 @@ class CaseEvaluation:
     def run(self) -> EvaluatedRun:
         """Make all attempts, and return the run that came of them."""
         plan = self._plan
-        plan.check_engines()
-        metadata = describe_run(plan, Entry.LIBRARY)
-        earlier = _newest_alike(plan.output, metadata) if self._resume is True else self._resume or None
-        plan = replace(plan, resume=earlier)
         with tempfile.TemporaryDirectory(prefix="jsbench-", ignore_cleanup_errors=True) as shared:
-            session = RunSession.start(
-                plan,
-                metadata,
-                shared=Path(shared),
-                new_folder=lambda name: None if plan.output is None else new_folder(plan.output, name),
-                engines=self._engines,
-            )
+            session = RunSession.start(plan, Entry.LIBRARY, shared=Path(shared), engines=self._engines)
             state = RunState(plan.keys, variants=plan.variants)
             state.plan(
                 Attempt(key, repeat, variant)
@@ -258,18 +242,6 @@ async def aevaluate(
         if running.exception() is None and (folder := running.result().folder) is not None:
             error.add_note(_how_to_go_on(folder))
         raise
-
-
-def _newest_alike(output: Path | None, ours: RunMetadata) -> Path | None:
-    """Find the newest run in the folder that asks the same engine in the same way; None where there is none."""
-    if output is None:
-        message = "resume=True goes on with a run in output, which is None: name the run, or an output"
-        raise JSBenchError(message, where="resume")
-    for folder in reversed(journal.find_runs(output)) if output.is_dir() else ():
-        with suppress(JSBenchError):  # one that was killed before it could write, or is not ours
-            if not difference(journal.read_header(folder), ours):
-                return folder
-    return None
 
 
 @contextmanager

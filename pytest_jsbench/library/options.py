@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = {"comparer": "comparers", "engine_option": "argument", "gate": "gates", "where": "filter"}
 #: what a program says as another argument, or what is of pytest's terminal alone
 _LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
-_PATHS = ("output", "resume", "baseline", "record", "replay")
+_PATHS = ("output", "baseline", "record", "replay")
 #: where runs are kept, unless the program says
 RUNS = "jsbench-runs"
 Text = str | PathLike[str]
@@ -109,11 +109,11 @@ class EvaluationOptions(TypedDict, total=False):
     progress: bool
 
 
-def _run_or_flag(value: object) -> str | bool:
+def _earlier_run(value: object) -> Path | str | None:
     if isinstance(value, bool):
-        return value
+        return "newest" if value else None
     try:
-        return path(value)
+        return Path(path(value))
     except ValueError:
         raise ValueError("True, or the path of a run") from None
 
@@ -144,7 +144,7 @@ def _comparer(field: str, way: str | Callable[[Any, Any], object]) -> Comparer:
 READERS: dict[str, Reader] = {
     **{option.name: option.of_value for option in OPTIONS if option.name not in _LEFT_OUT},
     "prompt": one_of("a prompt", object),  # `template_of` says what it can be
-    "resume": _run_or_flag,
+    "resume": _earlier_run,
     "limits": one_of("a RateLimits, such as RateLimits(requests_per_minute=60)", RateLimits),
     "policy": one_of("a JudgePolicy, such as JudgePolicy(extra_fields='allow')", JudgePolicy),
     "classify": _classifiers,
@@ -175,6 +175,9 @@ def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
         }
         values |= {name: getattr(limits, part) for name, part in parts.items() if read.get(name) is None}
     values |= {name: Path(values[name]) for name in _PATHS if isinstance(values[name], str)}
+    if values["resume"] == "newest" and values["output"] is None:
+        message = "resume=True goes on with a run in output, which is None: name the run, or an output"
+        raise JSBenchError(message, where="resume")
     values["gate"], values["comparer"] = values.pop("gates", ()), values.pop("comparers", {})
     return values
 

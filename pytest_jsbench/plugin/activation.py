@@ -71,15 +71,13 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:
     """Start the run; a mere listing of the cases writes and reads nothing."""
-    if not settings.only_lists:
-        plan.check_engines()
-    metadata = describe_run(plan, Entry.PYTEST, only_lists=settings.only_lists)
     # for what the processes of this run tell each other
     shared = Path(tempfile.mkdtemp(prefix="jsbench-"))
     config.add_cleanup(partial(shutil.rmtree, shared, ignore_errors=True))
     if settings.only_lists:
+        metadata = describe_run(plan, Entry.PYTEST, only_lists=True)
         return RunSession(plan, Handover(metadata=metadata, folder=None, shared=shared))
-    return RunSession.start(plan, metadata, shared=shared, new_folder=partial(_run_folder, config, plan.output))
+    return RunSession.start(plan, Entry.PYTEST, shared=shared, elsewhere=partial(_cached_folder, config))
 
 
 def _register_worker(context: RunContext) -> Worker:
@@ -126,10 +124,8 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
         register(Batch(context, controller), "jsbench-batch")
 
 
-def _run_folder(config: pytest.Config, output: Path | None, run_id: str) -> Path | None:
-    """Make a folder for the run's files: below --jsbench-output, or in pytest's cache, where the last few runs stay."""
-    if output is not None:
-        return new_folder(output, run_id)
+def _cached_folder(config: pytest.Config, run_id: str) -> Path | None:
+    """Make a folder for the run's files in pytest's cache, where the last few runs stay."""
     cache = getattr(config, "cache", None)
     if cache is None:
         return None

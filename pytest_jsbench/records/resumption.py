@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, PromptTemplate, prompt_of
-from pytest_jsbench.core.errors import ResumeError
+from pytest_jsbench.core.errors import JSBenchError, ResumeError
 from pytest_jsbench.core.files import IndexedLines
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.records import journal
@@ -20,7 +21,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
-from pytest_jsbench.records.variants import match, strangers
+from pytest_jsbench.records.variants import difference, match, strangers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +161,15 @@ def resume(
         warnings=warnings,
         renamed=any(name != theirs for theirs, name in names.items()),
     )
+
+
+def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
+    """Find the newest of the runs in a folder that asks the same engine in the same way; None where there is none."""
+    for run in reversed(journal.find_runs(folder)) if folder is not None and folder.is_dir() else ():
+        with suppress(JSBenchError):  # one that was killed before it could write, or is not ours
+            if not difference(journal.read_header(run), ours):
+                return run
+    return None
 
 
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:

@@ -1,12 +1,12 @@
 """
 A run, in the order in which it goes. The plugin drives it from its hooks, `evaluate` with a window, the probe by hand.
 
-1. `Plan.of` reads what is asked of whom, and how, and `over` the cases; `describe_run` says so for the run's files.
-   Nothing is on disk.
-2. `RunSession.start`, once, in the process that will sum the run up. What cannot be paid for or recorded is refused,
-   and what an earlier run has answered is read. Then the run's folder is made, with an empty `records.jsonl`;
-   `batch.json` in it names the batches that the earlier run has handed in, `records.resumed.jsonl` holds its answers.
-   All this is a `Handover`, of which each of xdist's workers makes a session of its own.
+1. `Plan.of` reads what is asked of whom, and how, and `over` the cases. Nothing is on disk.
+2. `RunSession.start`, once, in the process that will sum the run up. It describes the run for the run's files. What
+   cannot be built, paid for or recorded is refused, and what an earlier run has answered is read. Then the run's folder
+   is made, with an empty `records.jsonl`; `batch.json` in it names the batches that the earlier run has handed in,
+   `records.resumed.jsonl` holds its answers. All this is a `Handover`, of which each of xdist's workers makes a session
+   of its own.
 3. `begin` and `open`, in each process that makes attempts. It has a records file of its own, `records.jsonl` or such as
    `records.gw0.jsonl`. The judge, the engines and their limits are built; `limits.db`, in the folder that goes with the
    run, is there once there is a limit, or a provider has refused or broken a call.
@@ -45,13 +45,14 @@ from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, describe
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
-from pytest_jsbench.records.metadata import RunMetadata
+from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
-from pytest_jsbench.records.resumption import Recorded, resume
+from pytest_jsbench.records.resumption import Recorded, newest_alike, resume
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
 from pytest_jsbench.run.batching import batch_room
+from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, RecordKeeper
@@ -123,13 +124,19 @@ class RunSession:
     def start(
         cls,
         plan: Plan,
-        metadata: RunMetadata,
+        entry: Entry,
         *,
         shared: Path,
-        new_folder: Callable[[str], Path | None],
+        elsewhere: Callable[[str], Path | None] = lambda _: None,
         engines: Mapping[str, Engine] = MappingProxyType({}),
     ) -> RunSession:
-        """Take over an earlier run, and make the folder of this one, which `new_folder` makes of the run's name."""
+        """
+        Describe the run, take over an earlier one, and make the folder of this one.
+
+        Where the plan names no folder of all runs, `elsewhere` makes one of the run's name, or none.
+        """
+        plan.check_engines()
+        metadata = describe_run(plan, entry)
         if plan.limits.max_cost is not None:
             from pytest_jsbench.metrics.prices import price_of
 
@@ -144,14 +151,16 @@ class RunSession:
                 Recordings(variant.recording.path).require_writable()
         texts = Redaction.new() if plan.redact else None
         resumption = None
-        if plan.resume is not None:
+        earlier = newest_alike(plan.output, metadata) if plan.resume == "newest" else plan.resume
+        if earlier is not None:
             keys = plan.keys if plan.suite else ()
             templates = {name: variant.template.render for name, variant in plan.variants.items()}
-            resumption = resume(plan.resume, metadata, keys, load=plan.cases.case, templates=templates)
+            resumption = resume(earlier, metadata, keys, load=plan.cases.case, templates=templates)
         batches: tuple[BatchPart, ...] = ()
         if resumption is not None and (resumption.folder / journal.BATCHES).exists():
             batches = batch_room().take_over(resumption.folder, metadata, batch=plan.batch is not None)
-        folder = new_folder(metadata.run_id)
+        name = metadata.run_id
+        folder = elsewhere(name) if plan.output is None else journal.new_folder(plan.output, name)
         if folder is not None:
             metadata = replace(metadata, run_id=folder.name)
             if batches:  # before anything else of this run, which from now on is the newest

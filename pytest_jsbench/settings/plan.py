@@ -110,8 +110,8 @@ class Plan:
     gates: tuple[Gate, ...] = ()
     #: an evaluation file, or a run's folder
     baseline: Path | None = None
-    #: an earlier run to go on with
-    resume: Path | None = None
+    #: an earlier run to go on with; or the newest in `output` that asks the same engines in the same way, if any
+    resume: Path | Literal["newest"] | None = None
     #: where every answer is recorded, for all variants
     record: Path | None = None
     #: the recordings, or the run, that answer instead of an engine
