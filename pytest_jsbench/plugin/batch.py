@@ -35,7 +35,7 @@ class Batch:
         self._config = context.config
         self._context = context
         self._controller = controller
-        self._batches = None if context.config.option.collectonly else context.session.batching()
+        self._batches = None if context.settings.only_looks else context.session.batching()
         self._begun = False
 
     def pytest_report_header(self) -> str | None:

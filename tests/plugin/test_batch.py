@@ -174,7 +174,9 @@ def test_a_projects_tests_still_call(bench: Bench, server: OpenAIServer) -> None
     add_cases(bench, server, a='{"n": 1}')
     bench.write({"test_own.py": f"import pytest\n\n@pytest.mark.jsbench(schema={NUMBER})\n{OWN}"})
 
-    run(bench, server, ".", "--jsbench-batch", "--collect-only").assert_outcomes()
+    for looking in ("--collect-only", "--setup-only", "--setup-plan"):
+        run(bench, server, ".", "--jsbench-batch", looking).assert_outcomes()
+        assert server.batches == {}, looking
     assert server.provider.asked == []
     run(bench, server, ".", "--jsbench-batch").assert_outcomes(passed=2)
 
