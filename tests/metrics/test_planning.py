@@ -18,7 +18,7 @@ def test_a_design_says_its_interval_and_needs_more_cases_for_less() -> None:
     assert Design(cases=100, rate=0.9, repeats=4).cases_for(0.05, 0.8) < design.cases_for(0.05, 0.8)
 
 
-@pytest.mark.parametrize("repeats", [1, 3, 5])
+@pytest.mark.parametrize("repeats", [1, 5])
 @pytest.mark.parametrize(("correlation", "below"), [(0.0, 0.08), (0.5, 0.08), (0.9, 0.17), (1.0, 0.08)])
 def test_a_plan_has_the_power_of_simulated_runs(repeats: int, correlation: float, below: float) -> None:
     design = Design(cases=100, repeats=repeats, correlation=correlation)

@@ -119,41 +119,41 @@ def test_a_template_that_breaks_on_a_case_says_so_in_one_line(path: Path, text: 
 @pytest.mark.parametrize(
     ("text", "seconds", "bound"),
     [
-        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", 1, "within 1 s"),
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", 0.4, "within 0.4 s"),
         ("{{ 'a' | center(3000000000) }}", 60, "within 1024 MB of memory"),
         ("{% for a in range(20) %}{{ 'a' | center(1000000) }}{% endfor %}", 60, "within 16 MB of text"),
     ],
 )
 def test_a_template_without_end_is_given_up_in_one_line_that_names_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch, text: str, seconds: int, bound: str
+    path: Path, monkeypatch: pytest.MonkeyPatch, text: str, seconds: float, bound: str
 ) -> None:
-    made = template(path, text)
-    monkeypatch.setattr(files, "SECONDS", seconds)
+    made = template(path, "{% if id == 'o1' %}" + text + "{% endif %}{{ id }}")
 
-    with pytest.raises(PromptError) as error:
+    with monkeypatch.context() as patched, pytest.raises(PromptError) as error:
+        patched.setattr(files, "SECONDS", seconds)
         made.render(CASE)
-    said = f"prompt {path} cannot be rendered for orders::o1 {bound}; expected a template that does less"
-    assert str(error.value) == said
-    assert asked(path, "{{ id }}") == [("user", "o1")]
+    message = f"prompt {path} cannot be rendered for orders::o1 {bound}; expected a template that does less"
+    assert str(error.value) == message
+    assert made.render(Case(key=CaseKey(task="orders", id="o2"), schema=SCHEMA)).messages[0].content == "o2"
 
 
 def test_a_template_that_computes_without_end_before_it_is_rendered_is_given_up_too(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     template(path, "a")
-    monkeypatch.setattr(files, "SECONDS", 1)
+    monkeypatch.setattr(files, "SECONDS", 0.4)
 
-    with pytest.raises(PromptError, match=r"mine\.j2 cannot be read within 1 s; expected a template that does less"):
+    with pytest.raises(PromptError, match=r"mine\.j2 cannot be read within 0\.4 s; expected a template that does less"):
         template(path, "{{ 9 ** (9 ** 9) }}")
 
 
-def test_fifty_thousand_required_fields_are_shown_in_no_time() -> None:
-    names = [f"field {number}" for number in range(50_000)]
+def test_twenty_thousand_required_fields_are_shown_in_no_time() -> None:
+    names = [f"field {number}" for number in range(20_000)]
     case = Case(key=CASE.key, schema={"properties": {name: {} for name in names}, "required": names})
     started = time.perf_counter()
 
     assert PRESETS["fields"].render(case).messages[1].content.count("[REQUIRED]") == len(names)
-    assert time.perf_counter() - started < 10
+    assert time.perf_counter() - started < 5
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
@@ -219,13 +219,3 @@ def test_no_mutation_of_a_template_breaks_or_outlasts_its_bounds(
     assert survived.slowest[0] < 30, str(survived)
     assert survived.grown < 1 << 30, str(survived)
     assert guarded_calls.guarded_calls().call("tests.core.working:peak", seconds=10) < 1 << 30
-
-
-def test_a_template_that_is_given_up_leaves_the_next_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("jinja2", reason="needs the extra prompts")
-    path = tmp_path / "mine.j2"
-    path.write_text("{% if id == 'bad' %}{{ 'a' | center(3000000000) }}{% endif %}{{ id }}")
-    template = find_template(str(path))
-    with pytest.raises(PromptError, match="within 1024 MB of memory"):
-        template.render(Case(key=CaseKey(task="t", id="bad"), schema=SCHEMA))
-    assert template.render(Case(key=CaseKey(task="t", id="good"), schema=SCHEMA)).messages[0].content == "good"
