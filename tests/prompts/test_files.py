@@ -129,9 +129,10 @@ def test_a_template_without_end_is_given_up_in_one_line_that_names_it(
 ) -> None:
     made = template(path, "{% if id == 'o1' %}" + text + "{% endif %}{{ id }}")
 
-    with monkeypatch.context() as patched, pytest.raises(PromptError) as error:
+    with monkeypatch.context() as patched:
         patched.setattr(files, "SECONDS", seconds)
-        made.render(CASE)
+        with pytest.raises(PromptError) as error:
+            made.render(CASE)
     message = f"prompt {path} cannot be rendered for orders::o1 {bound}; expected a template that does less"
     assert str(error.value) == message
     assert made.render(Case(key=CaseKey(task="orders", id="o2"), schema=SCHEMA)).messages[0].content == "o2"
