@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pytest_jsbench.core.generations import Completion, Declined
-from pytest_jsbench.schemas.references import follow, json_path, tokens_of
+from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
-from pytest_jsbench.values.comparers import SchemaPlaces
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
 from pytest_jsbench.verdicts.judge import judged_by
 

@@ -1,4 +1,8 @@
-"""References inside one document, followed offline; and a place in it, as a JSON path or a JSON pointer."""
+"""
+References inside one document, followed offline; and places in it, as JSON paths or JSON pointers.
+
+Which of a schema's subschemas describe the value at one place of an instance, `SchemaPlaces` finds.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from urllib.parse import unquote, urljoin
 
 from pytest_jsbench.core.text import printable, shortened
 from pytest_jsbench.schemas.dialects import Dialect, find_dialect
-from pytest_jsbench.schemas.keywords import REFERENCES, Tokens, children, located
+from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, children, located
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +25,16 @@ _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAncho
 
 #: the keywords by which other schemas are always read of the same value
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
+
+#: keywords whose schemas describe the same value, as references do
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
+#: keywords whose schemas describe members and items
+_MEMBERS = ("additionalProperties", "unevaluatedProperties")
+_ITEMS = ("items", "additionalItems", "unevaluatedItems")
+_PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
+#: keywords under which a schema may stand that is read of an instance; for those that are not followed here a pattern
+#: would have to be matched, an item tried, a condition evaluated
+_READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
 #: where something stands: keys and indexes from the root
 Path = tuple[str | int, ...]
@@ -207,6 +221,83 @@ class CertainReferences:
                     if isinstance(fragment, str):
                         self._anchors.setdefault(fragment, []).append(path)
         return self._anchors.get(name, [])
+
+
+class SchemaPlaces:
+    """Finds the subschemas that describe a value: all that may, or only those that do so whatever the value is."""
+
+    def __init__(self, schema: Any, *, certain: bool = False) -> None:
+        self._schema = schema
+        self._references = CertainReferences(schema)
+        self._same_value = ("allOf",) if certain else _IN_PLACE
+        self._members: tuple[str, ...] = () if certain else _MEMBERS
+        self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
+
+    def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
+        """Add the places of the schemas that these refer to or are made of."""
+        return self._reached(places, self._of_same_value)
+
+    def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
+        """Find the places that describe a member of the value that these describe, or an item."""
+        below: list[Tokens] = []
+        for place in places:
+            schema = follow(self._schema, place)
+            if isinstance(step, str):
+                named = isinstance(properties := schema.get("properties"), Mapping) and step in properties
+                below += [(*place, "properties", step)] if named else [(*place, keyword) for keyword in self._members]
+                continue
+            for keyword in ("prefixItems", "items"):
+                first = schema.get(keyword)
+                if isinstance(first, list) and step < len(first):
+                    below.append((*place, keyword, str(step)))
+                    break
+            else:
+                below += [(*place, keyword) for keyword in self._items]
+        return below
+
+    def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
+        """Keep those of the places that may describe a value of which nobody knows here where it is."""
+        certain = self._reached([()], lambda place: [*self._of_same_value(place), *self._held(place, _PARTS)])
+        possible = self._reached([()], lambda place: [*self._referred(place), *self._held(place, _READ)])
+        return [place for place in places if place in possible and place not in certain]
+
+    def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
+        """Find the places of schemas that are reached from these by these steps, each once."""
+        pending, seen = list(starts), dict[Tokens, None]()
+        while pending:
+            place = pending.pop()
+            if place not in seen and isinstance(follow(self._schema, place), Mapping):
+                seen[place] = None
+                pending += steps(place)
+        return list(seen)
+
+    def _of_same_value(self, place: Tokens) -> Iterator[Tokens]:
+        for reference in self._references_at(place):
+            if (target := self._references.find(place, reference)) is not None:
+                yield target
+        yield from self._held(place, self._same_value)
+
+    def _referred(self, place: Tokens) -> Iterator[Tokens]:
+        """Find the places that references there lead to, each definition where that is not known."""
+        for reference in self._references_at(place):
+            target = self._references.find(place, reference)
+            yield from self._held((), ("$defs", "definitions")) if target is None else (target,)
+
+    def _references_at(self, place: Tokens) -> list[object]:
+        schema = follow(self._schema, place)
+        return [schema[keyword] for keyword in REFERENCES & schema.keys()]
+
+    def _held(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
+        """Find the places below that one under these keywords."""
+        schema = follow(self._schema, place)
+        for keyword in keywords:
+            held = schema.get(keyword)
+            if isinstance(held, list):
+                yield from ((*place, keyword, str(number)) for number in range(len(held)))
+            elif keyword in NAMED and isinstance(held, Mapping):
+                yield from ((*place, keyword, name) for name in held)
+            elif held is not None:
+                yield (*place, keyword)
 
 
 def joined(base: str, uri: str) -> str:

@@ -1,15 +1,11 @@
-"""
-Comparers: how the values at one place are compared, as the keyword `x-jsbench-compare` or the user says.
-
-Which of a schema's subschemas describe the value at one place of an instance, `SchemaPlaces` finds.
-"""
+"""Comparers: how the values at one place are compared, as the keyword `x-jsbench-compare` or the user says."""
 
 from __future__ import annotations
 
 import importlib.util
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -20,8 +16,8 @@ from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
 from pytest_jsbench.core.text import described, printable
-from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens, located, rebuild
-from pytest_jsbench.schemas.references import CertainReferences, follow, pointer_of, tokens_of
+from pytest_jsbench.schemas.keywords import located, rebuild
+from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
 #: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
 KEYWORD = "x-jsbench-compare"
@@ -29,16 +25,6 @@ _SWITCHES = ("casefold", "unordered", "date", "ignore", "sob")
 _PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
 #: 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
 _HAIR = 1 + Fraction(1, 10**9)
-
-#: keywords whose schemas describe the same value, as references do
-_SAME_VALUE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
-#: keywords whose schemas describe members and items
-_MEMBERS = ("additionalProperties", "unevaluatedProperties")
-_ITEMS = ("items", "additionalItems", "unevaluatedItems")
-_PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
-#: keywords under which a schema may stand that is read of an instance; for those that are not followed here a pattern
-#: would have to be matched, an item tried, a condition evaluated
-_READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
 
 class ComparerFailed(Exception):
@@ -244,80 +230,3 @@ def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -
         return cast("Schema", rebuild(schema, lambda part: {name: part[name] for name in part if name != KEYWORD}))
     except RecursionError:
         raise ValueError("in a schema that nests too deeply to be searched for it") from None
-
-
-class SchemaPlaces:
-    """Follows one schema: all that may describe a value, or only what does so whatever the value is."""
-
-    def __init__(self, schema: Any, *, certain: bool = False) -> None:
-        self._schema = schema
-        self._references = CertainReferences(schema)
-        self._same_value = ("allOf",) if certain else _SAME_VALUE
-        self._members: tuple[str, ...] = () if certain else _MEMBERS
-        self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
-
-    def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """These places, and those of the schemas that they refer to or are made of."""
-        return self._reached(places, self._of_same_value)
-
-    def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
-        """The places that describe a member of the value that these describe, or an item."""
-        below: list[Tokens] = []
-        for place in places:
-            schema = follow(self._schema, place)
-            if isinstance(step, str):
-                named = isinstance(properties := schema.get("properties"), Mapping) and step in properties
-                below += [(*place, "properties", step)] if named else [(*place, keyword) for keyword in self._members]
-                continue
-            for keyword in ("prefixItems", "items"):
-                first = schema.get(keyword)
-                if isinstance(first, list) and step < len(first):
-                    below.append((*place, keyword, str(step)))
-                    break
-            else:
-                below += [(*place, keyword) for keyword in self._items]
-        return below
-
-    def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Those of the places that may describe a value of which nobody knows here where it is."""
-        certain = self._reached([()], lambda place: [*self._of_same_value(place), *self._held(place, _PARTS)])
-        possible = self._reached([()], lambda place: [*self._referred(place), *self._held(place, _READ)])
-        return [place for place in places if place in possible and place not in certain]
-
-    def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
-        """The places of schemas that are reached from these by these steps, each once."""
-        pending, seen = list(starts), dict[Tokens, None]()
-        while pending:
-            place = pending.pop()
-            if place not in seen and isinstance(follow(self._schema, place), Mapping):
-                seen[place] = None
-                pending += steps(place)
-        return list(seen)
-
-    def _of_same_value(self, place: Tokens) -> Iterator[Tokens]:
-        for reference in self._references_at(place):
-            if (target := self._references.find(place, reference)) is not None:
-                yield target
-        yield from self._held(place, self._same_value)
-
-    def _referred(self, place: Tokens) -> Iterator[Tokens]:
-        """The places that references there lead to, each definition where that is not known."""
-        for reference in self._references_at(place):
-            target = self._references.find(place, reference)
-            yield from self._held((), ("$defs", "definitions")) if target is None else (target,)
-
-    def _references_at(self, place: Tokens) -> list[object]:
-        schema = follow(self._schema, place)
-        return [schema[keyword] for keyword in REFERENCES & schema.keys()]
-
-    def _held(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
-        """The places below that one under these keywords."""
-        schema = follow(self._schema, place)
-        for keyword in keywords:
-            held = schema.get(keyword)
-            if isinstance(held, list):
-                yield from ((*place, keyword, str(number)) for number in range(len(held)))
-            elif keyword in NAMED and isinstance(held, Mapping):
-                yield from ((*place, keyword, name) for name in held)
-            elif held is not None:
-                yield (*place, keyword)

@@ -17,8 +17,8 @@ from pytest_jsbench.core.files import MOST_VALUES
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import json_text
 from pytest_jsbench.schemas.keywords import Tokens
-from pytest_jsbench.schemas.references import Path, json_path, tokens_of
-from pytest_jsbench.values.comparers import Comparer, ComparerFailed, SchemaPlaces
+from pytest_jsbench.schemas.references import Path, SchemaPlaces, json_path, tokens_of
+from pytest_jsbench.values.comparers import Comparer, ComparerFailed
 
 #: differences that a record names; all are counted
 _MOST_NAMED = 50
