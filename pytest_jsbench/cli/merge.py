@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,18 +84,7 @@ def merge_runs(
     run = replace(run, verdict=verdict)
     make_folder(output, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
-    problems = write_files(
-        output,
-        run,
-        summary,
-        config_path="unknown",
-        gates=decision.gates,
-        comparisons=decision.comparisons,
-        baselines=decision.comparisons_to_dict(),
-        # nobody asked for the page by name
-        page=find_spec("jinja2") is not None,
-    )
-    if problems:
+    if problems := write_files(output, run, summary, decision, config_path="unknown"):
         raise MergeError("; ".join(problems), where=output)
     warnings = [f"warning: {warning}" for warning in expectations.warnings]
     notes = [printable(originally(note, originals or {})) for note in (*merged.notes, *warnings)]

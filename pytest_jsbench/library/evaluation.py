@@ -172,17 +172,7 @@ class CaseEvaluation:
             evaluated = replace(evaluated, verdict=decide(Ending(), summary.total, decision.gates))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
         if folder is not None:
-            problems += write_files(
-                folder,
-                evaluated,
-                summary,
-                config_path=Entry.LIBRARY.value,
-                gates=decision.gates,
-                comparisons=decision.comparisons,
-                baselines=decision.comparisons_to_dict(),
-                # nobody asked for the page by name, so that what it needs is no problem of the run
-                page=find_spec("jinja2") is not None,
-            )
+            problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value)
         return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
 
 

@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -281,12 +280,9 @@ class Controller:
                 self._context.handover.folder,
                 self.run,
                 self.summary,
+                self.decision,
                 config_path="unknown" if path is None else path.name,
-                gates=self.decision.gates,
-                comparisons=self.decision.comparisons,
-                baselines=self.decision.comparisons_to_dict(),
                 everything=self._context.plan.output is not None,
-                page=find_spec("jinja2") is not None,  # without it the summary's line `page` says how to get it
             )
             self.state.warn(*problems)
         if page := os.environ.get("GITHUB_STEP_SUMMARY"):

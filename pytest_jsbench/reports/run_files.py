@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
 from pytest_jsbench.core.extensions import find_function, installed, of_lab
@@ -16,30 +17,23 @@ from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Run
 
 if TYPE_CHECKING:
-    from pytest_jsbench.metrics.comparison import Comparison
-    from pytest_jsbench.metrics.gates import GateResult
+    from pytest_jsbench.reports.expectations import GateDecision
 
 
 def write_files(
     folder: Path,
     run: Run,
     summary: Summary,
+    decision: GateDecision,
     *,
     config_path: str,
-    gates: Sequence[GateResult] = (),
-    comparisons: Mapping[str, Comparison] | None = None,
-    baselines: Mapping[str, Mapping[str, Any]] | None = None,
     everything: bool = True,
-    page: bool = True,
 ) -> list[str]:
-    """
-    Write run.json and, where the user keeps the run, all else; one line for each that could not be written.
-
-    Without `page`, report.html is left out.
-    """
+    """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
-    compared = comparisons or {}
+    gates, compared = decision.gates, decision.comparisons
+    baselines = decision.comparisons_to_dict()
     data = run_to_dict(run, summary, config_path=config_path, gates=gates, baselines=baselines)
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
@@ -48,7 +42,7 @@ def write_files(
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
-        if page:
+        if find_spec("jinja2") is not None:  # nobody has asked for the page by name
             writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared))
     return [problem for writer in writers if (problem := problem_of(writer))]
 
