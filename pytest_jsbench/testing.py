@@ -1,5 +1,5 @@
 """
-What every engine must do, as tests for its author: a subclass of `EngineContract` with a configuration of the engine.
+Tests of all that an engine must do, for its author: a subclass of `EngineContract` with a configuration of the engine.
 
 It imports pytest, so that it is no part of the core, and it calls the engine for real, a dozen times.
 """
@@ -75,7 +75,7 @@ class EngineContract:
 
     @pytest.fixture
     def factory(self, config: EngineConfig) -> EngineFactory:
-        """What its name means."""
+        """The factory that its name stands for."""
         return find(config.name)
 
     @pytest.fixture

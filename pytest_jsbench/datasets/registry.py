@@ -141,7 +141,7 @@ def _open_glob(selection: Selection, pattern: Path) -> Listing:
     parts = pattern.parts
     fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:fixed])
-    paths = [path for found in glob.glob(str(pattern), recursive=True) if (path := Path(found)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
+    paths = [path for name in glob.glob(str(pattern), recursive=True) if (path := Path(name)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
     if not paths:
         message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
         raise DatasetError(message)

@@ -167,7 +167,7 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
     for config in configs:
         texts += [config.api_key or "", *_of_options(config.options)]
         urls.append(config.base_url or "")
-    told: list[str] = []
+    pairs: list[str] = []
     for url in urls:
         try:
             address = Address.parse(url)
@@ -177,9 +177,9 @@ def find_secrets(*configs: EngineConfig) -> Secrets:
         user, password = address.userinfo or ("", "")
         texts += [password or user, f"{user}:{password}" if password else ""]
         texts += [value for name, value in address.query.items() if _TELLING.search(name)]
-        told += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
-        told += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
-    return Secrets((text for text in texts if text), told=told)
+        pairs += [f"{quote(user)}:{quote(password)}@", f"{user}:{password}@"] if password else []
+        pairs += [f"{name}={form(value)}" for name, value in address.query.items() for form in (str, quote, quote_plus)]
+    return Secrets((text for text in texts if text), told=pairs)
 
 
 def _of_environment(keys: frozenset[str]) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Format:
 
     def problems(self, data: object, *, complete: bool = False) -> Iterator[str]:
         """
-        What is not as it was published, one sentence each with its place, what was found and what was expected.
+        Name each place that is not as it was published, in a sentence with what was found and what was expected.
 
         `complete` also asks for what is required.
         """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """One test per variant, and per case by its key: the schema itself is read only when the test runs."""
+    """Make a test per variant, and per case by its key: the schema itself is read only when the test runs."""
     plan = metafunc.config.stash[RUN_CONTEXT].plan
     asking = [name for name in (FIXTURE, SHARED) if name in metafunc.fixturenames]
     if asking and list(plan.variants) != [""]:

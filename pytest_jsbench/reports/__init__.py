@@ -1,1 +1,1 @@
-"""What people and tools read of a run: terminal, HTML, JUnit, run.json and other formats."""
+"""Outputs of a run for people and tools: terminal, HTML, JUnit, run.json and other formats."""

@@ -71,7 +71,7 @@ class Breakdown:
     @property
     def tests(self) -> int:
         """For how many tests the p-values are adjusted."""
-        return sum(one is not None for group in self.groups for one in group.against_first)
+        return sum(comparison is not None for group in self.groups for comparison in group.against_first)
 
     def note(self, names: Sequence[str]) -> str:
         """Say what the intervals and the marks mean, for people."""
@@ -120,7 +120,11 @@ class Breakdown:
 
         def against(group: CaseGroup) -> dict[str, Any]:
             compared = zip(names, self.firsts, group.against_first, strict=True)
-            return {name: one.to_dict_of_several(source=names[first]) for name, first, one in compared if one}
+            return {
+                name: comparison.to_dict_of_several(source=names[first])
+                for name, first, comparison in compared
+                if comparison
+            }
 
         return {
             "by": self.by.value,
@@ -190,7 +194,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
     """By case the quarter that its prompt is in, the shortest first; RecordError where no run tells tokens."""
     for evaluation in evaluations:
         outcomes = (evaluation.outcomes or {}).items()
-        tokens = {key: fmean(values) for key, one in outcomes if (values := one.measured("input_tokens"))}
+        tokens = {key: fmean(values) for key, case in outcomes if (values := case.measured("input_tokens"))}
         ordered = sorted(tokens.values())
         ends = [quantile(ordered, quarter) for quarter in (0.25, 0.5, 0.75, 1)]
         shortest = sorted(tokens, key=lambda key: tokens[key])

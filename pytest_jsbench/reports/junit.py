@@ -1,4 +1,4 @@
-"""What pytest's JUnit XML lacks for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
+"""Additions to pytest's JUnit XML for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ _SHORT = 150
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
     """The properties of the whole run, without metrics that are not applicable."""
     metadata = run.metadata
-    known = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
-    known |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
-    known["engine_settings"] = json.dumps(engine_settings(metadata), sort_keys=True)
+    values = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
+    values |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
+    values["engine_settings"] = json.dumps(engine_settings(metadata), sort_keys=True)
     if run.verdict is not None:
-        known |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
-        known |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}
-    known |= _figures(summary.total)
+        values |= {"verdict": run.verdict.status.value, "exit_status": str(run.verdict.exit_status)}
+        values |= {f"because.{number}": reason for number, reason in enumerate(run.verdict.because, start=1)}
+    values |= _figures(summary.total)
     for variant, part in summary.variants.items():
-        known |= {f"variants.{variant}.{name}": value for name, value in _figures(part.total).items()}
+        values |= {f"variants.{variant}.{name}": value for name, value in _figures(part.total).items()}
     for number, gate in enumerate(gates, start=1):
-        known[f"gate.{number}"] = gate.message
-    return {f"jsbench.{name}": printable(value, _LONGEST) for name, value in known.items()}
+        values[f"gate.{number}"] = gate.message
+    return {f"jsbench.{name}": printable(value, _LONGEST) for name, value in values.items()}
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
@@ -75,8 +75,8 @@ def complete(
     with TemporaryFile("w+", encoding="utf-8") as cases:
         root, moved = _take_out_cases(path, cases, costs, short=details is not None, hide=hide)
         (suite,) = root.iter("testsuite")
-        for one in suite.iter("property"):
-            one.attrib.update({name: hide(value) for name, value in one.items()})
+        for entry in suite.iter("property"):
+            entry.attrib.update({name: hide(value) for name, value in entry.items()})
         for counter, change in (("failures", -moved), ("errors", moved)):
             suite.set(counter, str(int(suite.get(counter, "0")) + change))
         _add(suite, {**properties, **({} if details is None else {"jsbench.details": details})})

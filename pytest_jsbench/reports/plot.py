@@ -46,14 +46,14 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    metrics = {name for one in series for entry in one.entries for name in entry.metrics}
+    metrics = {name for line in series for entry in line.entries for name in entry.metrics}
     if metric not in metrics:
         offer = printable(nearest(metric, metrics), 600)
         message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
         raise ExportError(message, found=metric, expected=sorted(metrics))
     axis = figure.subplots()
-    for at, one in enumerate(series):
-        entries = [entry for entry in one.entries if metric in entry.metrics]
+    for at, line in enumerate(series):
+        entries = [entry for entry in line.entries if metric in entry.metrics]
         points: list[tuple[datetime, float, tuple[float, float] | None]] = []
         for before, entry in zip((None, *entries), entries, strict=False):
             if before is not None and not entry.is_comparable(before):
@@ -69,7 +69,7 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib has all lines before all whiskers
-    figure.legend(handles, _plain([one.label for one in series], 100), loc="outside lower center", frameon=False)
+    figure.legend(handles, _plain([line.label for line in series], 100), loc="outside lower center", frameon=False)
     return figure
 
 
@@ -96,7 +96,7 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
     rows = -(-len(panels) // columns)
     figure = _empty(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    ours = all("pass_rate" in found.metrics for found in evaluations)
+    ours = all("pass_rate" in evaluation.metrics for evaluation in evaluations)
     titles = [row.title if ours else row.name for row in panels]
     for axis, row, title in zip(axes, panels, _plain(titles), strict=False):
         _draw(axis, row, evaluations)
@@ -167,7 +167,7 @@ def _direction(row: Figure) -> str:
 
 def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
     """The metrics to draw: those asked for, or the main ones of our runs, or all where a file is another tool's."""
-    every = list(dict.fromkeys(name for found in evaluations for name in found.figures))
+    every = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
     drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
     if list(asked) == ["all"]:
         return drawable
@@ -177,11 +177,11 @@ def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str
             message = f"no metric '{printable(unknown[0], 60)}' in any of the files: {offer}"
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(asked)
-    if all("pass_rate" in found.metrics and "planned" in found.metrics for found in evaluations):
+    if all("pass_rate" in evaluation.metrics and "planned" in evaluation.metrics for evaluation in evaluations):
         chief = [name for name, row in FIGURES.items() if row.chief]
-        seen = [name for name in chief if any(found.figures.get(name) is not None for found in evaluations)]
+        chosen = [name for name in chief if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
         failures = [name for name in drawable if name.startswith("failure_rates.")]
-        return seen + [name for name in failures if any(found.figures.get(name) for found in evaluations)]
+        return chosen + [name for name in failures if any(evaluation.figures.get(name) for evaluation in evaluations)]
     return drawable
 
 

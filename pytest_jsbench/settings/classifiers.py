@@ -46,7 +46,7 @@ class Classifier:
         raise self._odd(code, "expected None or a code such as 'refusal_in_german', and none of the failure types")
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
-        """How many of how many, or None; ClassifierError where the function raises or returns anything else."""
+        """Count how many of how many, or None; ClassifierError where the function raises or returns anything else."""
         match count := self._result(record):
             case None:
                 return None

@@ -66,13 +66,13 @@ def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
     for name in _mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
     seen: set[tuple[Group, str]] = set()
-    for found, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
+    for api, schema in sorted(_bodies(document), key=lambda body: body[0].group is Group.RESPONSES):
         reference = schema.get("$ref") if isinstance(schema, Mapping) and len(schema) == 1 else None
         if isinstance(reference, str):
-            if (found.group, reference) in seen:
+            if (api.group, reference) in seen:
                 continue
-            seen.add((found.group, reference))
-        yield found
+            seen.add((api.group, reference))
+        yield api
 
 
 def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve: Retrieve) -> Any:

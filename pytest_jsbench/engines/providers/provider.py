@@ -1,5 +1,5 @@
 """
-What the engines of all providers are made of: how a server is called, one engine, and its factory.
+The parts of the engines of all providers: the calls to a server, the engine, and its factory.
 
 A provider's own module says where a call goes and what lets it in, and a wire format what it holds and how its answer
 is read; all else is here.

@@ -181,8 +181,8 @@ def _decision(decision: GrammarDecision) -> str:
 
 def _verdict(verdict: Verdict) -> Iterator[str]:
     yield headline(verdict)
-    for one in verdict.violations:
-        yield f"{one.keyword} at {one.instance_path} [schema {one.schema_path}]: {one.message}"
+    for violation in verdict.violations:
+        yield f"{violation.keyword} at {violation.instance_path} [schema {violation.schema_path}]: {violation.message}"
     for fault, paths in extra_fields(verdict):
         yield f"{fault}: {', '.join(paths)}"
     if verdict.notes:
@@ -210,8 +210,8 @@ def _expected(record: Record) -> list[tuple[str, str]]:
     for line, path in _laid_out(record.expected.value):
         if (room := room - len(line)) < 0:
             return [*lines, ("… cut: all of it is in records.jsonl", "")]
-        one = wrong.get(json_path(path)) if wrong and path is not None else None
-        lines.append((line, "" if one is None else "missing" if one.fault is Fault.MISSING else _json(one.found)))
+        fault = wrong.get(json_path(path)) if wrong and path is not None else None
+        lines.append((line, "" if fault is None else "missing" if fault.fault is Fault.MISSING else _json(fault.found)))
     return lines
 
 
