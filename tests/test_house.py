@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.reference import PACKAGE, ROOT, contract
+from tests.sources import trees
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGE = ROOT / "docs" / "architecture.md"
@@ -31,25 +32,23 @@ DOCUMENTED = {
 
 def test_a_public_class_has_its_name_alone() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
-    for path in MODULES:
-        for node in ast.parse(path.read_text("utf-8")).body:
+    for path, tree in trees().items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(str(path.relative_to(PACKAGE)))
+                homes[node.name].append(path)
 
     assert len(homes) > 100
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("name", ["Admission", "RecordKeeper", "Runner"])
-def test_a_run_is_built_in_one_place(name: str) -> None:
-    places = [
-        path.relative_to(PACKAGE).as_posix()
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
-    ]
+def test_a_run_is_built_in_one_place() -> None:
+    places: dict[str, list[str]] = {"Admission": [], "RecordKeeper": [], "Runner": []}
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in places:
+                places[node.func.id].append(path)
 
-    assert places == ["run/session.py"]
+    assert set(map(tuple, places.values())) == {("run/session.py",)}
 
 
 def test_the_top_of_the_package_is_seen_at_a_glance() -> None:

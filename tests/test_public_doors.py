@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 
 import pytest
 
-from tests.docs.reference import PACKAGE
+from tests.sources import trees
 
 #: what changes modules, classes or functions of others behind their back
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}
@@ -20,13 +20,12 @@ _CODE_OF = {"__code__", "__globals__", "__closure__"}
 _PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit"}
 
 
-def tricks(source: str, inherited: Set[str] = frozenset()) -> Iterator[str]:
+def tricks(tree: ast.Module, inherited: Set[str] = frozenset()) -> Iterator[str]:
     """
-    Each private name of another module, and each trick, that a module's text has.
+    Find each private name of another module, and each trick, that a module has.
 
     On `self`, names that another module of ours gives are its own too: a class may inherit them.
     """
-    tree = ast.parse(source)
     own = set(_own_names(tree))
     for node in ast.walk(tree):
         match node:
@@ -59,7 +58,7 @@ def _is_private(name: str) -> bool:
 
 
 def _own_names(tree: ast.Module) -> Iterator[str]:
-    """The private names that a module gives: functions, variables, and attributes of its classes."""
+    """Yield the private names that a module gives: functions, variables, and attributes of its classes."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -69,11 +68,11 @@ def _own_names(tree: ast.Module) -> Iterator[str]:
 
 
 def test_the_package_goes_through_public_doors_alone() -> None:
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
-    inherited = {name for source in sources.values() for name in _own_names(ast.parse(source))}
-    found = {(name, trick) for name, source in sources.items() for trick in tricks(source, inherited)}
+    inherited = {name for tree in trees().values() for name in _own_names(tree)}
 
-    assert found == set(), "go through a public door"
+    private = {(path, trick) for path, tree in trees().items() for trick in tricks(tree, inherited)}
+
+    assert private == set(), "go through a public door"
 
 
 @pytest.mark.parametrize(
@@ -94,10 +93,10 @@ def test_the_package_goes_through_public_doors_alone() -> None:
     ],
 )
 def test_what_is_no_public_door_is_seen(source: str, trick: str) -> None:
-    assert trick in list(tricks(source))
+    assert trick in list(tricks(ast.parse(source)))
 
 
 def test_what_is_a_module_s_own_is_not() -> None:
     own = "class A:\n    def __init__(self): self._x = 1\n    def same(self, other): return other._x == self._x"
 
-    assert list(tricks(own)) == []
+    assert list(tricks(ast.parse(own))) == []

@@ -7,11 +7,11 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.docs.reference import PACKAGE, ROOT
+from tests.sources import trees
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -60,9 +60,9 @@ def requirements(lines: list[str]) -> set[str]:
     return names
 
 
-def imports(path: Path) -> Iterator[str]:
-    """The distributions that a module imports from, somewhere in its text."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+def imports(tree: ast.Module) -> Iterator[str]:
+    """Yield the distributions that a module imports from, somewhere in its text."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -80,14 +80,7 @@ def imports(path: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def imported() -> list[tuple[str, str]]:
     """The distributions that each module imports from."""
-    return sorted(
-        {
-            (path.relative_to(PACKAGE).as_posix(), name)
-            for path in PACKAGE.rglob("*.py")
-            for name in imports(path)
-            if name not in IF_THERE
-        }
-    )
+    return sorted({(path, name) for path, tree in trees().items() for name in imports(tree) if name not in IF_THERE})
 
 
 def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it(imported: list[tuple[str, str]]) -> None:

@@ -1,10 +1,11 @@
 """
 A Python that starts fast: processes are forked from one that has imported what each of them would import anew.
 
-Most of the time of a short run goes into the imports of its workers and of the judge's process. `warm_python` makes
-a program that is called like the interpreter. Where it knows what is to be run it asks a server for a fork, and it
-becomes the interpreter where it does not. What is forked has the caller's streams, folder, environment and arguments,
-and limits of its own; the program ends as the fork does, and a program that is killed takes its fork with it.
+Most of the time of a short run goes into the imports of its processes. `warm_python` makes a program that is called
+like the interpreter. Where it knows what is to be run it asks a server for a fork, and it becomes the interpreter
+where it does not, and where the environment asks for new interpreters. What is forked has the caller's streams, folder,
+environment and arguments, and limits of its own; the program ends as the fork does, and a program that is killed takes
+its fork with it.
 """
 
 from __future__ import annotations
@@ -20,36 +21,46 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-#: what a process is asked to be, by the first argument of the interpreter, and what that imports
-WORKER, CHILD = "-u", "-P"
+#: the servers: one forks sessions of pytest and workers of xdist, one the package's own children, in which untrusted
+#: data are worked on
+SESSION, CHILD = "session", "child"
+#: by the first argument of the interpreter, the server that forks what is asked for
+_SERVERS = {"-mpytest": SESSION, "-u": SESSION, "-P": CHILD}
+#: what a session needs beside pytest's plugins
+OF_A_SESSION = (
+    *("_pytest.stepwise", "genai_prices", "http.server", "jinja2", "jsonschema_rs", "pdb", "urllib3"),
+    *("pytest_benchmark.storage.file", "xdist.dsession", "xdist.scheduler", "xdist.workermanage"),
+    *("pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
+    *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
+    *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),
+    *("pytest_jsbench.engines.recorded.unasked", "pytest_jsbench.engines.scripted"),
+    *("pytest_jsbench.fixture.endpoint", "pytest_jsbench.metrics.gates"),
+    *("pytest_jsbench.plugin.activation", "pytest_jsbench.plugin.benchmark", "pytest_jsbench.plugin.controller"),
+    *("pytest_jsbench.plugin.fixtures", "pytest_jsbench.plugin.outputs", "pytest_jsbench.plugin.terminal"),
+    *("pytest_jsbench.plugin.unasked", "pytest_jsbench.plugin.worker", "pytest_jsbench.plugin.xdist_scheduling"),
+    *("pytest_jsbench.reports.evaluations", "pytest_jsbench.reports.html.report", "pytest_jsbench.reports.run_files"),
+    *("pytest_jsbench.reports.run_report", "pytest_jsbench.reports.terminal", "pytest_jsbench.run.limits"),
+    "pytest_jsbench.run.state",
+)
 _IMPORTS = {
-    # a worker of xdist
-    WORKER: (
-        *("http.server", "pdb", "pytest_benchmark.storage.file", "urllib3"),
-        *("pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
-        *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
-        *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),
-        *("pytest_jsbench.engines.scripted", "pytest_jsbench.fixture.endpoint", "pytest_jsbench.plugin.activation"),
-        *("pytest_jsbench.plugin.controller", "pytest_jsbench.plugin.fixtures", "pytest_jsbench.plugin.worker"),
-        "pytest_jsbench.run.limits",
-    ),
-    # a child of the package's own, in which untrusted data are worked on
+    SESSION: OF_A_SESSION,
     CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),
 }
 #: variables that ask for what a fork cannot do, and one to have new interpreters
-_COLD = ("COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "JSBENCH_COLD_START")
+_COLD = {"COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "JSBENCH_COLD_START"}
 
 _PROGRAM = """#!{python} -IS
 import _socket, array, marshal, os, sys
 PYTHON, FOLDER = {python!r}, {folder!r}
-arguments = sys.argv[1:]
-kind = arguments[0] if len(arguments) > 2 and arguments[1] == "-c" else ""
-if kind not in {kinds!r}:
-    os.execv(PYTHON, [PYTHON, *arguments])
+kind, *program = sys.argv[1:] or [""]
+if kind == "-mpytest":
+    program = ["-c", "import pytest; raise SystemExit(pytest.main())", *program]
+if kind not in {servers!r} or program[:1] != ["-c"] or {cold!r}.intersection(os.environ):
+    os.execv(PYTHON, [PYTHON, *sys.argv[1:]])
 server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-server.connect(FOLDER + "/" + kind)
+server.connect(FOLDER + "/" + {servers!r}[kind])
 os.umask(umask := os.umask(0))
-said = marshal.dumps((os.getcwd(), umask, sys.argv[0], dict(os.environ), arguments[2:]))
+said = marshal.dumps((os.getcwd(), umask, sys.argv[0], dict(os.environ), program[1:]))
 streams = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
 server.sendmsg([len(said).to_bytes(4, "big")], streams)
 server.sendall(said)
@@ -67,35 +78,36 @@ os._exit(status)
 
 
 def can_be_warm() -> bool:
-    """Whether this platform has what is needed, and the environment asks for nothing that a fork cannot do."""
+    """Return True where the platform has what is needed and the environment asks for nothing that a fork cannot do."""
     possible = hasattr(os, "pidfd_open") and " " not in sys.executable
-    return possible and not any(name in os.environ for name in _COLD)
+    return possible and not _COLD.intersection(os.environ)
 
 
 @contextlib.contextmanager
-def warm_python(*kinds: str) -> Iterator[str]:
-    """The path of a program that forks processes of these kinds until the block is left."""
+def warm_python(*names: str) -> Iterator[str]:
+    """Yield the path of a program that has these servers fork until the block is left."""
     import pytest_jsbench
 
-    with tempfile.TemporaryDirectory(prefix="warm") as name, contextlib.ExitStack() as stack:
-        program = Path(name) / "python"
-        program.write_text(_PROGRAM.format(python=sys.executable, folder=name, kinds=kinds))
+    servers = {kind: name for kind, name in _SERVERS.items() if name in names}
+    with tempfile.TemporaryDirectory(prefix="warm") as folder, contextlib.ExitStack() as stack:
+        program = Path(folder) / "python"
+        program.write_text(_PROGRAM.format(python=sys.executable, folder=folder, servers=servers, cold=_COLD))
         program.chmod(0o700)
-        for kind in kinds:
+        for name in names:
             listening = stack.enter_context(socket.socket(socket.AF_UNIX))
-            listening.bind(f"{name}/{kind}")
+            listening.bind(f"{folder}/{name}")
             listening.listen()
             package = str(Path(pytest_jsbench.__file__).parents[1])
-            command = [sys.executable, "-P", __file__, kind, str(listening.fileno()), package]
+            command = [sys.executable, "-P", __file__, name, str(listening.fileno()), package]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listening.fileno()])
             stack.callback(process.communicate)
             stack.callback(process.kill)
         yield str(program)
 
 
-def _serve(kind: str, listening: socket.socket) -> None:
+def _serve(name: str, listening: socket.socket) -> None:
     """Fork for each that connects, until the standard input ends."""
-    _import(kind)
+    _import(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
@@ -110,26 +122,26 @@ def _serve(kind: str, listening: socket.socket) -> None:
         asking.close()
 
 
-def _import(kind: str) -> None:
+def _import(name: str) -> None:
     import gc
     import importlib
 
-    if kind == WORKER:
+    if name == SESSION:
         from _pytest.config import _prepareconfig
 
         # plugins are imported as pytest does, with their assertions rewritten
         config = _prepareconfig(["-c", os.devnull, "--noconftest", "-p", "no:hypothesispytest", "-p", "no:anyio"])
-    for module in _IMPORTS[kind]:
+    for module in _IMPORTS[name]:
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
-    if kind == WORKER:
+    if name == SESSION:
         config._ensure_unconfigure()
     gc.collect()
     gc.freeze()
 
 
 def _handle(asking: socket.socket) -> None:
-    """Fork what is asked for, and tell its end; it ends too when nobody waits for that any more."""
+    """Fork what is asked for, and send back its exit status; end it when nobody waits for that any more."""
     import marshal
 
     start, streams, _, _ = socket.recv_fds(asking, 4, 3)
@@ -152,7 +164,7 @@ def _handle(asking: socket.socket) -> None:
 
 
 def _become(streams: list[int], said: tuple[str, int, str, dict[str, str], list[str]]) -> None:
-    """Be the interpreter that was called with `-c`."""
+    """Run a program as the interpreter that was called with `-c` does."""
     import atexit
     import threading
     import time

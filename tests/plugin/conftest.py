@@ -11,37 +11,21 @@ from typing import Any
 
 import pytest
 
-from tests.warm_python import CHILD, WORKER, warm_python
+from tests.warm_python import CHILD, OF_A_SESSION, SESSION, warm_python
 
-#: pytester forgets what a run inside this process imported, and would import it anew in each; what is there of it
-IMPORTED = (
-    *("_pytest.stepwise", "genai_prices", "http.server", "jinja2", "jsonschema_rs", "urllib3"),
-    *("xdist.dsession", "xdist.scheduler", "xdist.workermanage"),
+#: pytester forgets what a run inside this process imported, and would import it anew in each
+for module in (
+    *OF_A_SESSION,
     "numpy",  # its extension module refuses to be loaded twice
     "httpcore2",  # httpx2, of the applications' clients, loads it late and knows its exceptions by class
-)
-#: the same of the package
-OURS = (
-    *("datasets.prepared", "datasets.selection", "datasets.sources.folder"),
-    *("datasets.sources.rows", "engines.recorded.engine", "engines.recorded.unasked", "engines.scripted"),
-    *("fixture.endpoint", "metrics.gates", "plugin.activation", "plugin.benchmark", "plugin.controller"),
-    *("plugin.fixtures", "plugin.outputs", "plugin.terminal", "plugin.unasked", "plugin.xdist_scheduling"),
-    *("reports.evaluations", "reports.run_files", "reports.run_report", "reports.terminal", "run.state"),
-)
-for module in OURS:
-    importlib.import_module(f"pytest_jsbench.{module}")
-for module in (*IMPORTED, "pytest_jsbench.engines.providers.openai", "pytest_jsbench.reports.html.report"):
+):
     with contextlib.suppress(ImportError):
         importlib.import_module(module)
 
 #: they take longer to import than most tests here take to run, in each worker again
 WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
 
-NUMBER = {
-    "type": "object",
-    "properties": {"n": {"type": "integer", "minimum": 0}},
-    "required": ["n"],
-}
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
 
 def unless_said(args: Iterable[str], *defaults: str) -> list[str]:
@@ -54,6 +38,8 @@ class Bench:
     """A folder with schemas and scripted answers, and pytest run in it."""
 
     pytester: pytest.Pytester
+    #: below pytester's own
+    folder: str = ""
     workers: tuple[str, ...] = ()
     #: case id to answer
     answers: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +48,7 @@ class Bench:
 
     @property
     def path(self) -> Path:
-        return self.pytester.path
+        return self.pytester.path / self.folder
 
     def case(self, name: str, answer: Any = '{"n": 1}', *, task: str = "orders", schema: Any = None) -> None:
         """Add a case; what is not text stands in the answers file as it is."""
@@ -129,8 +115,14 @@ def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def _warm_python() -> Iterator[str]:
-    with warm_python(WORKER, CHILD) as program:
+    with warm_python(SESSION, CHILD) as program:
         yield program
+
+
+@pytest.fixture
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process is a new interpreter, as a user's is: the start itself is what the test is about."""
+    monkeypatch.setenv("JSBENCH_COLD_START", "1")
 
 
 #: on a test of what workers change: it runs in one process, and again with two workers

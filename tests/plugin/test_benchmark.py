@@ -106,7 +106,7 @@ def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -
 
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
     timed.run("--benchmark-autosave")
-    timed.answers["d"]["delay"] = 1.0
+    timed.answers["d"]["delay"] = 0.4
 
     options = ("--benchmark-compare=0001", "--benchmark-compare-fail=min:0.5")
     result = timed.run(*options, "--jsbench-gate=planned>=4", "--junitxml=junit.xml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -42,6 +43,10 @@ ENGINE = ("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=
 
 @pytest.fixture
 def twelve(bench: Bench) -> Bench:
+    return with_twelve_cases(bench)
+
+
+def with_twelve_cases(bench: Bench) -> Bench:
     bench.write({"answering.py": ANSWERING})
     for number in range(12):
         bench.case(f"c{number:02}")
@@ -65,10 +70,6 @@ def test_after_x_the_rest_was_stopped(twelve: Bench) -> None:
     assert figures["missing_reasons"]["stopped"] == figures["missing"] > 0
 
 
-def test_a_gate_that_is_met_does_not_make_a_stopped_run_green(twelve: Bench) -> None:
-    assert twelve.run(*ENGINE, "-x", "--jsbench-min-pass-rate=0").ret != pytest.ExitCode.OK
-
-
 def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twelve: Bench) -> None:
     hook = "def pytest_runtest_setup(item):\n    assert item.name != 'c01'\n"
     twelve.write({"conftest.py": hook})
@@ -80,44 +81,18 @@ def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twel
     metrics(twelve)
 
 
+@with_workers
 @posix
-def test_the_case_whose_worker_died_is_named_missing(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
-    bench = Bench(pytester=pytester, workers=("-n", "2"))
-    bench.write({"answering.py": ANSWERING, "deadly": ""})
-    for number in range(12):
-        bench.case(f"c{number:02}")
+def test_the_case_whose_worker_died_is_named_missing(twelve: Bench) -> None:
+    twelve.write({"deadly": ""})
 
-    result = bench.run_subprocess(*ENGINE, "--jsbench-concurrency=1", "--jsbench-min-pass-rate=0.5")
+    result = twelve.run_subprocess(*ENGINE, "--jsbench-concurrency=1", "--jsbench-min-pass-rate=0.5")
 
-    figures, recorded = metrics(bench), {record["id"] for record in bench.records()}
+    figures, recorded = metrics(twelve), {record["id"] for record in twelve.records()}
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert figures["missing_reasons"]["worker_died"] == figures["missing"] == 12 - len(recorded) > 0
     assert len(recorded - {"c03"}) >= 10
     result.stdout.fnmatch_lines(["errors *worker died*"])
-
-
-@both_ways
-@posix
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(twelve: Bench) -> None:
-    twelve.write({"slow": ""})
-    command = [sys.executable, "-m", "pytest", *twelve.arguments(*ENGINE, "--jsbench-concurrency=2")]
-    process = subprocess.Popen(command, cwd=twelve.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    calls = twelve.path / "calls.txt"
-    deadline = time.monotonic() + 60
-    while not (calls.exists() and "c05" in calls.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
-
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
-    output, _ = process.communicate(timeout=60)
-
-    assert process.returncode == pytest.ExitCode.INTERRUPTED
-    figures = metrics(twelve)
-    assert figures["completions"] >= 4
-    assert figures["missing_reasons"]["stopped"] == figures["missing"] >= 6
-    assert "not run, stopped" in " ".join(output.split())
 
 
 #: whoever describes an interrupted session takes a while; where a second signal is wanted, for ever
@@ -126,7 +101,7 @@ import pathlib, time
 
 def pytest_keyboard_interrupt():
     pathlib.Path("interrupted").write_text("")
-    time.sleep(60 if pathlib.Path("twice").exists() else 1.5)
+    time.sleep(60 if pathlib.Path("twice").exists() else 1.2)
 """
 TIMED = """
 import time
@@ -139,55 +114,89 @@ def answer(request):
 """
 
 
-def interrupted(bench: Bench, number: signal.Signals, *, once: bool = True) -> tuple[int, float]:
-    """The exit status of a run that a signal ended after its first calls, and when it was sent."""
+def benches(pytester: pytest.Pytester, count: int) -> list[Bench]:
+    """Folders for sessions that go on side by side, every second one with workers."""
+    pytest.importorskip("xdist", reason="needs pytest-xdist")
+    workers = itertools.cycle([(), ("-n", "2")])
+    return [Bench(pytester=pytester, folder=str(number), workers=next(workers)) for number in range(count)]
+
+
+def begin(bench: Bench, *args: str) -> subprocess.Popen[str]:
+    """Start a session that is no fork of a server's, so that it gets its signals itself, in a group of its own."""
+    command = [sys.executable, "-m", "pytest", *bench.arguments(*ENGINE, "--jsbench-concurrency=2", *args)]
+    return subprocess.Popen(command, cwd=bench.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def begin_timed(bench: Bench) -> subprocess.Popen[str]:
+    """Start a session that notes when each of its calls begins."""
     bench.write({"answering.py": TIMED, "conftest.py": DESCRIBED})
     bench.case("c00")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *bench.arguments(*ENGINE, "--jsbench-repeats=40", "--jsbench-concurrency=2"),
-    ]
-    process = subprocess.Popen(command, cwd=bench.path, stdout=subprocess.DEVNULL, start_new_session=True)
-    wait_for(bench.path / "calls.txt")
-    time.sleep(0.2)
-    sent = time.monotonic()
-    process.send_signal(number)
-    if not once:
-        wait_for(bench.path / "interrupted")
-        process.send_signal(number)
-    return process.wait(60), sent
+    return begin(bench, "--jsbench-repeats=200")
 
 
-def wait_for(path: Path) -> None:
+def wait_for(path: Path, text: str = "") -> None:
     deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
+    while not (path.exists() and text in path.read_text()) and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-@both_ways
 @posix
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up(
-    bench: Bench, number: signal.Signals
-) -> None:
-    status, sent = interrupted(bench, number)
+def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pytester) -> None:
+    sides = [with_twelve_cases(bench) for bench in benches(pytester, 2)]
+    for bench in sides:
+        bench.write({"slow": ""})
+    processes = [begin(bench) for bench in sides]
+    for bench in sides:
+        wait_for(bench.path / "calls.txt", "c05")
+    time.sleep(0.3)
 
-    assert status == pytest.ExitCode.INTERRUPTED
-    calls = [float(line) for line in bench.calls()]
-    assert max(calls) < sent + 0.5
-    figures = bench.run_json()["metrics"]
-    assert figures["missing_reasons"]["stopped"] == figures["missing"] == 40 - figures["completions"] > 0
-    assert bench.run_json()["verdict"]["because"][0].startswith("the session was stopped")
+    for process in processes:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all processes of the group
+
+    for bench, process in zip(sides, processes, strict=True):
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == pytest.ExitCode.INTERRUPTED
+        figures = metrics(bench)
+        assert figures["completions"] >= 4
+        assert figures["missing_reasons"]["stopped"] == figures["missing"] >= 6
+        assert "not run, stopped" in " ".join(output.split())
+
+
+@posix
+@pytest.mark.usefixtures("interruptible")
+def test_no_call_begins_after_the_signal_in_any_process_and_the_run_is_summed_up(pytester: pytest.Pytester) -> None:
+    sides = benches(pytester, 4)
+    processes = [begin_timed(bench) for bench in sides]
+    for bench in sides:
+        wait_for(bench.path / "calls.txt")
+    time.sleep(0.2)
+
+    sent = time.monotonic()
+    for process, number in zip(processes, [signal.SIGINT] * 2 + [signal.SIGTERM] * 2, strict=True):
+        process.send_signal(number)
+
+    for bench, process in zip(sides, processes, strict=True):
+        process.communicate(timeout=60)
+        assert process.returncode == pytest.ExitCode.INTERRUPTED
+        calls = [float(line) for line in bench.calls()]
+        assert max(calls) < sent + 0.5
+        figures = bench.run_json()["metrics"]
+        assert figures["missing_reasons"]["stopped"] == figures["missing"] == 200 - figures["completions"] > 0
+        assert bench.run_json()["verdict"]["because"][0].startswith("the session was stopped")
 
 
 @posix
 def test_a_second_sigterm_ends_the_process_at_once(bench: Bench) -> None:
     bench.write({"twice": ""})
 
-    assert interrupted(bench, signal.SIGTERM, once=False)[0] == -signal.SIGTERM
+    process = begin_timed(bench)
+    for noted in ("calls.txt", "interrupted"):
+        wait_for(bench.path / noted)
+        process.send_signal(signal.SIGTERM)
+
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
     assert (bench.path / "interrupted").exists()
 
 

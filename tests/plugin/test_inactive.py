@@ -8,18 +8,7 @@ import pytest
 
 from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS
 
-HEAVY = (
-    "jsonschema",
-    "jsonschema_rs",
-    "openai",
-    "anthropic",
-    "google.genai",
-    "xllamacpp",
-    "datasets",
-    "tenacity",
-)
-
-
+HEAVY = ("jsonschema", "jsonschema_rs", "openai", "anthropic", "google.genai", "xllamacpp", "datasets", "tenacity")
 #: what a run needs after its answers, or only where it is asked for
 LATE = (
     *("jsonschema", "jsonschema_rs", "jinja2", "yaml", "openai", "genai_prices", "datasets"),
@@ -51,6 +40,7 @@ def test_installed_but_not_asked_for_it_changes_no_output(pytester: pytest.Pytes
     assert with_plugin.ret == without.ret
 
 
+@pytest.mark.usefixtures("cold")
 def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         f"""
@@ -68,10 +58,10 @@ def test_installed_but_not_asked_for_it_imports_nothing_heavy(pytester: pytest.P
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+@pytest.mark.usefixtures("cold")
 def test_until_the_first_request_nothing_is_imported_that_only_other_runs_or_the_end_need(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester,
 ) -> None:
-    monkeypatch.setenv("JSBENCH_COLD_START", "1")
     pytester.makefile(".json", schema=json.dumps({"type": "integer"}))
     pytester.makepyfile(
         noting="""

@@ -271,11 +271,11 @@ def pytest_jsbench_summary(run):
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.usefixtures("cold")
 @pytest.mark.parametrize(("own_test", "collected"), [("", False), ("def test_own(): pass\n", True)])
 def test_only_where_all_tests_are_cases_the_end_of_the_interpreter_collects_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, own_test: str, collected: bool
+    bench: Bench, *, own_test: str, collected: bool
 ) -> None:
-    monkeypatch.setenv("JSBENCH_COLD_START", "1")
     bench.case("alpha")
     circle = """
 import functools, os

@@ -44,7 +44,7 @@ def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
 def test_a_run_gives_a_sign_of_life_before_its_first_answer(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
     monkeypatch.setattr(progress, "_INTERVAL", 0.1)
-    bench.case("a", {"instance": {"n": 1}, "delay": 1.0})
+    bench.case("a", {"instance": {"n": 1}, "delay": 0.5})
 
     bench.run().stdout.fnmatch_lines(["jsbench: waiting for the first answer", "*[[]100%]"])
 

@@ -24,7 +24,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Place, RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, AskedBy, Attempt, Record, WrittenPrompt
 from pytest_jsbench.run.record_keeper import AttemptResult
 from pytest_jsbench.values import Match, match
-from tests import examples
+from tests import examples, fuzzing
 from tests.examples import replace
 
 TEXTS = st.text("ab:/é\ud800\x1b\u2028\U0001f600", max_size=6)
@@ -74,6 +74,7 @@ RECORDS = PLAIN[Record] = values_of(
 )
 
 
+@fuzzing.examples(100)
 @given(RECORDS)
 def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(record: Record) -> None:
     line = parse_json(json_line(record.to_dict()))
@@ -85,6 +86,7 @@ def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(r
 
 
 @pytest.mark.parametrize("kind", [AttemptOutcome, RunVerdict, Generation, AttemptResult])
+@fuzzing.examples(100)
 @given(data=st.data())
 def test_every_value_that_is_written_is_read_as_it_was(kind: Any, data: st.DataObject) -> None:
     value = data.draw(values_of(kind))

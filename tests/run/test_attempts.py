@@ -75,6 +75,11 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
+@pytest.fixture(autouse=True)
+def no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 0.0)
+
+
 def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
     params = GenerationParams(max_tokens=10)
     return Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=retries)
@@ -130,9 +135,8 @@ def test_what_is_remembered_is_not_asked_counts_against_no_limit_and_is_nobody_s
 
 @pytest.fixture
 def admission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Admission]:
-    """Of one process of a run, in which no pause takes any time."""
+    """The limits of one process of a run, in which no pause takes any time."""
     monkeypatch.setattr(provider_state, "_SHORTEST_PAUSE", 0.0)
-    monkeypatch.setattr(attempts, "_LONGEST_BACK_OFF", 0.0)
     admission = Admission(LimitsFile(tmp_path / "limits.db", RateLimits()), provider="p", concurrency=4)
     yield admission
     admission.close()
