@@ -161,20 +161,3 @@ def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatc
     (one,) = bench.records()
     assert (set(one["generation"]["text"]), one["generation"]["secret_replaced"]) == ({'"', "*"}, True)
     assert "private" not in json.dumps(bench.records("kept"))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("check('{}', schema=3)", "no schema: 3 is a int"),
-        ("check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no conversation"),
-        ("check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable"),
-        ("check(object())", "the answer, a object, is no JSON value"),
-        ("check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)"),
-    ],
-)
-def test_what_cannot_be_used_is_one_line_at_the_line_of_the_test(bench: Bench, call: str, message: str) -> None:
-    result = run_one(bench, f"def test_it(jsbench):\n    jsbench.using(schema=None).{call}\n")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E *{message.replace('[', '[[]')}*", "test_one.py:4: *"])

@@ -90,31 +90,6 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) 
     assert verdicts["test_asserts"] is None
 
 
-def test_what_a_type_refuses_is_told_by_its_field_and_in_pydantic_s_words(bench: Bench) -> None:
-    pytest.importorskip("pydantic")
-    code = """
-from pydantic import BaseModel, field_validator
-
-class Small(BaseModel):
-    n: int
-    @field_validator("n")
-    @classmethod
-    def small(cls, value):
-        if value > 5:
-            raise ValueError("too large")
-        return value
-
-pytestmark = pytest.mark.jsbench(schema=Small, prompt="say {text}")
-def test_parsed(jsbench): jsbench.generate(text='{"n": 9}').parsed
-def test_validated(jsbench): Small.model_validate(jsbench.generate(text='{"n": 9}').instance)
-"""
-    run_one(bench, code, "--jsbench-output=out").assert_outcomes(failed=2)
-
-    said = {"end": "failed", "cause": "type_refused", "field": "n", "message": "n: Value error, too large"}
-    assert [one["test_outcome"] for one in bench.records()] == [said, said]
-    assert all(one["verdict"]["failure_type"] is None for one in bench.records())
-
-
 def test_each_repeat_has_its_own_outcome(bench: Bench) -> None:
     code = SAYING + (
         "@pytest.mark.jsbench(repeats=3, min_pass=1, prompt='count')\n"

@@ -212,32 +212,35 @@ def test_terms_reach_the_engine_and_an_engine_of_a_test_s_own_is_named_in_its_re
 
 #: the marker's arguments, what a test does, and what it fails with
 CANNOT_ASK = (
-    (
-        "prompt='say'",
-        "jsbench.generate()",
-        "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)",
-    ),
-    (
-        "schema=NUMBER",
-        "jsbench.generate(text='a')",
-        "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)",
-    ),
-    (
-        "schema=NUMBER",
-        "jsbench.using(engine='lokal').generate()",
-        "unknown engine 'lokal': did you mean 'local'? *",
-    ),
+    ("prompt='say'", "jsbench.generate()", "no schema: say @pytest.mark.jsbench(schema=…), or jsbench.using(schema=…)"),
+    ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)"),
+    ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
+    ("", "jsbench.check('{}', schema=3)", "no schema: 3 is a int*"),
+    (
+        "",
+        "jsbench.check('{}', schema={}, messages=3)",
+        "check() was given a prompt that is no text and no *",
+    ),
+    ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
+    ("", "jsbench.check(object())", "the answer, a object, is no JSON value*"),
+    ("", "jsbench.check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
+    ("", "shared('a', shema=NUMBER)", "jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
+    ("", "shared('a', repeats=2)", "jsbench_shared() has no argument 'repeats': *"),
+    ("", "shared('')", "jsbench_shared() was given ''; expected a name for the answer*"),
+    ("", "shared('a', schema=NUMBER).endpoint", "jsbench_shared has no endpoint: *"),
+    ("", "shared('a').generate('?')", "no schema: say *"),
 )
 
 
 def test_a_test_that_cannot_ask_fails_at_its_own_line_with_the_next_step(bench: Bench) -> None:
+    shared = "@pytest.fixture\ndef shared(jsbench_shared): return jsbench_shared\n"
     code = (
-        f"@pytest.mark.jsbench({marker})\ndef test_{number}(jsbench): {asks}\n"
+        f"@pytest.mark.jsbench({marker})\ndef test_{number}(jsbench, shared): {asks}\n"
         for number, (marker, asks, _) in enumerate(CANNOT_ASK)
     )
 
-    result = run_one(bench, "".join(code), "--jsbench-min-pass-rate=0")
+    result = run_one(bench, shared + "".join(code), "--jsbench-min-pass-rate=0")
 
     assert (result.ret, result.parseoutcomes()) == (1, {"failed": len(CANNOT_ASK)})
     for _, asks, problem in CANNOT_ASK:
@@ -375,10 +378,16 @@ def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(ben
         "@pytest.mark.parametrize('text', ['{\"n\": 2}', '{\"n\": 4}', 'so it is', '{\"n\": []}'])\n"
         "def test_it(jsbench, text):\n"
         "    answer = jsbench.generate(text=text, check=False)\n"
-        "    assert answer.parsed.n\n",
+        "    assert answer.parsed.n\n"
+        "def test_validated(jsbench): Odd.model_validate(jsbench.generate(text='{\"n\": 2}').instance)\n",
+        "--jsbench-output=out",
     )
 
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(failed=5)
+    refused = {"end": "failed", "cause": "type_refused", "field": "n", "message": "n: Value error, not odd"}
+    records = bench.records()
+    assert [records[0]["test_outcome"], records[-1]["test_outcome"]] == [refused, refused]
+    assert records[0]["verdict"]["failure_type"] is None
     result.stdout.fnmatch_lines_random(
         [
             "E * conforms to the JSON Schema of Odd, and Odd refuses it: n: Value error, not odd",

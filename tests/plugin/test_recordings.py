@@ -63,7 +63,7 @@ def answer(request):
 
 @pytest.mark.parametrize(
     ("bench", "mode", "own"),
-    [("plain", "new", True), ("plain", "all", False), ("xdist", "all", True), ("xdist", "new", False)],
+    [("plain", "new", True), ("xdist", "all", False)],
     indirect=["bench"],
 )
 def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(

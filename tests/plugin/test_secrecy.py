@@ -4,6 +4,8 @@ import base64
 import json
 import os
 import urllib.parse
+from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -37,33 +39,44 @@ REPLIES: tuple[Callable[[str], Reply], ...] = (
 )
 
 
+VARIANT = """
+[[variants]]
+name = "{engine}"
+engine = "{engine}"
+model = "m"
+base_url = "{url}"
+api_key_env = "MY_KEY"
+"""
+NOISY = ("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt", "--junitxml=junit.xml")
+
+
 @both_ways
-@pytest.mark.parametrize("engine", ["openai", "anthropic", "anthropic-bedrock", "gemini"])
-def test_no_key_is_in_anything_that_is_shown_or_written(
-    bench: Bench, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    speaker = next(speaker for speaker in SPEAKERS if speaker.engine == engine)
-    pytest.importorskip(speaker.package, reason=f"the {engine} engine needs its package")
+def test_no_key_is_in_anything_that_is_shown_or_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    engines = ("openai", "anthropic", "anthropic-bedrock", "gemini")
+    each = [next(speaker for speaker in SPEAKERS if speaker.engine == engine) for engine in engines]
+    speakers = [speaker for speaker in each if find_spec(speaker.package)]
     monkeypatch.setenv("MY_KEY", KEY)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     for number in range(len(REPLIES) + 1):
         bench.case(f"c{number}")
-    with Provider() as provider:
-        provider.replies.extend(reply(f"you sent Bearer {KEY} ({KEY!r})") for reply in REPLIES)
-        provider.replies.append(speaker.good())
+    with ExitStack() as stack:
+        providers = [stack.enter_context(Provider()) for _ in speakers]
+        for provider, speaker in zip(providers, speakers, strict=True):
+            provider.replies.extend(reply(f"you sent Bearer {KEY} ({KEY!r})") for reply in REPLIES)
+            provider.replies.append(speaker.good())
+        named = zip(speakers, providers, strict=True)
+        table = "".join(VARIANT.format(engine=speaker.engine, url=provider.url) for speaker, provider in named)
+        bench.write({"jsbench.toml": table})
         result = bench.pytester.runpytest_inprocess(
-            f"--jsbench-engine={engine}",
-            "--jsbench-model=m",
-            f"--jsbench-base-url={provider.url}",
-            "--jsbench-api-key-env=MY_KEY",
-            *("--jsbench-dataset=schemas", "--jsbench-retries=0", "-p", "no:randomly"),
-            *WITHOUT_SLOW_PLUGINS,
-            *bench.workers,
-            *("--jsbench-output=out", "--junitxml=junit.xml", "--benchmark-json=benchmark.json"),
-            *("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt"),
+            *("--jsbench-variants=all", "--jsbench-dataset=schemas", "--jsbench-retries=0", "-p", "no:randomly"),
+            *("--jsbench-output=out", "--benchmark-json=benchmark.json", *NOISY),
+            *(*WITHOUT_SLOW_PLUGINS, *bench.workers),
         )
-        assert any(KEY in str(asked.headers) for asked in provider.asked)
-    result.assert_outcomes(failed=len(REPLIES) + 1)
+        for provider in providers:
+            assert any(KEY in str(asked.headers) for asked in provider.asked)
+            assert len(provider.asked) == len(REPLIES) + 1
+    result.assert_outcomes(failed=(len(REPLIES) + 1) * len(speakers))
     assert KEY not in result.stdout.str() + result.stderr.str()
     files = [path for path in bench.path.rglob("*") if path.is_file()]
     assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json"} <= {path.name for path in files}
@@ -145,15 +158,8 @@ def test_a_key_in_a_reason_or_a_property_of_a_test_is_hidden(
     result = bench.pytester.runpytest_inprocess(
         *("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-api-key-env=MY_KEY", "-p", "no:randomly"),
         *("--jsbench-base-url=http://127.0.0.1:9/v1", "--jsbench-output=out", "--junitxml=junit.xml", "-rA"),
-        *(
-            *WITHOUT_SLOW_PLUGINS,
-            *bench.workers,
-            "-W",
-            "ignore",
-            "--continue-on-collection-errors",
-            "test_telling.py",
-            "test_broken.py",
-        ),
+        *(*WITHOUT_SLOW_PLUGINS, *bench.workers, "-W", "ignore", "--continue-on-collection-errors"),
+        *("test_telling.py", "test_broken.py"),
     )
 
     result.stdout.fnmatch_lines(["XFAIL *refused ?key?*"])
@@ -338,9 +344,8 @@ def options(bench: Bench, url: str) -> list[str]:
 
 
 WRITING = (
-    *("--jsbench-output=out", "--junitxml=junit.xml", "--benchmark-json=benchmark.json", "--jsbench-record=kept"),
-    *("--jsbench-export=every_eval_ever=eee", "-o", "junit_logging=all"),
-    *("-vv", "-rA", "--tb=long", "--showlocals", "--log-level=DEBUG", "--log-file=log.txt"),
+    *("--jsbench-output=out", "--benchmark-json=benchmark.json", "--jsbench-record=kept"),
+    *("--jsbench-export=every_eval_ever=eee", "-o", "junit_logging=all", *NOISY),
 )
 
 
@@ -376,17 +381,8 @@ def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, mo
     monkeypatch.setenv("HF_TOKEN", SECRETS["hub"])
     bench.case("quotes", json.dumps({"said": f"{SECRETS['hub']} {base64.b64encode(SECRETS['hub'].encode()).decode()}"}))
     bench.case("broken", {"fault": "server", "message": SECRETS["hub"]})
-    noisy = (
-        "-vv",
-        "-rA",
-        "--tb=long",
-        "--showlocals",
-        "--log-level=DEBUG",
-        "--log-file=log.txt",
-        "--junitxml=junit.xml",
-    )
 
-    shown = bench.run("--jsbench-output=out", "--jsbench-retries=0", *noisy)
+    shown = bench.run("--jsbench-output=out", "--jsbench-retries=0", *NOISY)
     (run,) = (bench.path / "out").iterdir()
     replayed = bench.pytester.runpytest_inprocess(
         *(f"--jsbench-replay={run}", "--jsbench-dataset=schemas", "--jsbench-output=again", *bench.workers),

@@ -175,24 +175,6 @@ def test_each_variant_has_its_shared_answer(bench: Bench) -> None:
     assert {one["variant"] for one in bench.records()} == {"warm", "cold"}
 
 
-@pytest.mark.parametrize(
-    ("call", "line"),
-    [
-        ("jsbench_shared('a', shema=NUMBER)", "* jsbench_shared() has no argument 'shema': did you mean 'schema'? *"),
-        ("jsbench_shared('a', repeats=2)", "* jsbench_shared() has no argument 'repeats': *"),
-        ("jsbench_shared('')", "* jsbench_shared() was given ''; expected a name for the answer*"),
-        ("jsbench_shared('a', schema=NUMBER).endpoint", "* jsbench_shared has no endpoint: *"),
-        ("jsbench_shared('a').generate('?')", "* no schema: say *"),
-    ],
-)
-def test_what_cannot_be_shared_is_one_line_at_the_test_s_own(bench: Bench, call: str, line: str) -> None:
-    result = run_one(bench, f"def test_it(jsbench_shared): {call}\n")
-
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"E  {line.replace('?', '[?]')}"])
-    result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
-
-
 @both_ways
 def test_redacted_records_hold_no_answer_to_share(bench: Bench) -> None:
     result = run_one(bench, SHARED + MANY, "--jsbench-output=out", "--jsbench-redact")

@@ -52,15 +52,6 @@ def test_there_is_no_colour_when_told_so(mixed: Bench) -> None:
     assert "\x1b" in mixed.run("--color=yes").stdout.str()
 
 
-def test_the_summary_stands_even_where_another_plugins_summary_raises(bench: Bench) -> None:
-    bench.case("a")
-    bench.write({"conftest.py": "def pytest_terminal_summary():\n    raise RuntimeError('theirs')\n"})
-
-    result = bench.run_subprocess("--rootdir=.", "--jsbench-min-pass-rate=0.5")
-
-    assert "pass rate  1/1" in result.stdout.str()
-
-
 def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> None:
     lines = summary(mixed.run("-v"))
 

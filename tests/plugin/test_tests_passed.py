@@ -71,13 +71,3 @@ def test_two_runs_are_compared_by_the_ends_of_their_tests(bench: Bench, monkeypa
     )
     compared = bench.run_json()["baseline"]["tests"]
     assert (compared["n"], compared["difference"], len(compared["worse"])) == (8, -1, 8)
-
-
-def test_a_run_without_own_tests_says_nothing_of_them(bench: Bench) -> None:
-    bench.case("a")
-
-    result = bench.run("--jsbench-output=out")
-
-    result.stdout.no_fnmatch_line("tests *")
-    assert bench.run_json()["metrics"]["tests_passed"] is None
-    assert "tests" not in bench.run_json()["cases"]["orders::a"]

@@ -22,10 +22,6 @@ def test_a_failed_case_says_what_where_and_how_to_run_it_again(ended: Ended) -> 
     assert "Traceback" not in result.stdout.str()
 
 
-def test_the_command_it_shows_runs_that_case_alone(mixed: Bench) -> None:
-    mixed.run("jsbench::orders::violated").assert_outcomes(failed=1)
-
-
 @both_ways
 def test_the_short_summary_begins_with_the_failure_type(ended: Ended) -> None:
     result = ended.result

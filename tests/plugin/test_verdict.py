@@ -240,10 +240,11 @@ def test_what_other_plugins_make_of_the_exit_status_is_the_verdict(
     assert (bench.path / "step.md").read_text() == (folder / "summary.md").read_text()
 
 
-def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict(bench: Bench) -> None:
+def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict_and_leaves_ours(bench: Bench) -> None:
     bench.case("a")
     bench.write({"conftest.py": RAISING})
 
     result = bench.run_subprocess(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
 
     assert verdict(bench, result) == ("failed", ["another plugin: ValueError: too slow"])
+    assert "pass rate  1/1" in result.stdout.str()
