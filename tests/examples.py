@@ -170,12 +170,7 @@ def compared(**outcomes: str) -> Run:
     }
     found = variants(**{name: {"model": f"model {name}"} for name in outcomes})
     records = [
-        replace(
-            kinds[letter],
-            key=CaseKey(task="simple", id=f"case{number:02}"),
-            schema={"minimum": 0},
-            variant=name,
-        )
+        replace(kinds[letter], key=CaseKey(task="simple", id=f"case{number:02}"), schema={"minimum": 0}, variant=name)
         for name, letters in outcomes.items()
         for number, letter in enumerate(letters)
         if letter != "m"

@@ -99,12 +99,7 @@ def options() -> str:
         for option in group:
             example = EXAMPLES[option.name]
             shown = f"'{example}'" if re.search(r"[<>$ ]", example) else example
-            lines += [
-                f"### `{option.flag}`",
-                "",
-                f"`{option.flag} {option.placeholder}`: {option.help}",
-                "",
-            ]
+            lines += [f"### `{option.flag}`", "", f"`{option.flag} {option.placeholder}`: {option.help}", ""]
             lines += ["```text", f"{option.flag}={shown}", f"{option.dest} = {example}", "```", ""]
     return "\n".join(lines).rstrip()
 

@@ -229,10 +229,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
             "no case 2 in <Dataset of 'in memory'>: expected task::id of a case, or a number below 2",
         ),
         (lambda _, two: two["cases::smal"], "no case cases::smal .*: did you mean cases::small"),
-        (
-            lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")],
-            "no case cases::small in .*filter",
-        ),
+        (lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")], "no case cases::small in .*filter"),
     ],
 )
 def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any, Any], object], said: str) -> None:

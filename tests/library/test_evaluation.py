@@ -68,9 +68,7 @@ def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> No
     assert [outcome.repeat for outcome in run.outcomes] == [0, 1] * 3
     assert run.summary.total.pass_rate.value == pytest.approx(1 / 3)
     assert run.folder is not None
-    assert {path.name for path in run.folder.iterdir()} == {
-        *("records.jsonl", "run.json", "report.html", "summary.md"),
-    }
+    assert {path.name for path in run.folder.iterdir()} == {*("records.jsonl", "run.json", "report.html", "summary.md")}
     said = json.loads((run.folder / "run.json").read_text())["run"]
     assert (said["entry"], said["engine"], said["model"]) == ("library", "function", "answer")
     assert "pytest" not in said["versions"]

@@ -23,14 +23,30 @@ for module in (
         importlib.import_module(module)
 
 #: they take longer to import than most tests here take to run, in each worker again
-WITHOUT_SLOW_PLUGINS = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+SLOW_PLUGINS = ("hypothesispytest", "anyio")
+WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in SLOW_PLUGINS)
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 
 
+#: answers as the bench's cases say, and writes down each call
+COUNTING = """
+import json, pathlib
+
+ANSWERS = json.loads(pathlib.Path(__file__).with_name("answers.json").read_text())
+
+def answer(request):
+    with open("calls.txt", "a") as calls:
+        calls.write(f"{request.key}\\n")
+    return ANSWERS.get(request.key.id, '{"n": 1}')
+"""
+COUNTED = "--jsbench-engine-option=answers=counting:answer"
+
+
 def unless_said(args: Iterable[str], *defaults: str) -> list[str]:
-    """The options of which the arguments say nothing: two values of one would be two variants."""
-    return [one for one in defaults if not any(arg.startswith(one[: one.rindex("=") + 1]) for arg in args)]
+    """Return the options of which the arguments say nothing: two values of one would be two variants."""
+    names = {default: default[: default.rindex("=") + 1] for default in defaults}
+    return [default for default, name in names.items() if not any(arg.startswith(name) for arg in args)]
 
 
 @dataclass(kw_only=True)
@@ -43,8 +59,8 @@ class Bench:
     workers: tuple[str, ...] = ()
     #: case id to answer
     answers: dict[str, Any] = field(default_factory=dict)
-    #: whether pytest-benchmark takes part, which costs each process some time to import
-    timed: bool = False
+    #: of the plugins that are left out elsewhere, those that take part
+    plugins: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -58,23 +74,26 @@ class Bench:
         self.answers[name] = answer
 
     def arguments(self, *args: str) -> list[str]:
-        (self.path / "answers.json").write_text(json.dumps(self.answers))
+        self.write({"answers.json": json.dumps(self.answers)} | ({"counting.py": COUNTING} if COUNTED in args else {}))
         return [
             *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
             "--jsbench-dataset=schemas",
-            *("-p", "no:randomly"),
-            *WITHOUT_SLOW_PLUGINS,
-            *(() if self.timed else ("-p", "no:benchmark")),
-            *self.workers,
+            *self.quick,
             *args,
         ]
+
+    @property
+    def quick(self) -> list[str]:
+        """The options of each run: its workers, and no plugin of others that it does without."""
+        left_out = {"randomly", "benchmark", *SLOW_PLUGINS}.difference(self.plugins)
+        return [*(f"-pno:{name}" for name in sorted(left_out)), *self.workers]
 
     def run(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_inprocess(*self.arguments(*args))
 
-    def run_only(self, *args: str) -> pytest.RunResult:
+    def run_only(self, *args: str, **options: Any) -> pytest.RunResult:
         """Run pytest with the engine and the dataset that these options name, or none."""
-        return self.pytester.runpytest_inprocess("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *self.workers, *args)
+        return self.pytester.runpytest_inprocess(*self.quick, *args, **options)
 
     def run_subprocess(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments(*args))
@@ -91,7 +110,7 @@ class Bench:
         return data
 
     def calls(self) -> list[str]:
-        """What answering functions have written down of their calls since the last time."""
+        """Take what answering functions have written down of their calls since the last time."""
         path = self.path / "calls.txt"
         lines = sorted(path.read_text().splitlines()) if path.exists() else []
         path.unlink(missing_ok=True)

@@ -120,10 +120,9 @@ def test_a_run_whose_tests_pass_does_not_where_a_classifier_breaks(three: Bench)
 
 def run_own(bench: Bench, *arguments: str) -> pytest.RunResult:
     bench.answers |= dict.fromkeys(("test_invoice", "test_order"), "Das geht leider nicht.")
-    suite = "--jsbench-dataset"
-    return bench.pytester.runpytest_inprocess(
-        *[argument for argument in bench.arguments("test_own.py", *arguments) if not argument.startswith(suite)]
-    )
+    bench.write({"answers.json": json.dumps(bench.answers)})
+    scripted = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+    return bench.run_only(*scripted, "test_own.py", *arguments)
 
 
 def test_answers_taken_over_are_classified_as_this_run_classifies(bench: Bench) -> None:

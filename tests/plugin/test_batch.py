@@ -15,7 +15,7 @@ from pytest_jsbench.lab.batches.submission import Polling
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, OpenAIServer
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said, with_workers
+from tests.plugin.conftest import NUMBER, Bench, unless_said, with_workers
 from tests.plugin.test_records import without_times
 
 RUNS = ".pytest_cache/d/jsbench"
@@ -23,10 +23,7 @@ KEY = "Zq7-not-to-be-told-4411"
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 # as the conftest says
-for _name in (
-    "openai.resources",
-    "pytest_jsbench.lab.batches.providers",
-):
+for _name in ("openai.resources", "pytest_jsbench.lab.batches.providers"):
     importlib.import_module(_name)
 
 
@@ -59,17 +56,9 @@ MIXED = {
 
 def run(bench: Bench, server: BatchServer, *args: str, **options: Any) -> pytest.RunResult:
     engine = "anthropic" if isinstance(server, AnthropicServer) else "openai"
-    return bench.pytester.runpytest_inprocess(
-        *unless_said(args, f"--jsbench-engine={engine}"),
-        "--jsbench-model=m",
-        f"--jsbench-base-url={server.url}",
-        "--jsbench-api-key-env=MY_KEY",
-        *("--jsbench-dataset=schemas", "-p", "no:randomly", "-p", "no:benchmark"),
-        *WITHOUT_SLOW_PLUGINS,
-        *bench.workers,
-        *args,
-        **options,
-    )
+    asked = ("--jsbench-model=m", f"--jsbench-base-url={server.url}", "--jsbench-api-key-env=MY_KEY")
+    engines = unless_said(args, f"--jsbench-engine={engine}")
+    return bench.run_only(*engines, *asked, "--jsbench-dataset=schemas", *args, **options)
 
 
 def runs(bench: Bench) -> list[Path]:
@@ -99,10 +88,7 @@ def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, mo
     assert server.live == []
     result.assert_outcomes(passed=1, failed=4)
     result.stdout.fnmatch_lines(
-        [
-            "jsbench: batch batch_0 (5 requests) handed in",
-            "jsbench: 0 of 5 answered, 0 failed, 0:00 elapsed",
-        ]
+        ["jsbench: batch batch_0 (5 requests) handed in", "jsbench: 0 of 5 answered, 0 failed, 0:00 elapsed"]
     )
     assert "jsbench.tgt_s" not in (bench.path / "junit.xml").read_text()
     bench.workers = ()

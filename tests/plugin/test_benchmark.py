@@ -7,14 +7,14 @@ import pytest
 
 from pytest_jsbench.plugin.benchmark import _measured
 from tests import examples
-from tests.plugin.conftest import Bench, with_workers
+from tests.plugin.conftest import COUNTED, Bench, with_workers
 
 pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
 
 
 @pytest.fixture
 def bench(bench: Bench) -> Bench:
-    bench.timed = True
+    bench.plugins = ("benchmark",)
     return bench
 
 
@@ -56,7 +56,6 @@ def test_there_is_a_row_per_task_and_metric_with_a_round_per_completed_call(time
 
 @pytest.mark.parametrize("option", ["--benchmark-sort=min", "--benchmark-verbose", "--jsbench-benchmark-rows=task"])
 def test_its_table_is_shown_where_an_option_of_the_table_is_typed(bench: Bench, option: str) -> None:
-    bench.timed = True
     bench.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
 
     assert "benchmark 'jsbench orders': 3 tests" in bench.run(option).stdout.str()
@@ -65,7 +64,6 @@ def test_its_table_is_shown_where_an_option_of_the_table_is_typed(bench: Bench, 
 def test_its_table_is_asked_for_by_the_environment_too_and_otherwise_has_the_projects_own_rows_alone(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench.timed = True
     bench.case("a", {"text": '{"n": 1}', "delay": 0.02, "ttft": 0.01})
     bench.write({"test_own.py": "def test_own(benchmark): benchmark.pedantic(int)"})
 
@@ -90,25 +88,18 @@ def test_a_row_per_case_comes_on_request(timed: Bench) -> None:
 
 
 def test_each_case_is_called_once_and_never_in_a_calibrated_loop(bench: Bench) -> None:
-    bench.timed = True
     bench.case("a")
-    bench.write(
-        {
-            "answering.py": "def answer(request):\n    with open('calls.txt', 'a') as log:\n        log.write('x')\n"
-            "    return '{\"n\": 1}'\n"
-        }
-    )
 
-    bench.run("--jsbench-engine-option=answers=answering:answer", "--benchmark-json=times.json")
+    bench.run(COUNTED, "--benchmark-json=times.json")
 
-    assert (bench.path / "calls.txt").read_text() == "x"
+    assert len(bench.calls()) == 1
 
 
 def test_runs_are_compared_and_one_that_became_slower_fails(timed: Bench) -> None:
     timed.run("--benchmark-autosave")
     timed.answers["d"]["delay"] = 0.4
 
-    options = ("--benchmark-compare=0001", "--benchmark-compare-fail=min:0.5")
+    options = ("--benchmark-compare=0001", "--benchmark-compare-fail=min:0.2")
     result = timed.run(*options, "--jsbench-gate=planned>=4", "--junitxml=junit.xml")
 
     text = result.stdout.str() + result.stderr.str()
@@ -131,7 +122,6 @@ def test_its_own_switches_keep_their_meaning(timed: Bench, option: str) -> None:
 
 
 def test_only_benchmarks_includes_the_suite(bench: Bench) -> None:
-    bench.timed = True
     bench.case("a")
     bench.write({"test_own.py": "def test_own(): pass"})
 
@@ -146,7 +136,4 @@ def test_variants_stand_side_by_side_in_a_group_of_each_task_and_metric() -> Non
     assert rows.keys() == {f"jsbench::simple-{name}[{metric}]" for name in "ab" for metric in ("ttft", "tgt", "gct")}
     first, seconds = rows["jsbench::simple-a[tgt]"]
     assert (first.group, seconds) == ("jsbench simple tgt", [1.0, 1.0])
-    assert (first.params, first.extra_info["model"]) == (
-        {"task": "simple", "metric": "tgt", "variant": "a"},
-        "model a",
-    )
+    assert (first.params, first.extra_info["model"]) == ({"task": "simple", "metric": "tgt", "variant": "a"}, "model a")

@@ -486,9 +486,8 @@ def test_it_asks(jsbench):
 def test_a_crowd_of_strangers_takes_neither_the_answer_nor_the_summary(bench: Bench, provider: Provider) -> None:
     bench.write({"test_one.py": CROWDED, "application.py": APPLICATION})
 
-    result = bench.pytester.runpytest_subprocess(
-        *("-p", "no:randomly", *asking(provider), "--jsbench-output=out", "test_one.py"), timeout=60
-    )
+    arguments = (*bench.quick, *asking(provider), "--jsbench-output=out", "test_one.py")
+    result = bench.pytester.runpytest_subprocess(*arguments, timeout=60)
 
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["pass rate  1/1*", "verdict *PASSED*"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from tests.packages import install
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import Bench
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text("utf-8")
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", PAGE, flags=re.DOTALL))
@@ -24,21 +23,12 @@ def acme(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench
     """The package as pip would leave it, and the page's conftest.py in an empty folder."""
     package = {name: text for name, text in FILES.items() if name != "conftest.py"}
     install(tmp_path / "site", {**package, "acme_jsbench/__init__.py": ""}, monkeypatch)
-    # for a process of its own
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"), prepend=os.pathsep)
     bench.write({"conftest.py": FILES["conftest.py"]})
     return bench
 
 
-def run(bench: Bench, *arguments: str) -> pytest.RunResult:
-    quick = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS)
-    # xdist's workers have the path that Python had when xdist was imported
-    start = bench.pytester.runpytest_subprocess if bench.workers else bench.pytester.runpytest_inprocess
-    return start(*arguments, *quick, *bench.workers)
-
-
 def test_the_package_brings_one_of_each_and_the_hooks_are_called(acme: Bench) -> None:
-    result = run(acme, *shlex.split(COMMAND), "--jsbench-output=out")
+    result = acme.run_only(*shlex.split(COMMAND), "--jsbench-output=out")
 
     result.assert_outcomes(passed=1, failed=2)
     table = SHOWN.index("$ cat results.csv")
@@ -69,7 +59,7 @@ def test_what_the_package_brings_is_listed_and_its_command_called(
     assert re.search(r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)", jsbench("--help"))
     assert f"$ jsbench forms age\n{jsbench('forms', 'age')}```" in PAGE
     jsbench("forms", "--nothing", ends=1)
-    asked = run(acme, "--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
+    asked = acme.run_only("--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
     assert "ACME_API_KEY" in asked.stderr.str()
 
 
@@ -82,15 +72,15 @@ def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
         }
     )
 
-    run(acme, "test_own.py").assert_outcomes(passed=1)
+    acme.run_only("test_own.py").assert_outcomes(passed=1)
     answers = "--jsbench-engine-option=answers=answers.json"
-    run(acme, "test_own.py", "--jsbench-engine=scripted", answers).assert_outcomes(passed=1)
+    acme.run_only("test_own.py", "--jsbench-engine=scripted", answers).assert_outcomes(passed=1)
 
 
 def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme: Bench, tmp_path: Path) -> None:
     (tmp_path / "site" / "acme_jsbench" / "exporters.py").write_text("import acme\n")
 
-    result = run(acme, *shlex.split(COMMAND))
+    result = acme.run_only(*shlex.split(COMMAND))
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (shown,) = re.findall(r"^ERROR: .*$", PAGE, flags=re.MULTILINE)

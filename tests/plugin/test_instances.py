@@ -67,8 +67,7 @@ def labelled(bench: Bench) -> Bench:
 
 
 def run(bench: Bench, *args: str, engine: str = "grammars:Factory") -> pytest.RunResult:
-    arguments = [f"--jsbench-engine={engine}", "--jsbench-instances=labels", "-p", "no:randomly", *bench.workers]
-    return bench.pytester.runpytest_inprocess(*arguments, *args)
+    return bench.run_only(f"--jsbench-engine={engine}", "--jsbench-instances=labels", *args)
 
 
 @with_workers

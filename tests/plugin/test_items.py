@@ -10,28 +10,21 @@ from pytest_jsbench.core.files import LinesByPlace
 from pytest_jsbench.plugin.items import attempt_of
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Record
-from tests.plugin.conftest import Bench, both_ways, with_workers
-
-CALLS = """
-import pathlib
-def answer(request):
-    with open("calls.txt", "a") as log:
-        log.write(f"{request.key}\\n")
-    return '{"n": -1}' if "bad" in request.key.id else '{"n": 1}'
-"""
+from tests.plugin.conftest import COUNTED, Bench, both_ways, with_workers
 
 
 @pytest.fixture
 def counted(bench: Bench) -> Bench:
     """Three good cases and two bad ones, whose calls are written down."""
-    for name in ("alpha", "beta", "gamma", "bad_d", "bad_e"):
-        bench.case(name, task="bad" if "bad" in name else "good")
-    bench.write({"answering.py": CALLS})
+    for name in ("alpha", "beta", "gamma"):
+        bench.case(name, task="good")
+    for name in ("bad_d", "bad_e"):
+        bench.case(name, '{"n": -1}', task="bad")
     return bench
 
 
 def run(bench: Bench, *args: str) -> pytest.RunResult:
-    return bench.run("--jsbench-engine-option=answers=answering:answer", *args)
+    return bench.run(COUNTED, *args)
 
 
 def test_collecting_only_calls_nothing_and_needs_no_answers(counted: Bench) -> None:
@@ -109,8 +102,7 @@ def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_s
 @both_ways
 def test_stopping_at_the_first_failure_does_not_pay_for_the_rest(bench: Bench) -> None:
     for number in range(30):
-        bench.case(f"bad_{number:02}")
-    bench.write({"answering.py": CALLS})
+        bench.case(f"bad_{number:02}", '{"n": -1}')
 
     result = run(bench, "-x", "--jsbench-concurrency=2")
 
@@ -137,10 +129,9 @@ def test_a_test_that_asks_for_a_case_gets_each_of_them(counted: Bench) -> None:
 @with_workers
 def test_random_order_runs_every_case_once(counted: Bench) -> None:
     pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
-    arguments = counted.arguments("--jsbench-engine-option=answers=answering:answer")
-    arguments[arguments.index("no:randomly")] = "no:cacheprovider"
+    counted.plugins = ("randomly",)
 
-    counted.pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=3, failed=2)
+    counted.run_subprocess(COUNTED, "-p", "no:cacheprovider").assert_outcomes(passed=3, failed=2)
 
     assert len(counted.calls()) == 5
 

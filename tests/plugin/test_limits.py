@@ -57,8 +57,7 @@ def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> No
 
 def priced(bench: Bench, *args: str) -> pytest.RunResult:
     bench.write({"priced.py": PRICED})
-    arguments = [arg for arg in bench.arguments(*args) if not arg.startswith("--jsbench-engine")]
-    return bench.pytester.runpytest_inprocess("--jsbench-engine=priced:Priced", *arguments)
+    return bench.run_only("--jsbench-engine=priced:Priced", "--jsbench-dataset=schemas", *args)
 
 
 @with_workers

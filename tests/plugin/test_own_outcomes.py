@@ -68,11 +68,7 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) 
         "test_passes": ("passed",),
         "test_asserts": ("failed", "assertion", "the total assert 1 == 99"),
         "test_is_failed": ("failed", "assertion", "no"),
-        "test_answers_wrongly": (
-            "failed",
-            "answer",
-            "schema_violation: $.n: -1 is less than the minimum of 0",
-        ),
+        "test_answers_wrongly": ("failed", "answer", "schema_violation: $.n: -1 is less than the minimum of 0"),
         "test_raises": ("failed", "error", "ZeroDivisionError: division by zero"),
         "test_raises@2": ("failed", "error", "ZeroDivisionError: division by zero"),
         "test_times_out": ("failed", "timeout", "slow"),

@@ -25,13 +25,9 @@ def provider() -> Iterator[Provider]:
 
 
 def called(bench: Bench, provider: Provider, *args: str) -> pytest.RunResult:
-    return bench.pytester.runpytest_inprocess(
-        *(each for each in bench.arguments() if not each.startswith("--jsbench-engine")),
-        "--jsbench-engine=groq",
-        "--jsbench-model=openai/gpt-oss-20b",
-        f"--jsbench-base-url={provider.url}/v1",
-        "--jsbench-engine-option=schema_name=order",
-        *args,
+    return bench.run_only(
+        *("--jsbench-engine=groq", "--jsbench-model=openai/gpt-oss-20b", f"--jsbench-base-url={provider.url}/v1"),
+        *("--jsbench-engine-option=schema_name=order", "--jsbench-dataset=schemas", *args),
     )
 
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_jsbench.plugin.settings import Settings
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, unless_said, with_workers
+from tests.plugin.conftest import NUMBER, Bench, unless_said, with_workers
 
 #: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
 ANSWERING = """
@@ -81,7 +81,7 @@ def project(bench: Bench) -> Bench:
 
 def arguments(bench: Bench, *args: str) -> list[str]:
     return [
-        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
+        *bench.quick,
         *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer"),
         *args,
     ]
@@ -217,11 +217,7 @@ CANNOT_ASK = (
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
     ("", "jsbench.check('{}', schema=3)", "no schema: 3 is a int*"),
-    (
-        "",
-        "jsbench.check('{}', schema={}, messages=3)",
-        "check() was given a prompt that is no text and no *",
-    ),
+    ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no *"),
     ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
     ("", "jsbench.check(object())", "the answer, a object, is no JSON value*"),
     ("", "jsbench.check('{}')", "no schema: say @pytest.mark.jsbench(schema=…), or check(schema=…)*"),
@@ -299,17 +295,9 @@ def test_coroutines_ask_at_once_and_repeat(bench: Bench) -> None:
         "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=4, min_pass=2)\n"
         "async def test_repeated(jsbench):\n    await jsbench.agenerate()\n"
     )
-    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
-    slow = WITHOUT_SLOW_PLUGINS[:-2]
+    bench.plugins = ("anyio",)
 
-    result = bench.pytester.runpytest_inprocess(
-        *slow,
-        *("-p", "no:randomly"),
-        "--jsbench-engine=scripted",
-        "--jsbench-engine-option=answers=answering:answer",
-        "test_one.py",
-        "--jsbench-output=out",
-    )
+    result = run_one(bench, code, "--jsbench-output=out")
 
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(

@@ -20,8 +20,7 @@ def asked(bench: Bench) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "expected"),
-    [("mine.j2", '"system: Rules of orders | user: a?"'), ("asking:ask", '"user: Answer a"')],
+    ("prompt", "expected"), [("mine.j2", '"system: Rules of orders | user: a?"'), ("asking:ask", '"user: Answer a"')]
 )
 def test_a_users_own_prompt_is_asked_and_its_digest_stands_in_the_run(asked: Bench, prompt: str, expected: str) -> None:
     if prompt.endswith(".j2"):

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.engines.recorded import recordings
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import COUNTED, COUNTING, NUMBER, Bench
 
 TEST = """
 @pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
@@ -53,30 +53,22 @@ def write(path, text, shared):
 
 recordings.write_atomically = write
 """
-COUNTED = """
-def answer(request):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{request.key.id}\\n")
-    return '{"n": 1}'
-"""
 
 
 @pytest.mark.parametrize(
-    ("bench", "mode", "own"),
-    [("plain", "new", True), ("xdist", "all", False)],
-    indirect=["bench"],
+    ("bench", "mode", "own"), [("plain", "new", True), ("xdist", "all", False)], indirect=["bench"]
 )
 def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
     bench: Bench, mode: str, *, own: bool
 ) -> None:
-    bench.write({"conftest.py": FULL, "counted.py": COUNTED})
+    bench.write({"conftest.py": FULL, "counting.py": COUNTING, "answers.json": "{}"})
     dataset = [] if own else ["--jsbench-dataset=schemas"]
     if own:
         write(bench, **{f"t{number:02}": asks(str(number)) for number in range(40)})
     for number in range(0 if own else 40):
         bench.case(f"c{number:02}")
-    engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=counted:answer", "--jsbench-concurrency=2")
-    options = ("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers, *engine, *dataset, "--jsbench-output=out")
+    engine = ("--jsbench-engine=scripted", COUNTED, "--jsbench-concurrency=2")
+    options = (*bench.quick, *engine, *dataset, "--jsbench-output=out")
 
     result = bench.pytester.runpytest_subprocess(*options, "--jsbench-record=kept", f"--jsbench-record-mode={mode}")
 
@@ -95,7 +87,14 @@ def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost
 def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_for(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, mode: str
 ) -> None:
-    bench.write({"counted.py": COUNTED, "elsewhere/x": "", **({"kept": ""} if place == "file" else {"kept/y": ""})})
+    bench.write(
+        {
+            "counting.py": COUNTING,
+            "answers.json": "{}",
+            "elsewhere/x": "",
+            **({"kept": ""} if place == "file" else {"kept/y": ""}),
+        }
+    )
     if place == "link":
         (bench.path / "kept/orders").symlink_to(bench.path / "elsewhere", target_is_directory=True)
     if place == "full":
@@ -104,7 +103,7 @@ def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_fo
     bench.case("c01")
     record = ("--jsbench-record=kept", f"--jsbench-record-mode={mode}")
 
-    result = bench.run("--jsbench-engine-option=answers=counted:answer", *record)
+    result = bench.run(COUNTED, *record)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; name a folder *"}

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from pytest_jsbench import __version__
-from tests.plugin.conftest import Bench, Ended, with_workers
+from tests.plugin.conftest import COUNTED, Bench, Ended, with_workers
 
 TIMES = {"started_at", "queue_s", "timing"}
 
@@ -77,20 +77,13 @@ def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
     assert not (bench.path / ".pytest_cache").exists()
 
 
+@with_workers
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
-def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it_dies(
-    pytester: pytest.Pytester,
-) -> None:
-    pytest.importorskip("xdist", reason="needs pytest-xdist")
-    bench = Bench(pytester=pytester, workers=("-n", "2"))
+def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it_dies(bench: Bench) -> None:
     for number in range(12):
         bench.case(f"c{number:02}")
     bench.write(
         {
-            "answering.py": "def answer(request):\n"
-            "    with open('calls.txt', 'a') as log:\n"
-            "        log.write(request.key.id + ' ')\n"
-            "    return '{\"n\": 1}'\n",
             "conftest.py": "import os, pathlib, signal, time\n"
             "def pytest_runtest_setup(item):\n"
             "    if item.name != 'c02':\n"
@@ -101,13 +94,13 @@ def test_what_a_worker_has_paid_for_ahead_of_its_tests_is_not_paid_again_when_it
             "        if len(records.read_text().splitlines()) == 7:\n"
             "            break\n"
             "        time.sleep(0.01)\n"
-            "    os.kill(os.getpid(), signal.SIGKILL)\n",
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
         }
     )
 
-    bench.run_subprocess("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out")
+    bench.run_subprocess(COUNTED, "--jsbench-output=out")
 
-    assert sorted((bench.path / "calls.txt").read_text().split()) == [f"c{number:02}" for number in range(12)]
+    assert bench.calls() == [f"orders::c{number:02}" for number in range(12)]
     assert len(bench.records()) == 12
 
 

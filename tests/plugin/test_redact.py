@@ -155,7 +155,7 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
         [
             "redacted   digests stand for prompts, schemas and answers:*",
             "warning    a classifier broke; what it said is left out (--jsbench-redact)",
-        ],
+        ]
     )
     for line in (
         "schema_violation: breaks type",

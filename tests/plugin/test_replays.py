@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
+from tests.plugin.conftest import NUMBER, Bench
 
 TESTS = f"""
 import pytest
@@ -27,12 +27,6 @@ def own(bench: Bench) -> Bench:
     return bench
 
 
-def run(bench: Bench, *args: str, workers: bool = True) -> pytest.RunResult:
-    """Run without an engine, unless the arguments or the ini file name one."""
-    quick = ["-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *(bench.workers if workers else ())]
-    return bench.pytester.runpytest_inprocess(*quick, *args)
-
-
 def files(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*.json"))}
 
@@ -40,15 +34,10 @@ def files(folder: Path) -> dict[str, str]:
 def test_what_was_recorded_is_replayed_without_an_engine(own: Bench) -> None:
     own.run("test_one.py", "--jsbench-record=kept").assert_outcomes(passed=2, failed=1)
     recorded = files(own.path / "kept")
-    assert list(recorded) == [
-        "orders/a.json",
-        "orders/b.json",
-        "test_one/test_it.json",
-        "test_one/test_it~2.json",
-    ]
+    assert list(recorded) == ["orders/a.json", "orders/b.json", "test_one/test_it.json", "test_one/test_it~2.json"]
     (own.path / "answers.json").unlink()
 
-    result = run(own, "test_one.py", "--jsbench-replay=kept", "--jsbench-dataset=schemas", "--jsbench-output=out")
+    result = own.run_only("test_one.py", "--jsbench-replay=kept", "--jsbench-dataset=schemas", "--jsbench-output=out")
 
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(["jsbench: engine recorded, model scripted (json_schema)", "pass rate  3/4*"])
@@ -62,9 +51,9 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
     ini = "[pytest]\njsbench_engine = scripted\njsbench_engine_option = answers=answers.json\njsbench_replay = kept\n"
     bench.write({"pytest.ini": ini, "answers.json": json.dumps(bench.answers), "deep/empty.txt": ""})
 
-    run(bench, "--jsbench-record=kept").stdout.fnmatch_lines(["jsbench: engine scripted*"])
-    run(bench).stdout.fnmatch_lines(["jsbench: engine recorded*", "*1 passed*"])
-    run(bench, "test_one.py", "--jsbench-engine=scripted").stdout.fnmatch_lines(["jsbench: engine scripted*"])
+    bench.run_only("--jsbench-record=kept").stdout.fnmatch_lines(["jsbench: engine scripted*"])
+    bench.run_only().stdout.fnmatch_lines(["jsbench: engine recorded*", "*1 passed*"])
+    bench.run_only("test_one.py", "--jsbench-engine=scripted").stdout.fnmatch_lines(["jsbench: engine scripted*"])
 
 
 @pytest.mark.parametrize(
@@ -78,18 +67,12 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
             ["--jsbench-replay=kept", "--jsbench-record-mode=new"],
             "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsb",
         ),
-        (
-            ["--jsbench-record=kept"],
-            "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb",
-        ),
-        (
-            ["--jsbench-replay=kept"],
-            "no recorded answers: */kept is no folder; fill it with --jsbench-record and",
-        ),
+        (["--jsbench-record=kept"], "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb"),
+        (["--jsbench-replay=kept"], "no recorded answers: */kept is no folder; fill it with --jsbench-record and"),
     ],
 )
 def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message: str) -> None:
-    result = run(bench, *args)
+    result = bench.run_only(*args)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {message}*"])
@@ -129,21 +112,21 @@ def test_answers_to_questions_in_flight_together_are_known_by_what_was_asked(ben
     def write(order: list[int], terms: str = "") -> None:
         bench.write({"test_one.py": ANY_ORDER.format(order=order, terms=terms)})
 
-    quick = ("-p", "no:randomly", "-p", "no:hypothesispytest", "test_one.py", *bench.workers)
-    answers = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
+    bench.plugins = ("anyio",)
+    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
     bench.write({"answering.py": "def answer(request): return request.prompt.messages[-1].content[4:]"})
     write([1, 2, 3])
-    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-record=kept").assert_outcomes(passed=1)
-    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=runs").assert_outcomes(passed=1)
+    bench.run_only(*answers, "--jsbench-record=kept").assert_outcomes(passed=1)
+    bench.run_only(*answers, "--jsbench-output=runs").assert_outcomes(passed=1)
     (bench.path / "answering.py").unlink()
 
     write([3, 1, 2])
     for source in ("kept", "runs"):
         folder = next((bench.path / source).iterdir()) if source == "runs" else source
-        bench.pytester.runpytest_inprocess(*quick, f"--jsbench-replay={folder}").assert_outcomes(passed=1)
+        bench.run_only("test_one.py", f"--jsbench-replay={folder}").assert_outcomes(passed=1)
     write([2, 3, 1], "temperature=0.5")
-    changed = bench.pytester.runpytest_inprocess(*quick, "--jsbench-replay=kept")
-    strict = bench.pytester.runpytest_inprocess(*quick, "--jsbench-replay=kept", "--jsbench-replay-strict")
+    changed = bench.run_only("test_one.py", "--jsbench-replay=kept")
+    strict = bench.run_only("test_one.py", "--jsbench-replay=kept", "--jsbench-replay-strict")
 
     changed.assert_outcomes(passed=1)
     changed.stdout.fnmatch_lines(
@@ -155,18 +138,18 @@ def test_answers_to_questions_in_flight_together_are_known_by_what_was_asked(ben
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
 def test_a_run_that_goes_on_knows_questions_in_flight_together_by_what_was_asked(bench: Bench) -> None:
-    quick = ("-p", "no:randomly", "-p", "no:hypothesispytest", "test_one.py", *bench.workers)
-    answers = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
+    bench.plugins = ("anyio",)
+    answers = ("test_one.py", "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer")
     counting = (
         "def answer(request):\n"
         "    with open('calls.txt', 'a') as log: log.write('.')\n"
         "    return request.prompt.messages[-1].content[4:]"
     )
     bench.write({"answering.py": counting, "test_one.py": ANY_ORDER.format(order=[1, 2, 3], terms="")})
-    bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=runs").assert_outcomes(passed=1)
+    bench.run_only(*answers, "--jsbench-output=runs").assert_outcomes(passed=1)
 
     bench.write({"test_one.py": ANY_ORDER.format(order=[3, 1, 2], terms="")})
-    again = bench.pytester.runpytest_inprocess(*quick, *answers, "--jsbench-output=on", "--jsbench-resume=runs")
+    again = bench.run_only(*answers, "--jsbench-output=on", "--jsbench-resume=runs")
 
     again.assert_outcomes(passed=1)
     assert (bench.path / "calls.txt").read_text() == "..."

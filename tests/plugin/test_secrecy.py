@@ -16,7 +16,7 @@ from tests.engines.gemini_wire import error_body as gemini_error
 from tests.engines.openai_wire import error_body as openai_error
 from tests.engines.provider import Asked, Provider, Reply, event, json_reply, raw_reply, stream_reply
 from tests.engines.speakers import SPEAKERS
-from tests.plugin.conftest import WITHOUT_SLOW_PLUGINS, Bench, both_ways
+from tests.plugin.conftest import Bench, both_ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,10 +68,10 @@ def test_no_key_is_in_anything_that_is_shown_or_written(bench: Bench, monkeypatc
         named = zip(speakers, providers, strict=True)
         table = "".join(VARIANT.format(engine=speaker.engine, url=provider.url) for speaker, provider in named)
         bench.write({"jsbench.toml": table})
-        result = bench.pytester.runpytest_inprocess(
-            *("--jsbench-variants=all", "--jsbench-dataset=schemas", "--jsbench-retries=0", "-p", "no:randomly"),
+        bench.plugins = ("benchmark",)
+        result = bench.run_only(
+            *("--jsbench-variants=all", "--jsbench-dataset=schemas", "--jsbench-retries=0"),
             *("--jsbench-output=out", "--benchmark-json=benchmark.json", *NOISY),
-            *(*WITHOUT_SLOW_PLUGINS, *bench.workers),
         )
         for provider in providers:
             assert any(KEY in str(asked.headers) for asked in provider.asked)
@@ -100,9 +100,9 @@ def test_a_usage_error_that_quotes_a_secret_is_shown_without_it(
     if place == "HF_TOKEN":
         monkeypatch.setenv("HF_TOKEN", KEY)
     url = f"http://me:{KEY}@127.0.0.1:9/v1" if place == "base URL" else "http://127.0.0.1:9/v1"
-    result = bench.pytester.runpytest_inprocess(
+    result = bench.run_only(
         *("--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={url}", "--jsbench-dataset=schemas"),
-        *(wrong, *WITHOUT_SLOW_PLUGINS),
+        wrong,
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     shown = result.stdout.str() + result.stderr.str()
@@ -155,11 +155,10 @@ def test_a_key_in_a_reason_or_a_property_of_a_test_is_hidden(
     monkeypatch.setenv("MY_KEY", KEY)
     bench.write({"test_telling.py": TELLING, "test_broken.py": TELLING.partition("def")[0] + broken})
 
-    result = bench.pytester.runpytest_inprocess(
-        *("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-api-key-env=MY_KEY", "-p", "no:randomly"),
+    result = bench.run_only(
+        *("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-api-key-env=MY_KEY"),
         *("--jsbench-base-url=http://127.0.0.1:9/v1", "--jsbench-output=out", "--junitxml=junit.xml", "-rA"),
-        *(*WITHOUT_SLOW_PLUGINS, *bench.workers, "-W", "ignore", "--continue-on-collection-errors"),
-        *("test_telling.py", "test_broken.py"),
+        *("-W", "ignore", "--continue-on-collection-errors", "test_telling.py", "test_broken.py"),
     )
 
     result.stdout.fnmatch_lines(["XFAIL *refused ?key?*"])
@@ -339,7 +338,6 @@ def options(bench: Bench, url: str) -> list[str]:
         *("--jsbench-engine=openai", "--jsbench-model=m", f"--jsbench-base-url={address}"),
         *("--jsbench-api-key-env=MY_KEY", "--jsbench-dataset=schemas", "--jsbench-retries=0"),
         *(f"--jsbench-engine-option={name}={json.dumps(value)}" for name, value in given.items()),
-        *("-p", "no:randomly", *WITHOUT_SLOW_PLUGINS, *bench.workers),
     ]
 
 
@@ -365,7 +363,8 @@ def leaks(root: Path, shown: str) -> list[str]:
 
 @both_ways
 def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, server: Provider) -> None:
-    result = arranged.pytester.runpytest_inprocess(*options(arranged, server.url), *WRITING)
+    arranged.plugins = ("benchmark",)
+    result = arranged.run_only(*options(arranged, server.url), *WRITING)
     assert result.parseoutcomes().get("failed") == 5, result.stdout.str()[-3000:]
     sent: Any = str([(asked.path, asked.headers, asked.body) for asked in server.asked])
     for name in ("key", "header", "header of the environment", "body", "query"):
@@ -384,10 +383,7 @@ def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, mo
 
     shown = bench.run("--jsbench-output=out", "--jsbench-retries=0", *NOISY)
     (run,) = (bench.path / "out").iterdir()
-    replayed = bench.pytester.runpytest_inprocess(
-        *(f"--jsbench-replay={run}", "--jsbench-dataset=schemas", "--jsbench-output=again", *bench.workers),
-        *("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS),
-    )
+    replayed = bench.run_only(f"--jsbench-replay={run}", "--jsbench-dataset=schemas", "--jsbench-output=again")
 
     assert shown.parseoutcomes()["failed"] == replayed.parseoutcomes()["failed"] == 2
     (bench.path / "answers.json").unlink()  # the user's own file
@@ -405,7 +401,7 @@ def test_a_model_on_this_machine_is_asked_and_no_secret_is_written(
 
     result = bench.pytester.runpytest_subprocess(
         *(f"--jsbench-engine={engine}", "--jsbench-dataset=schemas", "--jsbench-output=out"),
-        *("-vv", "--log-level=DEBUG", *WITHOUT_SLOW_PLUGINS),
+        *("-vv", "--log-level=DEBUG", *bench.quick),
     )
 
     assert "declared" in result.stdout.str().lower()

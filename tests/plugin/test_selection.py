@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
-
-CALLS = """
-def answer(request):
-    with open("calls.txt", "a") as log:
-        log.write(f"{request.key}\\n")
-    return '{"n": 1}'
-"""
+from tests.plugin.conftest import COUNTED, Bench, with_workers
 
 
 @pytest.fixture
@@ -22,12 +15,11 @@ def varied(bench: Bench) -> Bench:
     bench.case("old", schema=draft_4)
     bench.case("plain", task="other")
     bench.case("broken", schema="{oops", task="other")
-    bench.write({"answering.py": CALLS})
     return bench
 
 
 def calls(bench: Bench, *args: str) -> list[str]:
-    bench.run("--jsbench-engine-option=answers=answering:answer", *args)
+    bench.run(COUNTED, *args)
     return bench.calls()
 
 
@@ -81,10 +73,7 @@ def test_no_process_that_asks_holds_what_reads_parquet(bench: Bench) -> None:
     )
 
     result = bench.run_subprocess(
-        "--jsbench-dataset=hub",
-        "--jsbench-engine-option=answers=answering:answer",
-        "--jsbench-where=not id:r5",
-        "-rs",
+        "--jsbench-dataset=hub", "--jsbench-engine-option=answers=answering:answer", "--jsbench-where=not id:r5", "-rs"
     )
 
     result.assert_outcomes(passed=4, skipped=1)

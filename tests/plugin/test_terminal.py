@@ -38,7 +38,7 @@ def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended
 
 def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
     pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
-    mixed.timed = True
+    mixed.plugins = ("benchmark",)
     result = mixed.run("--benchmark-sort=name")
 
     text = result.stdout.str()
@@ -56,11 +56,7 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> No
     lines = summary(mixed.run("-v"))
 
     pytest.LineMatcher(lines).fnmatch_lines(
-        [
-            "Keyword *Broken *Used *Pass rate",
-            "minimum *1 *8 *0.12 (0-.53)",
-            "Task *Declared*",
-        ]
+        ["Keyword *Broken *Used *Pass rate", "minimum *1 *8 *0.12 (0-.53)", "Task *Declared*"]
     )
     assert "Keyword" not in "\n".join(summary(ended.result))
 
@@ -84,10 +80,7 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     bench.case("a")
     found = importlib.util.find_spec
     if not installed:
-        for place in (
-            "importlib.util",
-            *(f"pytest_jsbench.plugin.{name}" for name in ("terminal", "controller")),
-        ):
+        for place in ("importlib.util", *(f"pytest_jsbench.plugin.{name}" for name in ("terminal", "controller"))):
             monkeypatch.setattr(
                 f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
             )

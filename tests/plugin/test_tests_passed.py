@@ -34,10 +34,7 @@ def test_how_tests_ended_is_counted_shown_and_gated(bench: Bench) -> None:
         {"answer": 3, "type_refused": 0, "assertion": 3, "timeout": 1, "error": 0},
     )
     result.stdout.fnmatch_lines(
-        [
-            "tests      2/9 = 0.222 passed; *",
-            "gate       tests_passed 2/9 = 0.2222, gate >= 0.9: NOT MET",
-        ]
+        ["tests      2/9 = 0.222 passed; *", "gate       tests_passed 2/9 = 0.2222, gate >= 0.9: NOT MET"]
     )
 
 
@@ -54,11 +51,7 @@ def test_two_runs_are_compared_by_the_ends_of_their_tests(bench: Bench, monkeypa
     monkeypatch.setenv("WANTED", "2")
 
     result = run_one(
-        bench,
-        code,
-        "--jsbench-output=out",
-        "--jsbench-baseline=before",
-        "--jsbench-gate=baseline.tests.worse<=0",
+        bench, code, "--jsbench-output=out", "--jsbench-baseline=before", "--jsbench-gate=baseline.tests.worse<=0"
     )
 
     result.stdout.fnmatch_lines(

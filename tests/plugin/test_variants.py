@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -11,7 +12,7 @@ import pytest
 
 from pytest_jsbench.plugin import worker
 from pytest_jsbench.run.in_flight import CallsInFlight
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, with_workers
+from tests.plugin.conftest import NUMBER, Bench, with_workers
 from tests.plugin.test_records import without_times
 
 TABLE = """
@@ -58,9 +59,8 @@ def prepared(bench: Bench) -> Bench:
     return bench
 
 
-def run(bench: Bench, *args: str, workers: bool = True) -> pytest.RunResult:
-    given = ("-p", "no:randomly", "-p", "no:benchmark", *WITHOUT_SLOW_PLUGINS, *(bench.workers if workers else ()))
-    return bench.pytester.runpytest_inprocess("--jsbench-dataset=schemas", *given, *args)
+def run(bench: Bench, *args: str) -> pytest.RunResult:
+    return bench.run_only("--jsbench-dataset=schemas", *args)
 
 
 def newest(bench: Bench, folder: str) -> Path:
@@ -79,7 +79,7 @@ def by_variant(path: Path) -> dict[str, list[Any]]:
 def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant_alone(asked: Bench) -> None:
     alone = {}
     for name in ("good", "bad", "chatty"):
-        run(asked, f"--jsbench-variants={name}", f"--jsbench-output={name}", workers=False)
+        run(replace(asked, workers=()), f"--jsbench-variants={name}", f"--jsbench-output={name}")
         alone[name] = by_variant(newest(asked, name))[name]
     asked.calls()
 
@@ -207,10 +207,7 @@ def test_an_error_of_one_variant_names_it(bench: Bench, monkeypatch: pytest.Monk
         (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
         (("--jsbench-variants=good,bad", "--jsbench-max-cost=1"), "variant 'good': --jsbench-max-cost: calls of "),
         (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch hands in one variant at a time, and "),
-        (
-            ("--jsbench-variants=goods",),
-            "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?",
-        ),
+        (("--jsbench-variants=goods",), "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?"),
     ):
         result = run(bench, *args)
 

@@ -59,9 +59,8 @@ def run_changing(bench: Bench, code: str, *args: str) -> pytest.RunResult:
     """An engine whose first answer is prose, and every other good."""
     head = "import pytest\nNUMBER = {'type': 'object', 'required': ['n']}\n"
     bench.write({"test_one.py": head + code, "changing.py": CHANGING})
-    return bench.pytester.runpytest_inprocess(
-        *("-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:benchmark", *bench.workers),
-        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=changing:answer", "test_one.py", *KEPT, *args),
+    return bench.run_only(
+        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=changing:answer", "test_one.py", *KEPT, *args)
     )
 
 
@@ -125,10 +124,7 @@ def test_a_gate_for_which_nothing_was_left_to_measure_is_not_met(bench: Bench, a
 
     result = run_one(bench, f"{ASKS}def test_it(jsbench): {GOOD}\n{UNIT}", *KEPT, *args)
 
-    assert verdict(bench, result) == (
-        "incomplete",
-        ["the gate is not met, for too little was measured: pass_rate>=0"],
-    )
+    assert verdict(bench, result) == ("incomplete", ["the gate is not met, for too little was measured: pass_rate>=0"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
@@ -177,10 +173,8 @@ def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: B
     late = "        signal.raise_signal(signal.SIGALRM)\n    return '{\"n\": 1}'\n"
     bench.write({"test_one.py": f"import pytest\nNUMBER = {{}}\n{code}", "late.py": head + late})
 
-    result = bench.pytester.runpytest_inprocess(
-        *("-p", "no:randomly", "-p", "no:hypothesispytest", "-p", "no:anyio", *bench.workers, "test_one.py", *KEPT),
-        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=late:answer", "--jsbench-gate=n>=1"),
-    )
+    late_engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=late:answer")
+    result = bench.run_only(*late_engine, "test_one.py", *KEPT, "--jsbench-gate=n>=1")
 
     status, because = verdict(bench, result)
     assert (status, sorted(because)) == ("failed", [f"test_one.py::test_{one} failed" for one in ("after", "within")])

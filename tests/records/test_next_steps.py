@@ -80,11 +80,7 @@ def broken(*paths: str) -> Verdict:
         (broken("/items/allOf/0/else/not"), answered("{}"), "sent else and did not enforce it"),
         (broken("/allOf/0/required"), answered("{}"), "say allOf as one schema"),
         (broken("/then/required", "/properties/not/enum"), answered("{}"), "say then as branches of anyOf; or ask"),
-        (
-            broken("/contains", "/a/uniqueItems"),
-            answered("{}"),
-            "them: `jsbench probe` finds out",
-        ),
+        (broken("/contains", "/a/uniqueItems"), answered("{}"), "them: `jsbench probe` finds out"),
         (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (
             examples.VIOLATED,

@@ -111,11 +111,7 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
 
     summaries: list[Summary] = [
         summarize(run)
-        for run in (
-            Run.of(on_disk.metadata, on_disk.planned, records),
-            on_disk,
-            replace(on_disk, outcomes=tuple(sent)),
-        )
+        for run in (Run.of(on_disk.metadata, on_disk.planned, records), on_disk, replace(on_disk, outcomes=tuple(sent)))
     ]
 
     assert summaries[0] == summaries[1] == summaries[2]

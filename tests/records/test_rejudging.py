@@ -70,10 +70,7 @@ def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
 
 
 LISTED = {
-    "properties": {
-        "city": {"enum": ["Oslo", "Paris", 7]},
-        "deep": {"items": {"$ref": "#/$defs/kind"}},
-    },
+    "properties": {"city": {"enum": ["Oslo", "Paris", 7]}, "deep": {"items": {"$ref": "#/$defs/kind"}}},
     "$defs": {"kind": {"const": "Fjord"}},
 }
 

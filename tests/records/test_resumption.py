@@ -108,8 +108,7 @@ def test_a_run_of_another_engine_is_refused(tmp_path: Path, change: dict[str, An
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"details": {"openai": "3.53.0", "slots": 8}}, {"concurrency": 64}, {"policy": {"fences": "forbid"}}],
+    "change", [{"details": {"openai": "3.53.0", "slots": 8}}, {"concurrency": 64}, {"policy": {"fences": "forbid"}}]
 )
 def test_what_does_not_change_answers_does_not_hinder(tmp_path: Path, change: dict[str, Any]) -> None:
     earlier = replace(examples.metadata(), details={"openai": "3.52.0", "slots": 4})

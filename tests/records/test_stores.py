@@ -91,9 +91,7 @@ def test_what_is_wrong_in_a_store_is_one_line_with_its_url(
     assert "the line was torn and is skipped" in printed
 
 
-def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket, store = "memory://bucket", fsspec.filesystem("memory")
     listed = [f"/bucket/{name}" for name in ("../records.jsonl", "a/../records.jsonl", "a/b/records.jsonl")]
     listed += [f"/bucket/{name}" for name in ("\x1b[2J/records.jsonl", ".hidden/records.jsonl", "records.\n.jsonl")]
