@@ -56,18 +56,6 @@ def test_files_of_others_are_compared_metric_by_metric_and_null_is_no_zero(tmp_p
     assert "\x1b" not in "".join(lines)
 
 
-def test_runs_of_one_model_are_told_apart_by_number_where_their_places_are_too_long(tmp_path: Path) -> None:
-    places = [tmp_path / "runs" / f"20261121T10000{at}Z-scripted-m" for at in range(2)]
-    for at, place in enumerate(places):
-        place.mkdir(parents=True)
-        run(place / "run.json", "m", 18 - at)
-
-    lines = shown("compare", *places).splitlines()
-
-    assert [line[:13].split()[:2] for line in lines if line.startswith("[")] == [["[1]", "m"], ["[2]", "m"]] * 2
-    assert f"[2] m ({places[1]})" in " ".join("\n".join(lines).split())
-
-
 def test_what_is_left_out_of_a_comparison_is_said(tmp_path: Path) -> None:
     one, other = run(tmp_path / "one.json", "a", 2, of=3), tmp_path / "other.json"
     data = json.loads(one.read_text())

@@ -58,6 +58,11 @@ from tests.plugin.conftest import Bench
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
         (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
+        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*name a folder that can be written*"),
+        # a worker on another machine
+        (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard with *"),
+        (["--dist=load", "--tx=2*socket=other:8888"], "ERROR: --tx=2[*]socket=other:8888: * use -n N *"),
+        (["--dist=load", "--tx=popen//via=other"], "ERROR: --tx=popen//via=other: * use -n N *"),
     ],
 )
 def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str) -> None:
@@ -66,6 +71,7 @@ def test_bad_input_is_one_clear_line(bench: Bench, args: list[str], message: str
     bench.write(
         {
             "other.json": '{"metrics": {"accuracy": 1}}',
+            "taken": "a file",
             "alien.json": '{"metrics": {"n": 1}, "cases": {"x::y": {"attempts": ["passed"]}}}',
         }
     )

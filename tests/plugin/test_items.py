@@ -144,16 +144,9 @@ def test_no_process_keeps_records_and_no_worker_keeps_reports(counted: Bench) ->
 import gc, os, pytest
 from pytest_jsbench.records.records import Record
 
-def records():
-    return [one for one in gc.get_objects() if isinstance(one, Record)]
-
-# a process that was forked from the tests' has theirs
-BEFORE = records()
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session):
-    known = set(map(id, BEFORE))
-    kept = sum(id(one) not in known for one in records())
+    kept = sum(isinstance(one, Record) for one in gc.get_objects())
     worker = getattr(session.config, "workerinput", {}).get("workerid")
     stats = session.config.pluginmanager.get_plugin("terminalreporter").stats
     reports = sum(map(len, stats.values())) if worker else 0
@@ -163,7 +156,7 @@ def pytest_sessionfinish(session):
         }
     )
 
-    run(counted).assert_outcomes(passed=3, failed=2)
+    counted.run_subprocess(COUNTED).assert_outcomes(passed=3, failed=2)
 
     kept = [path.read_text() for path in counted.path.glob("kept-*.log")]
     assert len(kept) == 3

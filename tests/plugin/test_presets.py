@@ -41,7 +41,13 @@ def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
     bench: Bench, provider: Provider
 ) -> None:
     bench.case("a", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
-    called(bench, provider, "--jsbench-output=out", "--jsbench-adapt=narrow").assert_outcomes(passed=1)
+    unique = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
+    bench.case("b", schema={"type": "object", "properties": {"n": unique}})
+    result = called(bench, provider, "--jsbench-output=out", "--jsbench-adapt=narrow")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*, narrow:groq@*", "unsupported_schema: uniqueItems at /properties/n: *; nothing was sent"]
+    )
     (asked,) = provider.asked
     assert "stream" not in asked.body
     assert asked.body["response_format"]["json_schema"]["schema"]["required"] == ["n"]

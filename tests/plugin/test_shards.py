@@ -67,18 +67,6 @@ def test_nothing_is_sharded_unless_it_is_asked(bench: Bench, monkeypatch: pytest
     assert len(bench.records()) == 2
 
 
-@pytest.mark.parametrize("spec", ["ssh=user@other", "2*socket=other:8888", "popen//via=other"])
-def test_a_worker_on_another_machine_is_refused_before_any_starts(bench: Bench, spec: str) -> None:
-    bench.case("a")
-
-    result = bench.run("--dist=load", f"--tx={spec}")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [f"ERROR: --tx={spec.replace('*', '[*]')}: * use -n N * --jsbench-shard with `jsbench merge`"]
-    )
-
-
 def test_workers_that_are_started_by_name_on_this_machine_are_taken(bench: Bench) -> None:
     bench.case("a")
 

@@ -38,29 +38,50 @@ def test_how_tests_ended_is_counted_shown_and_gated(bench: Bench) -> None:
     )
 
 
-def test_two_runs_are_compared_by_the_ends_of_their_tests(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = "abcdefgh"
-    code = (
-        f"@pytest.mark.parametrize('name', {list(names)!r})\n"
-        f"{MARK}def test_it(jsbench, name):\n"
-        "    import os\n"
-        "    assert jsbench.generate(text='{\"n\": 1}').instance['n'] == int(os.environ['WANTED'])\n"
-    )
-    monkeypatch.setenv("WANTED", "1")
-    run_one(bench, code, "--jsbench-output=before")
-    monkeypatch.setenv("WANTED", "2")
+ANSWERING = """
+import os
+def answer(request): return '{"total": %s, "vendor": "ACME"}' % os.environ["TOTAL"]
+"""
+EXPECTING = """
+import pytest
+INVOICE = {"properties": {"total": {"type": "number"}, "vendor": {"type": "string"}}}
 
-    result = run_one(
-        bench, code, "--jsbench-output=out", "--jsbench-baseline=before", "--jsbench-gate=baseline.tests.worse<=0"
-    )
+@pytest.mark.parametrize("name", list("abcdefgh"))
+@pytest.mark.jsbench(schema=INVOICE, prompt="an invoice", expected={"total": 1, "vendor": "ACME"})
+def test_it(jsbench, name): assert jsbench.generate().instance["total"] == 1
+"""
 
+
+def test_two_runs_are_compared_by_their_values_and_the_ends_of_their_tests_though_every_verdict_is_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": EXPECTING, "answering.py": ANSWERING})
+    scripted = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer", "test_one.py")
+    monkeypatch.setenv("TOTAL", "1")
+    bench.run_only(*scripted, "--jsbench-output=before").assert_outcomes(passed=8)
+    monkeypatch.setenv("TOTAL", "2")
+    gates = ("--jsbench-gate=baseline.tests.worse<=0", "--jsbench-gate=baseline.values.worse<=0")
+
+    result = bench.run_only(*scripted, "--jsbench-output=out", "--jsbench-baseline=before", *gates)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
             "baseline   *",
+            "           the same verdict on each of 8 cases",
             "tests      8 fewer of 8 cases pass their test (-1.000, *",
             "worse      no longer passed by their test in 8: *",
+            "values     8 fewer of 8 cases have every value right *",
+            "field      total: 8 fewer of 8 cases have it right *",
+            "worse      fewer values right in 8: test_one::test_it-a, *",
             "gate       baseline.tests.worse 8, gate <= 0: NOT MET",
+            "gate       baseline.values.worse 8, gate <= 0: NOT MET",
         ]
     )
-    compared = bench.run_json()["baseline"]["tests"]
-    assert (compared["n"], compared["difference"], len(compared["worse"])) == (8, -1, 8)
+    compared = bench.run_json()["baseline"]
+    tests, values = compared["tests"], compared["values"]
+    assert (tests["n"], tests["difference"], len(tests["worse"])) == (8, -1, 8)
+    assert (values["p_value"], values["worse"][0]) == (0.0078125, "test_one::test_it-a")
+    assert values["fields"]["vendor"]["p_value"] == 1
+    (page,) = bench.path.glob("out/*/report.html")
+    assert "8 fewer of 8 cases have every value right" in page.read_text()

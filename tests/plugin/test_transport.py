@@ -95,17 +95,3 @@ def test_hostile_answers_reach_neither_the_terminal_nor_xdist_raw(bench: Bench) 
     assert "\u202e" not in result.stdout.str()
     assert len(bench.records()) == 6
     ET.parse(bench.path / "junit.xml")
-
-
-def test_a_schema_can_be_sent_in_a_providers_subset(bench: Bench) -> None:
-    bench.case("open")
-    unique = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True, "minItems": 2}
-    bench.case("twice", '{"n": [1, 1]}', schema={"type": "object", "properties": {"n": unique}})
-
-    narrowed = bench.run("--jsbench-adapt=narrow:openai", "--jsbench-output=out")
-
-    narrowed.assert_outcomes(passed=1, failed=1)
-    assert "model scripted (json_schema, narrow:openai@2026-08)" in narrowed.stdout.str()
-    narrowed.stdout.fnmatch_lines(["unsupported_schema: uniqueItems at /properties/n: *; nothing was sent"])
-    assert bench.run_json()["run"]["adapt"] == "narrow:openai@2026-08"
-    assert [bool(record["changes"]) for record in bench.records()] == [True, False]

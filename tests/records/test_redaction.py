@@ -63,6 +63,7 @@ def test_as_many_values_are_missing_and_given_as_before() -> None:
     assert kept is not None
     assert (kept.right, kept.expected, kept.missing, kept.given) == (1, 3, 1, 4)
     assert kept.surplus == {"(redacted)": 1}
+    assert kept.fields == {"(redacted)": (1, 3)}
 
 
 def test_an_answer_cannot_be_guessed_and_equal_answers_of_a_run_are_equal() -> None:
