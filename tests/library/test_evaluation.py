@@ -223,7 +223,7 @@ def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -
 def test_the_page_is_written_where_what_it_needs_is_there_and_else_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_jsbench.library.evaluation.find_spec", lambda _: None)
+    monkeypatch.setattr("pytest_jsbench.reports.run_files.find_spec", lambda _: None)
 
     run = evaluate(answer, CASES, output=tmp_path)
 
