@@ -19,13 +19,12 @@ from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats.evaluation import UNKNOWN
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.reports.evaluations import run_to_dict, write_run
+from pytest_jsbench.reports.evaluations import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES

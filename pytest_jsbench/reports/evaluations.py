@@ -16,8 +16,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import digest, to_json
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.formats import EVALUATION, METRICS
-from pytest_jsbench.formats.evaluation import UNKNOWN, EpisodeMetrics
+from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import Comparison, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, bounded, named
@@ -32,6 +31,7 @@ from pytest_jsbench.records.variants import each
 
 #: the version of `run.json`; raised when a field is added
 RUN_VERSION = "1.0"
+UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
 
@@ -271,7 +271,7 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics, and None for those that another tool writes as -1, since it no longer measures them."""
-    described = EpisodeMetrics.__struct_fields__
+    described = published("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 

@@ -15,7 +15,6 @@ from msgspec import NODEFAULT, Struct, structs
 
 from pytest_jsbench.core.generations import Completion, Declined, Sent
 from pytest_jsbench.engines.presets import ProviderPreset
-from pytest_jsbench.formats.evaluation import TOGETHER, EpisodeMetrics, EvaluationFile
 from pytest_jsbench.lab.probe.report import SCHEMA_VERSION as PROBE_VERSION
 from pytest_jsbench.lab.probe.report import ProbeReport
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
@@ -143,10 +142,7 @@ class Formats:
         kept = {key: self._inlined(value) for key, value in schema.items() if key != "title"}
         if kept.get("items") == {}:
             del kept["items"]
-        match kept:
-            case {"anyOf": [{"type": "string" | "number" | "integer" | "boolean" as kind, **bounds}, {"type": "null"}]}:
-                return {"type": [kind, "null"], **bounds, **{key: kept[key] for key in kept if key != "anyOf"}}
-        return kept
+        return of_two_types(kept)
 
 
 def _parts(hint: Any) -> list[Any]:
@@ -275,15 +271,41 @@ def history() -> dict[str, Any]:
 
 def evaluation() -> dict[str, Any]:
     """The JSON Schema of an evaluation file of any project."""
-    made = Formats(EvaluationFile, EpisodeMetrics)
-    file, episodes = made.of(EvaluationFile), made.of(EpisodeMetrics)["properties"]
-    counts = [name for name in TOGETHER if EpisodeMetrics.__annotations__[name].startswith("Count")]
-    file["properties"]["metrics"] |= {
-        "dependentRequired": {name: [other for other in TOGETHER if other != name] for name in counts},
-        "properties": episodes,
-    }
+    from pydantic.json_schema import models_json_schema
+
+    from pytest_jsbench.lab.interchange.evaluation_models import EvalMetrics, EvalOutput
+
+    _, made = models_json_schema([(EvalOutput, "validation")], ref_template="#/$defs/{model}")
+    file, metrics = (_flat(made["$defs"][kind.__name__]) for kind in (EvalOutput, EvalMetrics))
+    described = file["properties"]["metrics"]["description"]
+    file["properties"]["metrics"] = {**metrics, "description": described}
     named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:evaluation:{RUN_VERSION}", "title": "Evaluation"}
-    return {**named, "description": " ".join(inspect.cleandoc(EvaluationFile.__doc__ or "").split()), **file}
+    return {**file, **named}
+
+
+def _flat(schema: Any) -> Any:
+    """The schema without titles and defaults, each description in one line, and what may be null of two types."""
+    if isinstance(schema, list):
+        return [_flat(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        name: _flat(value)
+        for name, value in schema.items()
+        if name != "default" and (name, str) != ("title", type(value))
+    }
+    if isinstance(kept.get("description"), str):
+        kept["description"] = " ".join(kept["description"].split())
+    return of_two_types(kept)
+
+
+def of_two_types(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the type null beside that of a scalar, where there is no choice but of these two."""
+    match schema:
+        case {"anyOf": [{"type": "string" | "number" | "integer" | "boolean" as kind, **bounds}, {"type": "null"}]}:
+            others = {key: value for key, value in schema.items() if key != "anyOf"}
+            return {"type": [kind, "null"], **{str(key): value for key, value in bounds.items()}, **others}
+    return schema
 
 
 def probe() -> dict[str, Any]:

@@ -16,7 +16,6 @@ from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, n
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.formats import EVALUATION, METRICS, RUN
-from pytest_jsbench.formats.evaluation import UNKNOWN
 from pytest_jsbench.metrics.figures import RATES, named
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
@@ -172,7 +171,7 @@ def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
     """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
     current = dict(data) if "metrics" in data else {"metrics": dict(data)}
-    defaults = {"schema_version": "1.0", "config_path": UNKNOWN, "backend": UNKNOWN}
+    defaults = {"schema_version": "1.0", "config_path": evaluations.UNKNOWN, "backend": evaluations.UNKNOWN}
     given = {name: current.get(name) for name in defaults}
     shaped = defaults | {name: value for name, value in given.items() if isinstance(value, str) and value}
     if not isinstance(current["metrics"], Mapping):

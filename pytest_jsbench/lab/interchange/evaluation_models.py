@@ -20,6 +20,7 @@ from pydantic import (  # noqa: E402  where it is not there, the line above says
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -35,6 +36,21 @@ def _whole(value: object) -> object:
 
 Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_whole)]
 Share = Annotated[float, Field(ge=0, le=1)] | None
+Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
+#: a metric of another name: a figure, a group of them, the bounds of an interval (of a metric <name>_ci), or words
+OtherMetric = (
+    Figure | dict[str, Figure | None] | Annotated[list[Figure], Field(min_length=2, max_length=2)] | str | bool | None
+)
+#: metrics that are there together, where a file has one of them that is a count
+_TOGETHER = ("num_episodes", "num_steps", "action_type_accuracy", "coord_error_count", "episode_success_rate")
+
+
+def _publish(schema: dict[str, Any]) -> None:
+    """Add to the JSON Schema of metrics what is checked by that and not by the fields, so that all else is kept."""
+    schema["additionalProperties"] = TypeAdapter(OtherMetric).json_schema()
+    schema["minProperties"] = 1
+    counts = ("num_episodes", "num_steps", "coord_error_count")
+    schema["dependentRequired"] = {name: [other for other in _TOGETHER if other != name] for name in counts}
 
 
 class EvalMetrics(BaseModel):
@@ -45,7 +61,7 @@ class EvalMetrics(BaseModel):
     has retired, written as -1, is read as None. One that counts episodes, steps or clicks has all that is always there.
     """
 
-    model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True, json_schema_extra=_publish)
 
     num_episodes: Count = None
     """Episodes that were evaluated."""
@@ -88,17 +104,26 @@ class EvalMetrics(BaseModel):
 
 
 class EvalOutput(BaseModel):
-    """An evaluation file: what was evaluated and how, and its metrics; what else a file holds is kept."""
+    """
+    The stable evaluation JSON that any project may write, and that jsbench compare, plot and migrate read.
+
+    Metrics are added, never removed; null means not applicable, and is not 0. run.json is one, with more beside. What
+    else a file holds is kept.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True)
 
+    schema_version: str = "1.0"
+    """Which shape; 1.0 where it is missing."""
     config_path: str
-    """The configuration of the evaluation; `unknown` where it was not kept."""
+    """The configuration of the evaluation; 'unknown' where it was not kept."""
     backend: str
-    """What answered; `unknown` where it was not kept."""
+    """What answered; 'unknown' where it was not kept."""
     dsl_mode: str = "coord"
-    """How actions are given: `coord` or `som`; of other projects, not used here."""
+    """How actions are given: `coord`, also where it is missing, or `som`; of other projects, not used here."""
     metrics: EvalMetrics
+    """Figures by name; an object of figures is a group. A name that stands here holds what it says; any other is left
+    to its project."""
 
 
 @arguments(path=a_path)
