@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ _AHEAD = 4
 
 class Window:
     """
-    Makes the attempts of a run, as many at once as may be in flight, and takes their results as they come.
+    Makes the attempts of a run, of each variant as many at once as may be in flight, and takes their results.
 
     One thread calls `make_all`, once; the threads of the calls in flight make the attempts and hand their results to
     it. Any other thread may call `stop`, before it too: no more attempts begin, and `make_all` returns.
@@ -44,22 +44,25 @@ class Window:
 
     def make_all(self, session: RunSession, state: RunState, taken: Callable[[], object]) -> None:
         """Make the attempts that the state has planned; `taken` is called after each of them."""
-        concurrency = session.plan.concurrency
-        calls: CallsInFlight[AttemptResult] = CallsInFlight(min(concurrency, state.count))
-        waiting = iter(state.planned)
+        calls: dict[str, CallsInFlight[AttemptResult]] = {}
+        waiting: dict[str, Iterator[Attempt]] = {}
         try:
-            for attempt in islice(waiting, 0 if self.stopped.is_set() else _AHEAD * concurrency):
-                calls.add(attempt, self._call(session, attempt))
+            for name, variant in session.plan.variants.items():
+                attempts = [attempt for attempt in state.planned if attempt.variant == name]
+                calls[name], waiting[name] = CallsInFlight(min(variant.concurrency, len(attempts))), iter(attempts)
+                for attempt in islice(waiting[name], 0 if self.stopped.is_set() else _AHEAD * variant.concurrency):
+                    calls[name].add(attempt, self._call(session, attempt))
             for _ in state.planned:
                 if (done := self._done.get()) is None or self.stopped.is_set():
                     break
-                state.take(calls.take(done))
+                state.take(calls[done.variant].take(done))
                 taken()
-                for attempt in islice(waiting, 1):
-                    calls.add(attempt, self._call(session, attempt))
+                for attempt in islice(waiting[done.variant], 1):
+                    calls[done.variant].add(attempt, self._call(session, attempt))
         finally:
             session.stop()
-            calls.stop()
+            for of_variant in calls.values():
+                of_variant.stop()
 
     def _call(self, session: RunSession, attempt: Attempt) -> Callable[[], AttemptResult]:
         planned_at = time.perf_counter()

@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -497,6 +498,33 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
     with pytest.raises(JSBenchError, match="redact writes no answer, and a recording is one: leave out record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
+
+
+def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
+    flying, most, lock = Counter[str](), Counter[str](), threading.Lock()
+
+    def asked_of(variant: str) -> Callable[[Request], str]:
+        def ask(_: Request) -> str:
+            with lock:
+                flying[variant] += 1
+                most[variant] = max(most[variant], flying[variant])
+            time.sleep(0.005)
+            with lock:
+                flying[variant] -= 1
+            return ANSWERS["good"]
+
+        return ask
+
+    engines = {
+        "one": {"engine": asked_of("one"), "concurrency": 1},
+        "many": {"engine": asked_of("many"), "concurrency": 8},
+    }
+
+    run = evaluate(engines, Dataset.load([NUMBER] * 20), output=None)
+
+    assert len(run.outcomes) == 40
+    assert most["one"] == 1
+    assert 1 < most["many"] <= 8
 
 
 def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_exported(tmp_path: Path) -> None:
