@@ -50,13 +50,13 @@ def add_history(commands: Any) -> None:
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
     runs = [warned(evaluations.read(path)) for path in options.runs]
-    entries = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
-    added, before = history.add(options.file, entries)
+    lines = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
+    added, before = history.add(options.file, lines)
     warned(before)
-    for entry in entries:
-        of = f", variant {entry.variant}" if entry.variant else ""
-        words = f"has {entry.run['run_id']}{of} already: nothing added"
-        out.write(f"{options.file}: {f'a line for {entry.label}' if entry in added else words}\n")
+    for line in lines:
+        of = f", variant {line.variant}" if line.variant else ""
+        words = f"has {line.run['run_id']}{of} already: nothing added"
+        out.write(f"{options.file}: {f'a line for {line.label}' if line in added else words}\n")
     return True
 
 
@@ -68,19 +68,19 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
         message = f"{options.file}: No such file; jsbench history add RUN --file {options.file} makes it"
         raise ExportError(message, where=options.file)
     every = warned(history.History.read(options.file)).series
-    series = [line for line in every if options.label in {None, line.label}]
-    if not series:
-        labels = ", ".join(printable(line.label, 60) for line in every[:8]) or "no line at all"
+    chosen = [series for series in every if options.label in {None, series.label}]
+    if not chosen:
+        labels = ", ".join(printable(series.label, 60) for series in every[:8]) or "no line at all"
         message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
-        out.json({"series": [line.to_dict() for line in series]})
+        out.json({"series": [series.to_dict() for series in chosen]})
     elif options.markdown:
-        out.write(markdown.report(history.report(series, last=options.last)))
+        out.write(markdown.report(history.report(chosen, last=options.last)))
     else:
-        out.report(history.report(series, last=options.last))
+        out.report(history.report(chosen, last=options.last))
     if options.plot is not None:
-        save(picture_of_history(series, options.metric), options.plot)
+        save(picture_of_history(chosen, options.metric), options.plot)
         if not options.json:
             out.write(f"{options.plot}\n")
     return True

@@ -66,11 +66,11 @@ class Options:
         text: str | Text = self._sound(name, default, _is_word, "a word")
         return text
 
-    def required(self, name: str, needs: str) -> str:
-        """A string that must be given; EngineError says what `needs` it, and the ways to give it."""
+    def required(self, name: str, what: str, ways: str) -> str:
+        """A string that must be given; MissingRequirement says what it is, and the ways to give it."""
         text = self.text(name, default=None)
         if text is None:
-            raise EngineError(f"engine '{self.engine}' needs {needs}", where=name)
+            raise missing(self.engine, what, ways, where=name)
         return text
 
     def choice(self, name: str, of: type[Word], *, default: Word) -> Word:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import EngineError, exhausted, nearest
-from pytest_jsbench.core.extensions import import_object, is_reference
+from pytest_jsbench.core.extensions import find_function
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.generations import (
     CallError,
@@ -304,14 +304,12 @@ class ScriptedFactory(UnsharedFactory):
         return ScriptedEngine(self._source(config), self.describe(config))
 
     def _source(self, config: EngineConfig) -> ScriptFile | Callable[[Request], Any]:
-        needs = "answers: --jsbench-engine-option answers=FILE, or answers=package.module:function"
-        answers = Options(config, self.options).required("answers", needs)
-        if is_reference(answers) and not Path(answers).exists():
-            function = import_object(answers, purpose=f"the answers of engine '{config.name}'", error=EngineError)
-            if not callable(function):
-                message = f"{answers} is no function, but a {type(function).__name__}"
-                raise EngineError(message, found=type(function).__name__, expected="a function", where=answers)
-            return function
+        ways = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
+        answers = Options(config, self.options).required("answers", "answers", ways)
+        if not Path(answers).exists():
+            kind = f"the answers of engine '{config.name}',"
+            if function := find_function(answers, {}, kind=kind, takes="a request", error=EngineError):
+                return function[1]
         return ScriptFile.from_file(Path(answers))
 
 

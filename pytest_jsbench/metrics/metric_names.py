@@ -253,7 +253,7 @@ def _of_field(name: MetricName, metrics: Metrics) -> Reading:
         return _nothing("no such value is expected")
     if name.metric in RATES_OF_FIELD:
         return _range_of_values(name, getattr(field, name.metric), metrics)
-    return _count(int(field.to_dict()[name.metric] or 0))
+    return _count(field.counts[name.metric])
 
 
 def _time(spread: Distribution, part: str, errors: int) -> Reading:

@@ -23,10 +23,14 @@ class FieldMetrics:
     precision: Proportion
     f1: Proportion
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The values of the field that are right, that are expected, and that answers have."""
+        return {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
+
     def to_dict(self) -> dict[str, float | None]:
         """The metrics as JSON values; a rate over nothing is None."""
-        counts = {"right": self.accuracy.successes, "expected": self.accuracy.n, "given": self.precision.n}
-        return counts | {
+        return self.counts | {
             f"{name}{end}": value for name in RATES_OF_FIELD for end, value in _with_bounds(getattr(self, name))
         }
 

@@ -315,16 +315,16 @@ class Series:
     """The lines of one label, in order of time."""
 
     label: str
-    entries: tuple[HistoryLine, ...]
+    lines: tuple[HistoryLine, ...]
     #: the newest line against the last and the first one before it that had its cases; none where there is none
     since: tuple[SinceBefore, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The series as JSON values."""
-        changes = [(), *(now.changes_since(before) for before, now in pairwise(self.entries))]
+        changes = [(), *(now.changes_since(before) for before, now in pairwise(self.lines))]
         lines = [
-            {**to_json(entry), "changes": [setting.to_dict() for setting in settings]}
-            for entry, settings in zip(self.entries, changes, strict=True)
+            {**to_json(line), "changes": [setting.to_dict() for setting in settings]}
+            for line, settings in zip(self.lines, changes, strict=True)
         ]
         return {"label": self.label, "lines": lines, "since": [since.to_dict() for since in self.since]}
 
@@ -333,7 +333,7 @@ class Series:
 class History:
     """The lines of a history's file."""
 
-    entries: tuple[HistoryLine, ...]
+    lines: tuple[HistoryLine, ...]
     #: what could not be read of it, one line each
     warnings: tuple[str, ...]
 
@@ -345,47 +345,47 @@ class History:
         RecordError where the file cannot be read, where a line of JSON is none of a history, or where several lines are
         damaged, and more than are whole: then it is another file.
         """
-        entries: dict[tuple[object, ...], HistoryLine] = {}
+        lines: dict[tuple[object, ...], HistoryLine] = {}
         damaged: list[RecordError] = []
-        for line in FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
-            if line.data is not None and not line.data.strip():
+        for text in FileReader(root=path.parent, longest_line=LONGEST_LINE, error=RecordError).read_lines(path):
+            if text.data is not None and not text.data.strip():
                 continue
             try:
-                entry = HistoryLine.from_dict(parse_json(line.data or b"", largest=LONGEST_LINE))
+                line = HistoryLine.from_dict(parse_json(text.data or b"", largest=LONGEST_LINE))
             except Unreadable as error:
-                damaged.append(RecordError(f"{path}:{line.number}: {error.problem}"))
+                damaged.append(RecordError(f"{path}:{text.number}: {error.problem}"))
                 continue
             except RecordError as error:
-                raise RecordError(f"{path}:{line.number}: {error}", where=path) from error
-            entries.setdefault(entry.identity, entry)
-        if len(damaged) > max(1, len(entries)):
+                raise RecordError(f"{path}:{text.number}: {error}", where=path) from error
+            lines.setdefault(line.identity, line)
+        if len(damaged) > max(1, len(lines)):
             raise damaged[0]
-        return cls(entries=tuple(entries.values()), warnings=journal.skipped(damaged))
+        return cls(lines=tuple(lines.values()), warnings=journal.skipped(damaged))
 
     @property
     def series(self) -> tuple[Series, ...]:
         """The lines by their labels, and in each in order of time."""
         by_label: dict[str, list[HistoryLine]] = {}
-        for entry in sorted(self.entries, key=lambda entry: entry.started_at):
-            by_label.setdefault(entry.label, []).append(entry)
-        compared = {label: _last_and_first(entries) for label, entries in by_label.items()}
+        for line in sorted(self.lines, key=lambda line: line.started_at):
+            by_label.setdefault(line.label, []).append(line)
+        compared = {label: _last_and_first(lines) for label, lines in by_label.items()}
         together = iter(several([since.comparison for of_label in compared.values() for since in of_label]))
         since = {
             label: tuple(replace(pair, comparison=next(together)) for pair in of_label)
             for label, of_label in compared.items()
         }
-        labels = dict.fromkeys(entry.label for entry in self.entries)
-        return tuple(Series(label=label, entries=tuple(by_label[label]), since=since[label]) for label in labels)
+        labels = dict.fromkeys(line.label for line in self.lines)
+        return tuple(Series(label=label, lines=tuple(by_label[label]), since=since[label]) for label in labels)
 
 
-def _last_and_first(entries: Sequence[HistoryLine]) -> list[SinceBefore]:
+def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
     """The newest line against the last and the first one that had its cases."""
-    *earlier, newest = entries
+    *earlier, newest = lines
     alike = newest.alike(earlier)
     return [SinceBefore(before=then, comparison=newest.since(then)) for then in (*alike[-1:], *alike[:-1][:1])]
 
 
-def add(path: Path, entries: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
+def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
     """
     Add a line for each run that has none yet; which were added, and what the file held before.
 
@@ -394,14 +394,14 @@ def add(path: Path, entries: Iterable[HistoryLine]) -> tuple[list[HistoryLine], 
     try:
         with locked(path) as file:
             before = History.read(path)
-            seen = {entry.identity for entry in before.entries}
-            added = [entry for entry in entries if entry.identity not in seen]
+            seen = {line.identity for line in before.lines}
+            added = [line for line in lines if line.identity not in seen]
             size = file.seek(0, os.SEEK_END)
             torn = b""
             if size:
                 file.seek(size - 1)
                 torn = b"" if file.read(1) == b"\n" else b"\n"
-            text = "".join(json.dumps(to_json(entry), ensure_ascii=True, allow_nan=False) + "\n" for entry in added)
+            text = "".join(json.dumps(to_json(line), ensure_ascii=True, allow_nan=False) + "\n" for line in added)
             if added:
                 append_whole(file, torn + text.encode("ascii"), size)
     except OSError as error:
@@ -422,61 +422,61 @@ def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
         yield _table(series, last)
         yield list(_changed_settings(series, last))
         yield list(_newest(series))
-    if any(len(series.entries) > 1 for series in history):
+    if any(len(series.lines) > 1 for series in history):
         yield [("since", _LEGEND)]
 
 
 def _table(series: Series, last: int) -> TableBlock:
     """The newest lines of a series."""
-    first = max(0, len(series.entries) - last)
-    entries = series.entries[first:]
-    runs = [(when, entry.evaluation) for when, entry in zip(_times(entries), entries, strict=True)]
-    lacking = [sum(entry.metrics.get(name, 0) for name in ("errors", "unjudged")) for entry in entries]
-    changes = [_change(entry, series.entries[:at]) for at, entry in enumerate(entries, first)]
+    first = max(0, len(series.lines) - last)
+    lines = series.lines[first:]
+    runs = [(when, line.evaluation) for when, line in zip(_times(lines), lines, strict=True)]
+    lacking = [sum(line.metrics.get(name, 0) for name in ("errors", "unjudged")) for line in lines]
+    changes = [_change(line, series.lines[:at]) for at, line in enumerate(lines, first)]
     table = table_of_runs("Run", runs).beside(Column.of(FIGURES["errors"]), lacking)
     return table.beside(Column(heading="Since"), changes)
 
 
-def _times(entries: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
+def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
     """When each of them was, as exactly as it takes to tell them apart."""
     times: list[str] = []
     for form in forms:
-        times = [f"{entry.started_at:{form}}" for entry in entries]
+        times = [f"{line.started_at:{form}}" for line in lines]
         if len(set(times)) == len(times):
             break
     return times
 
 
-def _change(entry: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
+def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
     """Count the cases that went up and down since the last line with the same cases."""
     if not earlier:
         return ""
-    alike = entry.alike(earlier)
+    alike = line.alike(earlier)
     if not alike:
         return "other cases"
-    rose, fell = entry.cases.changes_since(alike[-1].cases)
+    rose, fell = line.cases.changes_since(alike[-1].cases)
     return f"+{rose} -{fell}"
 
 
 def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
     """The settings of each of the newest lines that are not those of the line before it."""
-    lines = list(zip(_times(series.entries, _TIMES[1:]), series.entries, strict=True))
-    for (_, before), (when, entry) in list(pairwise(lines))[-last:]:
-        if changes := "; ".join(by_bearing(entry.changes_since(before))):
+    timed = list(zip(_times(series.lines, _TIMES[1:]), series.lines, strict=True))
+    for (_, before), (when, line) in list(pairwise(timed))[-last:]:
+        if changes := "; ".join(by_bearing(line.changes_since(before))):
             yield "changed", f"{when}: {changes}"
 
 
 def _newest(series: Series) -> Iterator[Fact]:
     """Compare the newest line with the one before it, and with the first one."""
-    if not series.since and len(series.entries) > 1:
+    if not series.since and len(series.lines) > 1:
         yield "newest", "its cases or their schemas are not those of any line before: nothing can be compared"
-    times = _times(series.entries, _TIMES[1:])
+    times = _times(series.lines, _TIMES[1:])
     for word, since in zip(("newest", "and"), series.since, strict=False):
-        when = times[series.entries.index(since.before)]
+        when = times[series.lines.index(since.before)]
         tests = since.comparison.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
         yield from since.comparison.ratios_told
         # what is changed of the line before it stands under the table
         settings = since.comparison.settings
-        yield from incomparable(settings) if since.before is series.entries[-2] else apart(settings)
+        yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

@@ -46,19 +46,19 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    metrics = {name for line in series for entry in line.entries for name in entry.metrics}
+    metrics = {name for each in series for line in each.lines for name in line.metrics}
     if metric not in metrics:
         offer = printable(nearest(metric, metrics), 600)
         message = f"no metric '{printable(metric, 60)}' in any line of the history: {offer}"
         raise ExportError(message, found=metric, expected=sorted(metrics))
     axis = figure.subplots()
-    for at, line in enumerate(series):
-        entries = [entry for entry in line.entries if metric in entry.metrics]
+    for at, each in enumerate(series):
+        lines = [line for line in each.lines if metric in line.metrics]
         points: list[tuple[datetime, float, tuple[float, float] | None]] = []
-        for before, entry in zip((None, *entries), entries, strict=False):
-            if before is not None and not entry.is_comparable(before):
-                points.append((entry.started_at, math.nan, None))  # no line goes over it
-            points.append((entry.started_at, entry.metrics[metric], entry.evaluation.interval(metric)))
+        for before, line in zip((None, *lines), lines, strict=False):
+            if before is not None and not line.is_comparable(before):
+                points.append((line.started_at, math.nan, None))  # nothing is drawn between the two
+            points.append((line.started_at, line.metrics[metric], line.evaluation.interval(metric)))
         _draw_line(axis, at, points)
     row = _row(metric)
     interval = ", with 95 % intervals" if f"{metric}_ci_low" in metrics else ""
@@ -69,7 +69,7 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib has all lines before all whiskers
-    figure.legend(handles, _plain([line.label for line in series], 100), loc="outside lower center", frameon=False)
+    figure.legend(handles, _plain([each.label for each in series], 100), loc="outside lower center", frameon=False)
     return figure
 
 

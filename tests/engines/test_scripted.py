@@ -259,7 +259,10 @@ def test_that_a_function_has_no_more_memory_is_not_its_own_fault(function: Any) 
         function("hungry").generate(request())
 
 
-@pytest.mark.parametrize(("name", "message"), [("eco", "did you mean 'echo'"), ("constant", "is no function")])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("eco", "did you mean 'echo'"), ("constant", "is a int; expected a function that takes a request")],
+)
 def test_what_is_no_function_is_refused(function: Any, name: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         function(name)

@@ -56,15 +56,15 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "h.jsonl"
-    entry = HistoryLine.of(evaluation("pf?" * 1000, engine="recorded"))
+    line = HistoryLine.of(evaluation("pf?" * 1000, engine="recorded"))
     measured = HistoryLine.of(evaluation("pf?" * 1000))
 
-    assert add(path, [entry]) == ([entry], History(entries=(), warnings=()))
+    assert add(path, [line]) == ([line], History(lines=(), warnings=()))
 
-    (line,) = path.read_text().splitlines()
-    jsonschema.validate(json.loads(line), published("history"))
-    assert History.read(path).entries == (entry,)
-    assert len(line) < 4000
+    (text,) = path.read_text().splitlines()
+    jsonschema.validate(json.loads(text), published("history"))
+    assert History.read(path).lines == (line,)
+    assert len(text) < 4000
     assert len(json.dumps(to_json(measured))) < 4000 + 3000 * 50
     monkeypatch.setattr("pytest_jsbench.reports.history._MOST_MEASURED", 2)
     assert not HistoryLine.of(evaluation("pf?")).cases.measures
@@ -76,7 +76,7 @@ def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
     add(path, [one])
     added, _ = add(path, [one, HistoryLine.of(evaluation("pp", day=2)), replace(one, variant="b")])
 
-    assert [entry.variant for entry in added] == ["", "b"]
+    assert [line.variant for line in added] == ["", "b"]
     assert len(path.read_text().splitlines()) == 3
 
 
@@ -165,7 +165,7 @@ def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: 
         ("run3", False),
         ("run1", True),
     ]
-    text = told(History(entries=series.entries, warnings=()))
+    text = told(History(lines=series.lines, warnings=()))
     assert "newest since 2026-11-03 10:00: 4 fewer of 20 cases pass" in text
     assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
 
@@ -209,7 +209,7 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
     added, known = add(path, [HistoryLine.of(evaluation("pp", day=3))])
 
     assert len(added) == 1
-    assert [entry.run["run_id"] for entry in History.read(path).entries] == ["run1", "run2", "run3"]
+    assert [line.run["run_id"] for line in History.read(path).lines] == ["run1", "run2", "run3"]
     (warning,) = known.warnings
     assert warning.startswith(f"{path}:3: not JSON")
     assert "2 damaged lines, of which this is the first, are skipped" in warning
@@ -269,9 +269,9 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
 
 
 def _add_many(path: Path, first: int) -> None:
-    entry = HistoryLine.of(evaluation("pf"))
+    line = HistoryLine.of(evaluation("pf"))
     for number in range(first, first + 20):
-        add(path, [replace(entry, run={**entry.run, "run_id": f"r{number}"})])
+        add(path, [replace(line, run={**line.run, "run_id": f"r{number}"})])
 
 
 def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
@@ -301,6 +301,6 @@ def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expect
     found = kept(tmp_path / "some.jsonl", before, valued)
 
     (series,) = found.series
-    assert series.entries[1].metrics["value_accuracy"] == 0.75
+    assert series.lines[1].metrics["value_accuracy"] == 0.75
     assert "Run Pass rate Values TGT" in told(found)
     assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(found)

@@ -165,7 +165,7 @@ def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_f
         for day in days
     ]
 
-    figure = picture_of_history(History(entries=tuple(entries), warnings=()).series)
+    figure = picture_of_history(History(lines=tuple(entries), warnings=()).series)
 
     (axis,) = figure.axes
     assert axis.get_title().splitlines() == ["Pass rate over time, with 95 % intervals", "↑ higher is better"]
@@ -186,7 +186,7 @@ def test_no_line_joins_runs_that_cannot_be_compared() -> None:
         for day, change in enumerate(changes, 1)
     ]
 
-    (axis,) = picture_of_history(History(entries=tuple(entries), warnings=()).series).axes
+    (axis,) = picture_of_history(History(lines=tuple(entries), warnings=()).series).axes
 
     gaps = [value != value for value in axis.containers[0].lines[0].get_ydata()]
     assert gaps == [False, False, True, False, True, False, True, False, True, False]
@@ -199,7 +199,7 @@ def test_in_a_long_history_a_band_stands_for_the_whiskers() -> None:
         for day in range(61)
     ]
 
-    figure = picture_of_history(History(entries=(replace(entry, label="short"), *days), warnings=()).series)
+    figure = picture_of_history(History(lines=(replace(entry, label="short"), *days), warnings=()).series)
 
     (axis,), (legend,) = figure.axes, figure.legends
     names = {text.get_text(): type(one).__name__ for text, one in zip(legend.texts, legend.legend_handles, strict=True)}

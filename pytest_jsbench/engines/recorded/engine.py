@@ -176,7 +176,7 @@ class RecordedFactory(UnsharedFactory):
 
     def _read(self, config: EngineConfig) -> tuple[Recordings, Options]:
         options = Options(config, self.options)
-        folder = Path(options.required("folder", "what --jsbench-record filled: --jsbench-engine-option folder=DIR"))
+        folder = Path(options.required("folder", "what --jsbench-record filled", "--jsbench-engine-option folder=DIR"))
         if not folder.is_dir():
             message = f"no recorded answers: {folder} is no folder; fill it with --jsbench-record and an engine"
             raise EngineError(message, found=str(folder), expected="a folder", option="replay")
@@ -227,8 +227,8 @@ class ReplayFactory(UnsharedFactory):
     def _read(self, config: EngineConfig) -> tuple[Path, RunMetadata, Options]:
         """Return the path of the run, and what produced it, or the variant of it that is to be said again."""
         options = Options(config, self.options)
-        needs = "records: --jsbench-engine-option records=PATH, a run's records.jsonl or the folder it is in"
-        path = Path(options.required("records", needs))
+        ways = "--jsbench-engine-option records=PATH, a run's records.jsonl or the folder it is in"
+        path = Path(options.required("records", "records", ways))
         with _errors_of(config):
             run = journal.read_header(path)
         names = [each.variant for each in run.variants]
