@@ -11,6 +11,9 @@ from statistics import NormalDist
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Share, exact_interval
 
 _NORMAL = NormalDist()
+_CRITICAL = -_NORMAL.inv_cdf(SIGNIFICANCE / 2)
+#: cases that have to differ, all in one direction, before the exact test calls that more than chance
+_FEWEST = math.ceil(math.log2(2 / SIGNIFICANCE))
 #: of a variance, below which it is rounding
 _PRECISION = 1e-12
 
@@ -38,35 +41,25 @@ class Design:
         """The 95 % interval that such a pass rate will have."""
         return exact_interval(self.rate, self.cases)
 
-    def _moments(self, difference: float) -> tuple[float, float]:
+    def power(self, difference: float) -> float:
         """
-        The mean square of the difference of a case's shares, and the square of the size of those that differ.
+        The chance that a difference of the pass rates is told from none; more of it, or of the cases, never lowers it.
 
-        The change of a case's rate has the mean square of a small one, up to that of so many cases that go over whole.
+        Some cases change their rate, all by as much, and attempts differ by chance beside them. The test holds the sum
+        of differences against the root of the sum of their squares; it asks for a step more, since sums come in steps,
+        and for cases enough that differ.
         """
         change, alike = abs(difference), self.correlation
         of_attempts = self.rate * (1 - self.rate) * (1 - alike)
         uneven = (alike + of_attempts * (1 - alike)) / of_attempts if of_attempts else math.inf
-        moved = max(change * math.tanh(change * uneven / (1 + alike) / (1 + 2 * alike)), change**2)
-        square = max(moved + 2 * of_attempts / self.repeats, change / self.repeats)
-        single = 1 / self.repeats
-        size = single + (1 - single) * (moved / change) ** 2 * moved / square
-        return square, max(square, min(size, (square / change) ** 2))
-
-    def power(self, difference: float) -> float:
-        """
-        The chance that a difference of the pass rates is told from none, by a normal approximation.
-
-        The test holds the sum of differences against the root of the sum of their squares, which varies with it; what
-        it asks for more, since sums come in steps, is told by their size.
-        """
-        (square, size), change, cases = self._moments(difference), abs(difference), self.cases
-        critical = -_NORMAL.inv_cdf(SIGNIFICANCE / 2)
-        slope = critical / (2 * math.sqrt(cases * square))
-        covariance, of_squares = change * (size - square), square * (size - square)
-        variance = square - change**2 - 2 * slope * covariance + slope**2 * of_squares
-        above = cases * change - size - critical * math.sqrt(cases * square)
-        return _NORMAL.cdf(above / math.sqrt(cases * max(variance, _PRECISION)))
+        size = max(change, math.tanh(change * uneven / (1 + alike) / (1 + 2 * alike)))
+        noise = 2 * self.cases * of_attempts / self.repeats
+        power = 0.0
+        for changed, chance in _binomial(self.cases, change / size):
+            if min(self.cases, changed + noise * self.repeats) >= _FEWEST:
+                above = changed * size - 1 / self.repeats - _CRITICAL * math.sqrt(changed * size**2 + noise)
+                power += chance * _NORMAL.cdf(above / math.sqrt(max(noise, _PRECISION)))
+        return power
 
     def cases_for(self, difference: float, power: float) -> int:
         """
@@ -79,6 +72,19 @@ class Design:
         while replace(self, cases=most).power(difference) < power:
             most *= 2
         return bisect_left(range(most), power, 1, key=lambda cases: replace(self, cases=cases).power(difference))
+
+
+def _binomial(n: int, share: float) -> list[tuple[int, float]]:
+    """The successes of n trials, each number with its chance; where they spread wide, every so many-th number."""
+    mean, spread = n * share, math.sqrt(n * share * (1 - share))
+    most = min(n, int(mean + 6 * spread + 12))
+    counts = range(max(0, int(mean - 6 * spread)), most + 1, max(1, int(spread / 10)))
+    success, failure = math.log(share), math.log1p(-share) if share < 1 else 0.0
+    logs = [k * success + (n - k) * failure - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in counts]
+    largest = max(logs)
+    weights = [math.exp(log - largest) for log in logs]
+    total = math.fsum(weights)
+    return [(count, weight / total) for count, weight in zip(counts, weights, strict=True)]
 
 
 def correlation(cases: Iterable[Share]) -> float | None:

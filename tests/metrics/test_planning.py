@@ -28,10 +28,31 @@ def test_a_plan_has_the_power_of_simulated_runs(repeats: int, correlation: float
     assert simulated - below <= design.power(0.05) <= simulated + 0.08
 
 
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("rate", [0.0, 0.5, 0.8, 0.99, 1.0])
+def test_a_larger_difference_and_more_cases_are_never_told_less_often(rate: float, alike: float) -> None:
+    differences = (1e-6, 1e-4, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.9, 1.0)
+    cases = (1, 3, 5, 6, 8, 20, 50, 100, 200, 1000, 100_000)
+    for repeats in (1, 3, 20):
+        designs = [Design(cases=n, rate=rate, correlation=alike, repeats=repeats) for n in cases]
+        powers = [[design.power(difference) for difference in differences] for design in designs]
+
+        for row in [*powers, *map(list, zip(*powers, strict=True))]:
+            assert row == pytest.approx(sorted(row), abs=1e-9)
+        # so little is told as often as no difference is: by half of the test's errors
+        assert max(row[0] for row in powers) < 0.03
+
+
+def test_a_difference_that_no_case_shows_is_not_told() -> None:
+    assert Design(cases=100, rate=1.0).power(0.0001) < 1e-6
+    assert Design(cases=100, rate=0.8, correlation=1.0).power(0.0001) < 1e-6
+
+
 def test_repeats_bring_nothing_where_attempts_at_a_case_end_alike() -> None:
     alike = [Design(cases=1, repeats=repeats, correlation=1).cases_for(0.05, 0.8) for repeats in (1, 3, 5)]
 
-    assert alike == [163] * 3
+    # so many cases have an 80 % chance that 6 of them change
+    assert alike == [157] * 3
     assert Design(cases=50, rate=0.3, correlation=0.9, repeats=3).power(0.05) < 0.4
 
 
