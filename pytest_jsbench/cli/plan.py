@@ -62,13 +62,13 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         ("power", options.power, 0.01, 0.9999),
     ):
         if not low <= value <= high:
-            message = f"--{name}: expected a number from {low} to {high:,}, found {value}"
+            message = f"--{name}: expected a number from {low} to {high:,}, found {value:.12g}"
             raise ExportError(message, found=value, option=name)
     calls, difference = design.cases * design.repeats, options.difference
     cost, priced = figures.get("cost"), figures.get("priced")
     price = cost / priced * calls if cost is not None and priced else None
     (low, high), power = design.interval, design.power(difference)
-    needed, once = design.cases_for(difference, options.power), f"{options.power:.0%}"
+    needed, once = design.cases_for(difference, options.power), f"{100 * options.power:.4g} %"
     if options.json:
         size = {"cases": design.cases, "repeats": design.repeats, "calls": calls}
         outcome = {"rate": design.rate, "correlation": design.correlation, "ci_low": low, "ci_high": high}
@@ -85,7 +85,10 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ("alike", f"attempts at a case end alike by {design.correlation:.2f} of 1, {origin}"),
                 *([("warning", f"{warning}further ones tell little")] if cold and design.repeats > 1 else []),
                 ("interval", f"a pass rate of {rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
-                ("power", f"a difference of {difference:g} is told from chance in {power:.0%} of such pairs of runs"),
+                (
+                    "power",
+                    f"a difference of {difference:g} is told from chance in {100 * power:.0f} % of such pairs of runs",
+                ),
                 ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),
                 ("no worse", f"as many show, in {once}, that an equal run is no worse by {difference:g}"),
                 ("cost", "none is known" if price is None else f"{dollars(price)}, as an answer of the run costs"),

@@ -153,7 +153,7 @@ class Comparison:
         bounded = {name: ratio for name, ratio in self.ratios.items() if ratio.ci_low is not None}
         facts = [("ratios", "; ".join(_ratio_told(name, ratio) for name, ratio in bounded.items()))] if bounded else []
         if any(map(_is_time, bounded)) and self.cached is not None and abs(self.cached[1] - self.cached[0]) > _DRIFT:
-            shares = " → ".join(f"{share:.0%}" for share in self.cached)
+            shares = " → ".join(f"{100 * share:.0f} %" for share in self.cached)
             facts.append(("warning", f"the share of cached tokens differs ({shares}): times are not those of one work"))
         if self.at_once:
             facts.append(("note", "both were asked at once on one machine: their times are not compared"))

@@ -191,5 +191,5 @@ class ProviderState:
             return f"no answer, so one call at a time tries again: {self.message}"
         if (share := self.share_at(now)) < 1.0 or self.wait(now):
             waiting = f", all wait {self.wait(now):.0f} s" if self.wait(now) >= 1 else ""
-            return f"slowed down to {share:.0%} of the calls in flight after refusals{waiting}"
+            return f"slowed down to {100 * share:.0f} % of the calls in flight after refusals{waiting}"
         return ""

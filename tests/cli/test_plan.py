@@ -21,11 +21,24 @@ def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> N
     assert 0.9 < data["power"] < 1
 
 
-@pytest.mark.parametrize("arguments", [("--rate", "2"), ("--cases", "0"), ("--difference", "0"), ("--power", "nan")])
+@pytest.mark.parametrize(
+    "arguments", [("--rate", "2"), ("--rate", "1.5"), ("--cases", "0"), ("--difference", "0"), ("--power", "nan")]
+)
 def test_what_no_run_can_have_is_refused_in_one_line(
     arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert f"{arguments[0]}: expected a number from" in failed(capsys, "plan", *arguments)
+    error = failed(capsys, "plan", *arguments)
+
+    assert f"{arguments[0]}: expected a number from" in error
+    assert error.endswith(f", found {arguments[1]}\n")
+
+
+def test_a_share_is_told_in_one_way() -> None:
+    text = " ".join(shown("plan", "--rate", "1", "--difference", "0.0001", "--power", "0.999").split())
+
+    assert "is told from chance in 0 % of such pairs" in text
+    assert "tell it in 99.9 %" in text
+    assert "known from 0.964 to 1.000 (95 %)" in text
 
 
 def test_a_plan_says_what_could_not_be_read_of_its_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ def test_each_change_is_said_once() -> None:
 def test_that_calls_are_slowed_down_is_said_where_people_watch() -> None:
     assert lines(SLOW, SLOW, WELL, watched=False) == []
     assert lines(SLOW, SLOW, WELL, watched=True) == [
-        "openai m: slowed down to 50% of the calls in flight after refusals, all wait 1 s",
+        "openai m: slowed down to 50 % of the calls in flight after refusals, all wait 1 s",
         "openai m takes as many calls as before",
     ]
 
