@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from pytest_jsbench.cli.adapt import add_adapt
 from pytest_jsbench.cli.compare import add_compare, add_plot
@@ -22,9 +22,18 @@ from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.extensions import installed, load, of_lab, origin
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 
 ENTRY_POINTS = "pytest_jsbench.commands"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parse the arguments of a command; what is wrong with them is said in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with what is wrong, and where all arguments stand."""
+        self.exit(2, f"{self.prog}: {printable(message.removeprefix('argument '), None)}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -> int:
@@ -59,7 +68,7 @@ def _of_lab(module: str, *names: str) -> Iterator[Callable[[Any], None]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
+    parser = _Parser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add_command in (

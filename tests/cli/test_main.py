@@ -11,3 +11,23 @@ def test_without_a_command_each_is_listed_with_what_it_does(capsys: pytest.Captu
     assert main([]) == 2
 
     assert re.search(r"^ +judge +judge recorded answers again", capsys.readouterr().err, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan", "--cases", "x"], "jsbench plan: --cases: invalid int value: 'x'; see jsbench plan --help\n"),
+        (["history", "add"], "jsbench history add: the following arguments are required: RUN, --file; see jsbench"),
+        (["plan", "--caes=3\x1b[2J"], "jsbench: unrecognized arguments: --caes=3\\x1b[2J; see jsbench --help\n"),
+    ],
+)
+def test_arguments_that_no_command_takes_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+
+    assert ended.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith(message)
+    assert error.count("\n") == 1

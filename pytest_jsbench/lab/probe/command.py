@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.cli.arguments import add_option, reading, said_to_commands
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.errors import EngineError, nearest
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
@@ -244,7 +244,7 @@ def _known_names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     def read(text: str) -> tuple[str, ...]:
         named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
         if unknown := [name for name in named if name not in known]:
-            raise ValueError(f"found {unknown[0]!r}; expected one of {', '.join(known)}")
+            raise ValueError(f"found {unknown[0]!r}: {nearest(unknown[0], known)}")
         return named
 
     return reading(read)

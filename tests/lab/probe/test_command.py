@@ -305,9 +305,9 @@ def test_who_stops_it_is_shown_what_is_known_and_asks_no_more(
 @pytest.mark.parametrize(
     ("wrong", "said_of_it"),
     [
-        (["--format=xml"], "found 'xml'; expected one of json_schema, tool, json_object"),
+        (["--format=xml"], "found 'xml': expected one of json_object, json_schema, tool"),
         (["--concurrency=0"], "expected a whole number of at least 1"),
-        (["--keywords=patern"], "found 'patern'; expected one of enum, const"),
+        (["--keywords=patern"], "jsbench probe: --keywords: found 'patern': did you mean 'pattern'? (one of"),
         (["--reasoning=low"], "expected a JSON object"),
         (["--engine-option=sk-secret-without-equals"], "expected KEY=VALUE"),
     ],
@@ -321,6 +321,7 @@ def test_a_wrong_option_is_usage(
     assert ended.value.code == 2
     error = capsys.readouterr().err
     assert said_of_it in error
+    assert len(error.splitlines()) == 1
     assert "sk-secret" not in error
 
 
