@@ -14,12 +14,16 @@ T = TypeVar("T")
 
 
 @contextmanager
-def said_to_commands() -> Iterator[None]:
-    """Inside, an error that names an option such as `--jsbench-gate` names the command's own, `--gate`."""
+def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
+    """Inside, an error with an option such as `--jsbench-gate` names the command's own, `--gate`, where it has one."""
+
+    def spell(name: str) -> str:
+        return flag_of(name) if name in options else f"pytest {BY_NAME[name].flag}"
+
     try:
         yield
     except JSBenchError as error:
-        error.args = (respelled(str(error), flag_of),)
+        error.args = (respelled(str(error), spell),)
         raise
 
 

@@ -77,11 +77,8 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         if output is None:
             collections.deque(records(judge), maxlen=0)
         else:
+            make_folder(output, [run.metadata], RecordError)
             run = replace(run, metadata=_metadata(run.metadata, policy, comparers))
-            if any(file.parent.resolve() == output.resolve() for file in journal.find_files(path)):
-                message = f"{output} is where the run is: name another folder, for what was judged then is kept"
-                raise RecordError(message, where=output)
-            make_folder(output, RecordError)
             places = journal.write(output / "records.jsonl", run.metadata, records(judge))
             again = [structs.replace(outcome, source=place) for outcome, place in zip(again, places, strict=True)]
     run = replace(run, outcomes=tuple(again))

@@ -54,7 +54,7 @@ def add_merge(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace, out: Output) -> bool:
-    with said_to_commands():
+    with said_to_commands(options):
         gates = gates_of(vars(options))
         with at_hand(options.runs) as (paths, originals):
             form: dict[str, Any] = {"as_json": options.json, "originals": originals}
@@ -78,11 +78,19 @@ def merge_runs(
     """
     merged = merge(paths)
     run, summary = merged.run, summarize(merged.run)
-    expectations = Expectations.read(gates, baseline, keys=run.planned, variants=run.variants)
+    own_tests = any(outcome.asked_by is not None for outcome in run.outcomes)
+    expectations = Expectations.read(
+        gates,
+        baseline,
+        keys=run.planned,
+        variants=run.variants,
+        metrics=run.metadata.classifiers,
+        repeats=None if own_tests else run.metadata.repeats,
+    )
     decision = expectations.decide(run.metadata, summary)
     verdict = decide(_ending(merged, summary), summary.total, decision.gates)
     run = replace(run, verdict=verdict)
-    make_folder(output, MergeError)
+    make_folder(output, merged.parts, MergeError)
     journal.write(output / "records.jsonl", run.metadata, (outcome.source for outcome in run.outcomes))
     if problems := write_files(output, run, summary, decision, config_path="unknown"):
         raise MergeError("; ".join(problems), where=output)

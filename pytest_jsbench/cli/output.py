@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.records.journal import find_runs, read_header
 from pytest_jsbench.reports.terminal import report_lines, width_of
 
 if TYPE_CHECKING:
+    from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.reports.blocks import Block
     from pytest_jsbench.reports.evaluations import Evaluation
@@ -57,8 +59,19 @@ def warned(content: Read) -> Read:
     return content
 
 
-def make_folder(folder: Path, error: type[JSBenchError]) -> None:
-    """Make the folder of a run; the given error where that fails."""
+def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchError]) -> None:
+    """
+    Make the folder of a run that is made of these; the given error where that fails, or it would replace another run.
+
+    What was made of the same before, or of runs that these resumed, is replaced.
+    """
+    kept = read_header(folder) if folder.is_dir() and find_runs(folder) == [folder] else None
+    names = {name for part in parts for name in (part.run_id, part.resumed_from)}
+    made_of_these = kept is not None and kept.run_id in names and kept.uuid not in [part.uuid for part in parts]
+    if not made_of_these and (kept is not None or (folder / "run.json").exists()):
+        whose = "a run" if kept is None else f"the run {printable(kept.run_id)}"
+        message = f"{folder} holds {whose}, which is kept: name another folder"
+        raise error(message, where=folder)
     try:
         make_private_folder(folder)
     except OSError as problem:

@@ -69,6 +69,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     price = cost / priced * calls if cost is not None and priced else None
     (low, high), power = design.interval, design.power(difference)
     needed, once = design.cases_for(difference, options.power), f"{100 * options.power:.4g} %"
+    chance = f"{100 * power:.0f} %"
     if options.json:
         size = {"cases": design.cases, "repeats": design.repeats, "calls": calls}
         outcome = {"rate": design.rate, "correlation": design.correlation, "ci_low": low, "ci_high": high}
@@ -87,7 +88,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ("interval", f"a pass rate of {rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
                 (
                     "power",
-                    f"a difference of {difference:g} is told from chance in {100 * power:.0f} % of such pairs of runs",
+                    f"a difference of {difference:g} is told from chance in {chance} of such pairs of runs",
                 ),
                 ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),
                 ("no worse", f"as many show, in {once}, that an equal run is no worse by {difference:g}"),

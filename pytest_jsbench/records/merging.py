@@ -43,6 +43,8 @@ class Merged:
     """A run put together of several, and the notes on it."""
 
     run: Run
+    #: of the runs that it is made of
+    parts: tuple[RunMetadata, ...]
     #: one line each
     notes: tuple[str, ...]
     #: shards that are not there: 2/5
@@ -113,7 +115,14 @@ def merge(paths: Sequence[Path]) -> Merged:
         planned=tuple(attempt.key for attempt in planned),
         outcomes=tuple(made[attempt] for attempt in planned if attempt in made),
     )
-    return Merged(run=run, notes=tuple(notes), absent=tuple(absent), twice=twice, disagreeing=tuple(disagreeing))
+    return Merged(
+        run=run,
+        parts=tuple(part.run.metadata for part in parts),
+        notes=tuple(notes),
+        absent=tuple(absent),
+        twice=twice,
+        disagreeing=tuple(disagreeing),
+    )
 
 
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.metrics.comparison import Comparison
     from pytest_jsbench.metrics.gates import Gate, GateResult
+    from pytest_jsbench.metrics.metric_names import MetricName
     from pytest_jsbench.metrics.summary import Summary
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.reports.blocks import Fact
@@ -65,20 +66,15 @@ class Expectations:
 
         With `more_tasks` others than the dataset's will be asked, and a gate may name any task.
         """
-        variants = [name for name in plan.variants if name]
-        read = cls.read(plan.gates, plan.baseline, keys=plan.keys, variants=variants, more_tasks=more_tasks)
-        counted = {classifier.name for classifier in plan.classifiers if classifier.counts}
-        for name in (name for gate in read.gates for name in (gate.name, gate.less) if name is not None):
-            group, _, ending = name.metric.partition(".")
-            if group == "scores" and ending not in counted:
-                offer = nearest(ending, counted) if counted else "give it as --jsbench-classify"
-                message = f"--jsbench-gate: {name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
-                raise GateError(message, found=ending, expected=sorted(counted), where=name.text)
-            if group in {"pass_at", "pass_hat"} and int(ending) > plan.repeats and not more_tasks:
-                message = f"--jsbench-gate: {name.text!r} takes {ending} attempts at a case: found {plan.repeats}"
-                message += f"; give --jsbench-repeats={ending}"
-                raise GateError(message, found=plan.repeats, expected=ending, where=name.text)
-        return read
+        return cls.read(
+            plan.gates,
+            plan.baseline,
+            keys=plan.keys,
+            variants=[name for name in plan.variants if name],
+            metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
+            repeats=None if more_tasks else plan.repeats,
+            more_tasks=more_tasks,
+        )
 
     @classmethod
     def read(
@@ -88,12 +84,20 @@ class Expectations:
         *,
         keys: Sequence[CaseKey],
         variants: Sequence[str],
+        metrics: Sequence[str],
+        repeats: int | None,
         more_tasks: bool = False,
     ) -> Expectations:
-        """Read the baseline at a path in the same way, for a run of these cases and variants."""
+        """
+        Read the baseline at a path in the same way, for a run of these cases, variants and metrics of its own.
+
+        `repeats` is None where cases may be asked more often.
+        """
         tasks = None if more_tasks else {key.task for key in keys}
         try:
             gates = tuple(gate.resolve(tasks, variants) for gate in gates)
+            for name in (name for gate in gates for name in (gate.name, gate.less) if name is not None):
+                _check_measured(name, metrics, repeats)
         except JSBenchError as error:
             error.args = (f"--jsbench-gate: {error}",)
             raise
@@ -125,3 +129,15 @@ class Expectations:
         comparisons = {} if self.baseline is None else against(self.baseline, metadata, summary)
         gates = check_all(self.gates, summary, comparisons)
         return GateDecision(gates=gates, comparisons=comparisons, baseline=self.baseline)
+
+
+def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
+    """Check that a run with these metrics of its own, and so many attempts at a case, has it; GateError where not."""
+    group, _, ending = name.metric.partition(".")
+    if group == "scores" and ending not in metrics:
+        offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"
+        message = f"{name.text!r}: this run has no metric {printable(ending)!r}: {offer}"
+        raise GateError(message, found=ending, expected=sorted(metrics), where=name.text)
+    if group in {"pass_at", "pass_hat"} and repeats is not None and repeats < (fewest := max(2, int(ending))):
+        message = f"{name.text!r} takes {fewest} attempts at a case: found {repeats}; give --jsbench-repeats={fewest}"
+        raise GateError(message, found=repeats, expected=fewest, where=name.text)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -244,8 +245,12 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
 
     assert judged(path / "records.jsonl", f"--output={path}")[0] == 2
 
-    assert "is where the run is: name another folder" in capsys.readouterr().err
+    assert "holds the run 20261121T100000Z-scripted-m, which is kept: name another folder" in capsys.readouterr().err
     assert (path / "records.jsonl").read_bytes() == before
+    shutil.copytree(path, tmp_path / "copy")
+    assert judged(path, f"--output={tmp_path / 'copy'}")[0] == 2
+    assert (tmp_path / "copy" / "records.jsonl").read_bytes() == before
+    assert [judged(path, f"--output={tmp_path / 'out'}", *more)[0] for more in ([], ["--formats=ignore"])] == [1, 0]
     assert judged(plain, f"--output={tmp_path / 'x'}")[0] == 2
     assert "--output is for a run" in capsys.readouterr().err
 

@@ -27,6 +27,7 @@ from tests import examples
 from tests.examples import replace
 
 NAMES = "abcdefg"
+RUN_ID = examples.metadata().run_id
 
 
 def write(
@@ -157,6 +158,28 @@ def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: 
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
         merge_runs(shards, tmp_path / "taken", Output(io.StringIO()))
+
+
+def test_a_merge_replaces_what_it_made_before_and_no_other_run(
+    shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resumed = write(tmp_path / "4", "1/3", [examples.record("a")], "adg", run_id="r2", resumed_from=RUN_ID)
+    other = write(tmp_path / "5", "1/3", [examples.record("a")], "adg", run_id="r3")
+
+    def merged(*parts: Path, into: str = "out") -> int:
+        return main(["merge", *map(str, parts), "-o", str(tmp_path / into), "--min-pass-rate=0"], out=io.StringIO())
+
+    assert [merged(*shards[1:]), merged(*shards), merged(resumed, *shards[1:])] == [1, 0, 0]
+    kept = (tmp_path / "out" / "records.jsonl").read_bytes()
+    assert merged(other) == 2
+    message = f"jsbench: {tmp_path / 'out'} holds the run r2, which is kept: name another folder\n"
+    assert capsys.readouterr().err == message
+    assert (tmp_path / "out" / "records.jsonl").read_bytes() == kept
+    assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
+    assert merged(*shards, into="figures") == 2
+    assert f"{tmp_path / 'figures'} holds a run, which is kept" in capsys.readouterr().err
 
 
 def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
@@ -369,6 +392,12 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
         (["--max-regression", "0.1"], "--max-regression 0.1: there is nothing to compare with; add --baseline=RUN"),
         (["--min-pass-rate", "9"], "--min-pass-rate: a pass rate is a number from 0 to 1"),
         (["--baseline", "none.json"], "jsbench: --baseline: "),
+        (
+            ["--gate", "pass_at.2>=0.5"],
+            "--gate: 'pass_at.2' takes 2 attempts at a case: found 1; give pytest --jsbench-repeats=2",
+        ),
+        (["--gate", "pass_hat.1>=0.5"], "'pass_hat.1' takes 2 attempts at a case: found 1; give pytest"),
+        (["--gate", "scores.good>=0.5"], "no metric 'good': give it as pytest --jsbench-classify"),
     ],
 )
 def test_a_gate_that_a_merge_cannot_read_is_one_line_that_names_its_option(
@@ -378,6 +407,6 @@ def test_a_gate_that_a_merge_cannot_read_is_one_line_that_names_its_option(
 
     said = capsys.readouterr().err
     assert message in said
-    assert "--jsbench" not in said
+    assert "--jsbench" not in said.replace("pytest --jsbench", "")
     assert len(said.splitlines()) == 1
     assert not (tmp_path / "out").exists()

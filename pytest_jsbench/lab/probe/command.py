@@ -112,7 +112,7 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
     from pytest_jsbench.settings.variants import Variant
 
     values = {option.name: option.default for option in OPTIONS}
-    with said_to_commands():
+    with said_to_commands(options):
         return _run(options, Variant.of("", {**values, **{name: getattr(options, name) for name in _WHOM}}), out)
 
 
