@@ -84,9 +84,9 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         return readers[name](value)
     except (TypeError, ValueError) as error:
         from pytest_jsbench.core.errors import JSBenchError
-        from pytest_jsbench.core.text import printable
+        from pytest_jsbench.core.text import kind_of, printable
 
-        shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else f"a {type(value).__name__}"
+        shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else kind_of(value)
         expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
         message = f"{of}: {name} is {printable(shown, 80)}; expected {expected}"
         raise JSBenchError(message, found=value, expected=expected, option=name) from None

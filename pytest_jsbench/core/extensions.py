@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_jsbench.core.errors import ImportFailed, JSBenchError, nearest
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import described, kind_of, printable
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"{_NAME}:(?:{_NAME}|\*)")
@@ -96,7 +96,7 @@ def find_function(
     else:
         return None
     if not callable(function):
-        message = f"{kind} '{name}', {place}, is a {type(function).__name__}; expected a function that takes {takes}"
+        message = f"{kind} '{name}', {place}, is {kind_of(function)}; expected a function that takes {takes}"
         raise error(message, found=type(function).__name__, expected="a function", where=place)
     return place, function
 

@@ -91,6 +91,22 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def kind_of(value: object) -> str:
+    """The type of a value with its article: an int, a tuple."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
+def plain_value(value: object, limit: int = 80) -> str:
+    """The value as Python writes it, where that runs no code of others; else its type."""
+    plain = (str, int, float, bool, type(None))
+    parts = value if isinstance(value, tuple | list) and type(value) in (tuple, list) else [value]
+    try:
+        return printable(repr(value), limit) if all(type(part) in plain for part in parts) else kind_of(value)
+    except ValueError:  # thousands of digits
+        return kind_of(value)
+
+
 def described(error: BaseException, limit: int = LONGEST) -> str:
     """An exception on one line; its name alone where the error cannot even be written."""
     name = type(error).__name__

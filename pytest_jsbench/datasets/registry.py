@@ -16,7 +16,7 @@ from typing import Any
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
 
 ENTRY_POINTS = "pytest_jsbench.datasets"
@@ -172,8 +172,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> Listing:
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
         raise DatasetError(
-            f"dataset '{point.name}': {origin(point)} is a {type(opened).__name__}; "
-            "expected a callable that takes a selection"
+            f"dataset '{point.name}': {origin(point)} is {kind_of(opened)}; expected a callable that takes a selection"
         )
     try:
         dataset: CaseSource = opened(selection)
@@ -183,7 +182,7 @@ def _open_point(selection: Selection, point: EntryPoint) -> Listing:
         raise DatasetError(f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}") from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         raise DatasetError(
-            f"dataset '{point.name}': {origin(point)} gave a {type(dataset).__name__} without {' and '.join(missing)}"
+            f"dataset '{point.name}': {origin(point)} gave {kind_of(dataset)} without {' and '.join(missing)}"
         )
     return Listing.over(dataset)
 

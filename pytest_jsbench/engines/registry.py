@@ -24,6 +24,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import kind_of, plain_value
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
@@ -123,7 +124,7 @@ def _as_factory(value: object, name: str) -> EngineFactory:
         return factory
     if callable(value):
         return PlainFactory(value, name)
-    message = f"engine '{name}' is a {type(value).__name__}; expected a factory, or a callable that takes the config"
+    message = f"engine '{name}' is {kind_of(value)}; expected a factory, or a callable that takes the config"
     raise EngineError(message, found=type(value).__name__, where=name)
 
 
@@ -171,7 +172,7 @@ class PlainFactory(UnsharedFactory):
             raise EngineError(message) from error
         missing = [part for part in ("info", "generate", "close") if not hasattr(engine, part)]
         if missing:
-            message = f"engine '{self._name}' built a {type(engine).__name__} without {' and '.join(missing)}"
+            message = f"engine '{self._name}' built {kind_of(engine)} without {' and '.join(missing)}"
             raise EngineError(message, found=type(engine).__name__, expected=("info", "generate", "close"))
         return as_threaded(engine)
 
@@ -242,7 +243,7 @@ def _answer(given: object, watch: Stopwatch) -> Completion | Declined:
         return given
     if isinstance(given, str):  # how it came to its end the function does not say
         return Completion(text=given, finish_reason=FinishReason.UNKNOWN, timing=watch.stop())
-    message = f"the function gave a {type(given).__name__}; expected a text, a Completion or a Declined"
+    message = f"the function gave {plain_value(given)}; expected a text, a Completion or a Declined"
     raise CallError(FaultKind.ENGINE, message)
 
 

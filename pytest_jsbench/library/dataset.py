@@ -13,7 +13,7 @@ from pytest_jsbench.core.arguments import arguments, flag, names, one_of, whole
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt, prompt_of
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, Sample, Selection
 from pytest_jsbench.datasets.selection import meeting, open_selected, sampled
 from pytest_jsbench.library.options import said_to_programs
@@ -222,7 +222,7 @@ def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
     made = _called(function, case)
     if isinstance(made, Case) and made.key == case.key:
         return made
-    problem = f"a {type(made).__name__}"
+    problem = kind_of(made)
     if isinstance(made, Case):
         problem = f"the case {made.key}"
     elif isinstance(made, Mapping) and not (strangers := made.keys() - _CHANGEABLE):

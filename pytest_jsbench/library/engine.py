@@ -26,6 +26,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import copy_of
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.core.text import kind_of
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
 from pytest_jsbench.engines.secrets import build, check
@@ -109,9 +110,8 @@ def _of_client(client: Any, base_url: str | None) -> tuple[str, str | None, dict
         address, key = str(client.base_url), client.api_key or getattr(client, "auth_token", None)
         headers, query = dict(client.default_headers), dict(client.default_query)
     except AttributeError as error:
-        kind = type(client).__name__
-        message = f"client is a {kind} without {error.name}: expected openai.OpenAI, or anthropic.Anthropic"
-        raise EngineError(message, found=kind, expected="openai.OpenAI", where="client") from None
+        message = f"client is {kind_of(client)} without {error.name}: expected openai.OpenAI, or anthropic.Anthropic"
+        raise EngineError(message, found=type(client).__name__, expected="openai.OpenAI", where="client") from None
     own = {name: value for name, value in headers.items() if isinstance(value, str) and not _OF_CALL.fullmatch(name)}
     options = {"extra_headers": own, "extra_query": {name: str(value) for name, value in query.items()}}
     return base_url or address, key, {name: value for name, value in options.items() if value}
@@ -123,7 +123,7 @@ def factory_of(engine: Any) -> tuple[EngineFactory, str]:
         return find(engine), engine
     factory = as_factory(engine)
     if factory is None and not callable(engine):
-        message = f"engine is a {type(engine).__name__}; expected its name, a factory, or a function of a request"
+        message = f"engine is {kind_of(engine)}; expected its name, a factory, or a function of a request"
         raise EngineError(message, found=type(engine).__name__, where="engine")
     factory = factory or FunctionFactory(engine)
     return factory, getattr(factory, "name", type(factory).__name__)

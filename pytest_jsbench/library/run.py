@@ -15,7 +15,7 @@ from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import counted, kind_of, printable
 from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
@@ -104,7 +104,7 @@ class EvaluatedRun(Run):
         texts: tuple[object, ...] = gates
         for text in texts:
             if not isinstance(text, str):
-                raise GateError(f"a gate is a {type(text).__name__}; expected a text such as 'pass_rate>=0.9'")
+                raise GateError(f"a gate is {kind_of(text)}; expected a text such as 'pass_rate>=0.9'")
         if not gates:
             raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
         tasks = {key.task for key in self.planned}

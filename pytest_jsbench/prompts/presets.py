@@ -19,6 +19,7 @@ from pytest_jsbench.core.errors import PromptError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
+from pytest_jsbench.core.text import kind_of
 
 #: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
 _SCHEMA_TEMPLATE = (
@@ -136,8 +137,8 @@ def _find(name: str) -> Template:
 def _function_template(name: str, function: object) -> Template:
     """The template that calls what has that name; PromptError where it is no function."""
     if not callable(function):
-        kind, expected = type(function).__name__, "a function that takes a case"
-        raise PromptError(f"prompt {name} is a {kind}; expected {expected}", found=kind, expected=expected, where=name)
+        kind, expected = kind_of(function), "a function that takes a case"
+        raise PromptError(f"prompt {name} is {kind}; expected {expected}", found=kind, expected=expected, where=name)
     return Template(name=name, digest=_digest(name, function), render=partial(_render, function, name=name))
 
 
@@ -161,7 +162,7 @@ def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Pro
         raise PromptError(f"prompt {name} gave messages for {case.key} that cannot be sent: {error}") from None
     if prompt is not None:
         return prompt
-    kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else f"a {type(made).__name__}"
+    kind = "an empty text" if isinstance(made, str) else "nothing" if made is None else kind_of(made)
     raise PromptError(
         f"prompt {name} gave {kind} for {case.key}; expected text, a Prompt, or a list of messages such as "
         '{"role": "user", "content": …}'

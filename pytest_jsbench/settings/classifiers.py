@@ -12,7 +12,7 @@ from msgspec import structs
 from pytest_jsbench.core.errors import ClassifierError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import described, plain_value, printable
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
@@ -21,8 +21,6 @@ METRICS = "pytest_jsbench.metrics"
 #: that a metric may count of one answer
 _MOST_COUNTED = 1_000_000_000
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-#: types with a repr that runs no foreign code
-_PLAIN = (str, int, float)
 _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 
@@ -66,7 +64,7 @@ class Classifier:
             raise ClassifierError(message, found=described(error), where=self.origin) from error
 
     def _odd(self, result: object, expected: str) -> ClassifierError:
-        shown = printable(repr(result), 80) if isinstance(result, _PLAIN) else f"a {type(result).__name__}"
+        shown = plain_value(result)
         return ClassifierError(f"{self._title} gave {shown}; {expected}", found=shown, where=self.origin)
 
     @property
@@ -109,14 +107,15 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     metrics = installed(METRICS, kind="metric", error=ClassifierError)
     classifiers = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
     points = metrics | classifiers
-    place = find_function(named, points, kind="classifier", takes="a record", error=ClassifierError)
+    counts = named in metrics and named not in classifiers
+    kind = "metric" if counts else "classifier"
+    place = find_function(named, points, kind=kind, takes="a record", error=ClassifierError)
     if place is None:
         form = "package.module:function"
         offer = f"{nearest(named, points)}, or {form}"
         if not points:
             offer = f"expected {form}, for no installed package brings any"
-        message = f"unknown classifier '{printable(named)}': {offer}"
+        message = f"unknown classifier or metric '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])
     origin, function = place
-    counts = named in metrics and named not in classifiers
     return Classifier(name=named, origin=origin, function=function, counts=counts)

@@ -17,7 +17,7 @@ from typing import Any
 from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, nearest
 from pytest_jsbench.core.generations import GenerationParams
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
@@ -307,7 +307,7 @@ def _is_json(value: object) -> bool:
 def _kind_of(value: object) -> str:
     """Name the kind of a value: of an engine's option the value itself may be a secret."""
     kinds = {dict: "a table", list: "an array", str: "a text", type(None): "not there"}
-    return "an empty text" if value == "" else kinds.get(type(value), f"a {type(value).__name__}")
+    return "an empty text" if value == "" else kinds.get(type(value), kind_of(value))
 
 
 def ways_to_ask(

@@ -15,7 +15,7 @@ from pytest_jsbench.core.cases import Expected, Schema
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.json_values import copy_of, json_type
-from pytest_jsbench.core.text import described, printable
+from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.schemas.keywords import located, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
@@ -163,8 +163,8 @@ def _not_given(*_: object) -> bool:
 def _function(reference: str) -> Callable[[Any, Any], object]:
     function = import_object(reference, purpose="--jsbench-comparer")
     if not callable(function):
-        kind = type(function).__name__
-        raise ValueError(f"{reference} is a {kind}; expected a function of the expected value and the answer's")
+        expected = "a function of the expected value and the answer's"
+        raise ValueError(f"{reference} is {kind_of(function)}; expected {expected}")
     return function
 
 

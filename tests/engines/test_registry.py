@@ -132,7 +132,7 @@ def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
     [
         ("no_such_module_at_all:Engine", "cannot import no_such_module_at_all: ModuleNotFoundError"),
         ("{own}:Parot", "has no 'Parot': did you mean 'Parrot'?"),
-        ("{own}:number", "is a int; expected a factory"),
+        ("{own}:number", "is an int; expected a factory"),
         ("not a reference:x", "is not of the form package.module:name"),
     ],
 )
@@ -148,7 +148,7 @@ def test_what_cannot_be_an_engine_is_refused_in_one_line(own: str, reference: st
     [
         ("broken", "cannot be built: ValueError: no cage"),
         ("particular", "^set CAGE$"),
-        ("empty", "built a object without info and generate"),
+        ("empty", "built an object without info and generate"),
     ],
 )
 def test_what_builds_no_engine_is_refused_in_one_line(own: str, name: str, message: str) -> None:

@@ -171,7 +171,7 @@ def test_a_function_that_raises_is_one_line() -> None:
     ("reference", "message"),
     [
         ("asking_mine:txt", r"has no 'txt': did you mean 'text'\?"),
-        ("asking_mine:number", "is a int; expected a function that takes a case"),
+        ("asking_mine:number", "is an int; expected a function that takes a case"),
         ("no_such_module_at_all:f", "cannot import no_such_module_at_all"),
     ],
 )
@@ -200,7 +200,7 @@ def test_an_installed_package_brings_a_prompt_by_name(tmp_path: Path, monkeypatc
     assert template.digest != find_template("asking_mine:text").digest
     assert find_template("schema").render(CASE_2).messages[0].content.startswith("You need to")
     with pytest.raises(
-        PromptError, match=r"prompt 'seven', asking_mine:number .*, is a int; expected a function that takes a case"
+        PromptError, match=r"prompt 'seven', asking_mine:number .*, is an int; expected a function that takes a case"
     ):
         find_template("seven")
     with pytest.raises(PromptError, match=r"unknown prompt 'polit': did you mean 'polite'\?"):

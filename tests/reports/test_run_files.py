@@ -92,7 +92,7 @@ def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> No
     ("name", "said"),
     [
         ("gone", "exporter 'gone': cannot import jsbench_own_exporter:gone (package exporting 2.1): AttributeError"),
-        ("format", "exporter 'format', jsbench_own_exporter:format (package exporting 2.1), is a int; expected"),
+        ("format", "exporter 'format', jsbench_own_exporter:format (package exporting 2.1), is an int; expected"),
         (
             "namse",
             "unknown exporter 'namse': did you mean 'names'? (one of broken, csv, elsewhere, every_eval_ever, format",

@@ -33,6 +33,7 @@ kinds = "jsbench_own_classifier:kinds"
 gone = "jsbench_own_classifier:gone"
 [project.entry-points."pytest_jsbench.metrics"]
 letters = "jsbench_own_classifier:letters"
+lost = "jsbench_own_classifier:lost"
 """
 FAILED = record("a", verdict=examples.VIOLATED, schema={"type": "object"})
 
@@ -70,9 +71,9 @@ def test_an_installed_metric_counts_of_each_answer_and_of_no_broken_call() -> No
         (True, {"mine": (1, 1)}, None),
         ((0, 0), {"mine": (0, 0)}, None),
         (None, {}, None),
-        ((3, 2), {}, "metric 'mine', a test, gave a tuple; expected None, True, False, or how many of how many"),
+        ((3, 2), {}, "metric 'mine', a test, gave (3, 2); expected None, True, False, or how many of how many"),
         (0.5, {}, "metric 'mine', a test, gave 0.5; expected None"),
-        ((1.0, 2), {}, "metric 'mine', a test, gave a tuple; expected None"),
+        ((1.0, 2), {}, "metric 'mine', a test, gave (1.0, 2); expected None"),
     ],
 )
 def test_what_a_metric_counts_is_a_pair_of_whole_numbers_or_refused(
@@ -138,6 +139,8 @@ def despair(_: Record) -> str:
         (lambda _: sys.exit(3), "raised SystemExit: 3"),
         (lambda _: pytest.skip("not mine"), "raised Skipped: not mine"),
         (refuse, "raised ValueError: no mood \\x1b[31m"),
+        (lambda _: [1, Unspeakable()], "gave a list; expected None or a code"),
+        (lambda _: 10**5000, "gave an int; expected None or a code"),
         (lambda _: 3, "gave 3; expected None or a code such as 'refusal_in_german', and none of the failure types"),
         (lambda _: "Bad Code", "gave 'Bad Code'; expected None or a code"),
         (lambda _: "truncated", "gave 'truncated'; expected None or a code"),
@@ -162,8 +165,9 @@ def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: ob
         ("kinds", "classifier 'kinds', jsbench_own_classifier:kinds (package classifying 2.1), is a list; expected a"),
         (
             "negativ",
-            "unknown classifier 'negativ': did you mean 'negative'? (one of gone, kinds, letters, negative), or ",
+            "unknown classifier or metric 'negativ': did you mean 'negative'? (one of gone, kinds, letters, lost, neg",
         ),
+        ("lost", "metric 'lost': cannot import jsbench_own_classifier:lost (package classifying 2.1): Attribute"),
         ("jsbench_own_classifier:x", "classifier: jsbench_own_classifier has no 'x': "),
     ],
 )
@@ -176,5 +180,5 @@ def test_what_is_no_classifier_is_refused_in_one_line(name: str, said: str) -> N
 
 
 def test_without_any_installed_the_way_to_ones_own_is_said() -> None:
-    with pytest.raises(ClassifierError, match=r"^unknown classifier 'german': expected package\.module:function, for"):
+    with pytest.raises(ClassifierError, match=r"^unknown classifier or metric 'german': expected package\.module:fun"):
         find("german")

@@ -18,6 +18,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed, MissingRequirement
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
+from pytest_jsbench.core.text import kind_of
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, schema_case
 from pytest_jsbench.datasets.sources import rows
 from pytest_jsbench.datasets.sources.hub import choose_splits
@@ -68,7 +69,7 @@ def _find(selection: Selection, held: Any) -> Iterable[ListedCase]:
         return _each_of(source, (row.dropna().to_dict() for _, row in held.iterrows()))
     if isinstance(held, Iterable) and not isinstance(held, bytes):
         return _each_of(source, held)
-    message = f"a {type(held).__name__} holds no cases; expected {_CASES}"
+    message = f"{kind_of(held)} holds no cases; expected {_CASES}"
     raise DatasetError(message, found=type(held).__name__, expected=_CASES)
 
 
@@ -181,7 +182,7 @@ def _check(source: str, name: str, value: object) -> None:
     if _is_json_schema(value):
         return
     if not _is_type(value):
-        raise DatasetError(f"dataset '{source}': {name} is a {type(value).__name__}; expected {_SCHEMAS}")
+        raise DatasetError(f"dataset '{source}': {name} is {kind_of(value)}; expected {_SCHEMAS}")
     try:
         python_types.require_pydantic(f"dataset '{source}'")
     except MissingRequirement as error:
