@@ -1,4 +1,4 @@
-"""`jsbench engines`: whom `--jsbench-engine` can name, and what each takes."""
+"""`jsbench engines`: whom `--jsbench-engine` can name, what each takes, and what else installed packages bring."""
 
 from __future__ import annotations
 
@@ -7,11 +7,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_jsbench.cli.output import Output
+from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.extensions import installed, origin
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
+
+#: by the kind of what a package brings beside engines and presets, the option that asks for it
+_ASKED_FOR = {
+    "dataset": "--jsbench-dataset",
+    "prompt": "--jsbench-prompt",
+    "classifier": "--jsbench-classify",
+    "metric": "--jsbench-classify",
+    "exporter": "--jsbench-export",
+}
 
 
 def add_engines(commands: Any) -> None:
@@ -20,7 +31,8 @@ def add_engines(commands: Any) -> None:
         "engines",
         help="whom --jsbench-engine can name, and what each takes",
         description="List the engines with their options, and the presets: providers and servers that are called by "
-        "their names, as their sources described them at a date. Nobody is called.",
+        "their names, as their sources described them at a date; and what else installed packages bring: datasets, "
+        "prompts, classifiers, metrics and exporters. Nobody is called.",
     )
     engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all that is known of them")
     engines.add_argument("--json", action="store_true", help="all that is known, as JSON, and nothing else")
@@ -35,7 +47,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     others = {name: _options(name) for name in names if not is_preset(name)}
     if options.json:
         data = {"engines": others, "presets": {preset.name: to_json(preset) for preset in chosen}}
-        out.json(data, indent=None)
+        out.json(data if options.name else data | {"extensions": _extensions()}, indent=None)
     elif options.name:
         for preset in chosen:
             out.lines(_everything(preset))
@@ -60,6 +72,17 @@ def _tables(others: dict[str, list[str] | None], chosen: list[ProviderPreset]) -
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
     hint = "jsbench engines NAME: all that is known of it, and from where"
     yield [("note", f"a preset takes the options of {PRESET_ENGINE}; {hint}")]
+    yield [
+        (kind, f"{printable(name)}: {place}, by {_ASKED_FOR[kind]}={printable(name)}")
+        for kind, places in _extensions().items()
+        for name, place in places.items()
+    ]
+
+
+def _extensions() -> dict[str, dict[str, str]]:
+    """What installed packages bring of each kind, by its name, and where that leads."""
+    points = {kind: installed(f"pytest_jsbench.{kind}s", kind=kind, error=JSBenchError) for kind in _ASKED_FOR}
+    return {kind: {name: origin(point) for name, point in of_kind.items()} for kind, of_kind in points.items()}
 
 
 def structured(preset: ProviderPreset) -> str:

@@ -84,7 +84,7 @@ def merge_runs(
         baseline,
         keys=run.planned,
         variants=run.variants,
-        metrics=run.metadata.classifiers,
+        metrics=run.metadata.metrics,
         repeats=None if own_tests else run.metadata.repeats,
     )
     decision = expectations.decide(run.metadata, summary)

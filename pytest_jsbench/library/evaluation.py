@@ -169,7 +169,10 @@ class CaseEvaluation:
         summary = evaluated.summary
         decision = self._expectations.decide(run.metadata, summary)
         if decision.gates:
-            evaluated = replace(evaluated, verdict=decide(Ending(), summary.total, decision.gates))
+            ending = Ending(failures=tuple(state.failures))
+            evaluated = replace(evaluated, verdict=decide(ending, summary.total, decision.gates))
+        else:  # there is no verdict that says them
+            evaluated = replace(evaluated, warnings=(*evaluated.warnings, *state.failures))
         problems = [problem_of(partial(exporter.write, path, evaluated, summary)) for exporter, path in self._exporters]
         if folder is not None:
             problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -147,12 +147,9 @@ class Controller:
                 self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
     def _take(self, result: AttemptResult, *, of_project: bool) -> None:
-        errors = [error for error in result.classifier_errors if error not in self.state.warnings]
         attempt = self.state.take(result, of_project=of_project)
         if attempt is None:
             return
-        for error in errors:
-            self._ending.fail(error)
         self._progress.count(attempt, resumed=result.resumed)
         if (hook := self._config.hook.pytest_jsbench_record).get_hookimpls():
             hook(config=self._config, record=attempt.read())
@@ -237,9 +234,8 @@ class Controller:
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
         self.decision = self._expectations.decide(run.metadata, summary)
-        verdict = decide(
-            self._ending.to_ending(session, self._all_collected.deselected), summary.total, self.decision.gates
-        )
+        ending = self._ending.to_ending(session, self._all_collected.deselected, self.state.failures)
+        verdict = decide(ending, summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
@@ -379,15 +375,11 @@ class SessionEnding:
         """Note that the session was stopped before its end."""
         self._stopped = f"the session was stopped: {reason}"
 
-    def fail(self, reason: str) -> None:
-        """Note another failure, which no gate allows."""
-        self._failures.append(reason)
-
-    def to_ending(self, session: pytest.Session, deselected: int) -> Ending:
-        """Give the verdict on the run what it is decided from."""
+    def to_ending(self, session: pytest.Session, deselected: int, others: Sequence[str]) -> Ending:
+        """Give the verdict on the run what it is decided from; no gate allows the other failures."""
         from pytest_jsbench.metrics.gates import Ending
 
-        failures = list(self._failures)
+        failures = [*self._failures, *others]
         if (more := session.testsfailed - self._failed) > 0:
             failures.append(f"{more} more failures than tests failed, such as --cov-fail-under counts")
         if not self._stopped and (reason := session.shouldfail or session.shouldstop):

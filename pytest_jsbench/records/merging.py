@@ -32,6 +32,7 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
     "repeats": lambda metadata: metadata.repeats,
     "classifiers": lambda metadata: list(metadata.classifiers),
+    "metrics": lambda metadata: list(metadata.metrics),
     "policy": lambda metadata: dict(metadata.policy),
     "redacted": lambda metadata: metadata.redacted,
     "judge": lambda metadata: metadata.judge,

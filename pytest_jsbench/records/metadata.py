@@ -164,6 +164,8 @@ class RunMetadata:
     policy: Mapping[str, Any] = field(default_factory=dict)
     #: what gave failed attempts their codes, by name
     classifiers: Sequence[str] = field(default_factory=list)
+    #: the project's own metrics that were asked for, by name
+    metrics: Sequence[str] = field(default_factory=list)
     #: how values are compared as the user said it, by the name of the field: `function:package.module:same`
     comparers: Mapping[str, str] = field(default_factory=dict)
     #: whether digests stand for prompts, schemas and answers

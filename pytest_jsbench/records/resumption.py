@@ -178,7 +178,7 @@ def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
         raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
     if not ours.redacted:
         return False
-    for name in ("policy", "classifiers"):
+    for name in ("policy", "classifiers", "metrics"):
         # as JSON, for that is what the other has been
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:

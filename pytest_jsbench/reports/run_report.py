@@ -11,7 +11,7 @@ from pytest_jsbench.core.text import counted, distinct, dollars, printable
 from pytest_jsbench.metrics.case_outcomes import MISSING, PASSED
 from pytest_jsbench.metrics.figures import COUNTED_FAILURES, FIGURES, GRAMMARS, TASKS, VARIANTS, Figure, Kind
 from pytest_jsbench.metrics.metrics import FieldMetrics, Metrics
-from pytest_jsbench.metrics.statistics import Distribution, Proportion
+from pytest_jsbench.metrics.statistics import Distribution, Proportion, proportion
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
@@ -292,7 +292,8 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         yield "classified", f"by {', '.join(map(printable, metadata.classifiers))}"
     if total.code_counts:
         yield "codes", ", ".join(f"{printable(code)} {count}" for code, count in total.code_counts.items())
-    for at, (name, rate) in enumerate(total.scores.items()):
+    for at, name in enumerate(dict.fromkeys([*metadata.metrics, *total.scores])):
+        rate = total.scores.get(name, proportion(0, 0))
         yield "" if at else "scores", f"{printable(name)} {_share(rate)}{_interval(rate)}"
     if not metadata.labelled:
         yield "tokens", _tokens(total)

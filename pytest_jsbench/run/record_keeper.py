@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.verdicts import Judge
 
 #: the error of a classifier may quote the answer
-CLASSIFIER_BROKE = "a classifier broke; what it said is left out (--jsbench-redact)"
+CLASSIFIER_BROKE = "a classifier or metric broke; what it said is left out (--jsbench-redact)"
 #: a file in the folder that all processes share: the names of those that have died, a line each
 _DEAD = "dead"
 
@@ -156,8 +156,6 @@ class RecordKeeper:
     def write(self, record: Record) -> tuple[AttemptResult, Record]:
         """Classify and write a record; the result says what went wrong with either, the record is as classified."""
         record, errors = self._classified(record)
-        if errors and self._redaction is not None:
-            errors = (CLASSIFIER_BROKE,)
         result = self._write(self._redacted(record))
         return replace(result, classifier_errors=errors, recording_error=self._recording_error), record
 
@@ -210,7 +208,8 @@ class RecordKeeper:
         from pytest_jsbench.settings.classifiers import classify
 
         classified = classify(record, self._plan.classifiers)
-        return classified.record, classified.errors
+        hidden = classified.errors and self._redaction is not None
+        return classified.record, (CLASSIFIER_BROKE,) if hidden else classified.errors
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; where texts are redacted, digests stand for them."""

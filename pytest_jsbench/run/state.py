@@ -45,6 +45,8 @@ class RunState:
         self._resumed: set[Attempt] = set()
         #: one line each: what could not be written or read
         self.warnings: list[str] = []
+        #: by the error of a classifier or a metric: the first attempt that it broke at, and how many
+        self._broken: dict[str, tuple[Attempt, int]] = {}
         #: by what kept them off the disk: the first of the records that are not there, and the warning that counts them
         self._unwritten: dict[str, tuple[AttemptOutcome, int, str]] = {}
 
@@ -102,8 +104,20 @@ class RunState:
         (self._resumed.add if made.resumed else self._resumed.discard)(attempt)
         if made.journal_error:
             self._warn_unwritten(made.journal_error, result)
-        self.warn(made.recording_error, *made.classifier_errors)
+        for error in made.classifier_errors:
+            first, count = self._broken.get(error, (attempt, 0))
+            self._broken[error] = first, count + 1
+        self.warn(made.recording_error)
         return result
+
+    @property
+    def failures(self) -> list[str]:
+        """Name each error of a classifier or a metric, with the first attempt that it broke at, and how many more."""
+        several = any(attempt.repeat for attempt in self.attempts)
+        return [
+            f"{error}, at {first.name(several=several)}" + (f" and {count - 1:,} more" if count > 1 else "")
+            for error, (first, count) in self._broken.items()
+        ]
 
     def _warn_unwritten(self, problem: str, outcome: AttemptOutcome) -> None:
         """Warn that a record is not on disk; all that one problem kept off it are one warning."""

@@ -77,7 +77,10 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
         ),
         ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
         ("gone", "dataset 'gone': cannot import numbers_dataset:Gone (package numbers-dataset 1.0): AttributeError: "),
-        ("count", "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a callable"),
+        (
+            "count",
+            "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a callable",
+        ),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
 )

@@ -253,6 +253,21 @@ def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
     assert run.metadata.classifiers == ["wordy"]
 
 
+def test_a_classifier_that_breaks_is_said_once_and_no_gate_allows_it() -> None:
+    def broken(record: Record) -> str:
+        raise ValueError("no mood")
+
+    gated, free = (
+        evaluate(answer, CASES.filter("id:prose"), output=None, classify=[broken], gates=gates)
+        for gates in (["n>=1"], [])
+    )
+
+    message = "classifier 'broken', a function of the program, raised ValueError: no mood, at orders::prose"
+    assert gated.verdict is not None
+    assert gated.verdict.text == f"FAILED: {message}"
+    assert (gated.warnings, free.warnings) == ((), (message,))
+
+
 def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
     meeting = threading.Barrier(3)
 
@@ -400,7 +415,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"max_regression": 0.1}, "max_regression 0.1: there is nothing to compare with; add baseline=RUN"),
         ({"export": {"nothing": "x"}}, "unknown exporter 'nothing'"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
-        ({"classify": ["nobody"]}, "unknown classifier 'nobody'"),
+        ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
     ],
 )

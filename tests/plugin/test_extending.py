@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -55,6 +56,13 @@ def test_what_the_package_brings_is_listed_and_its_command_called(
     listed = jsbench("engines").splitlines()
     assert any(line.startswith("acme ") for line in listed)
     assert any(line.startswith("acme-cloud ") and "ACME_API_KEY" in line for line in listed)
+    brought = " ".join(" ".join(listed).split())
+    place = "filled: acme_jsbench.metrics:filled (package acme-jsbench 1.0), by --jsbench-classify=filled"
+    assert f"metric {place} exporter csv: acme_jsbench.exporters:rows (package acme-jsbench 1.0), by" in brought
+    assert [line.split(":")[0] for line in listed if re.match("[a-z]+ +[a-z]+:", line)] == [
+        *("dataset    acme", "prompt     acme", "classifier refusals", "metric     filled", "exporter   csv"),
+    ]
+    assert json.loads(jsbench("engines", "--json"))["extensions"]["metric"].keys() == {"filled"}
     assert "base_url: https://llm.acme.example/v1" in re.sub(r" +", " ", jsbench("engines", "acme-cloud"))
     assert re.search(r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)", jsbench("--help"))
     assert f"$ jsbench forms age\n{jsbench('forms', 'age')}```" in PAGE

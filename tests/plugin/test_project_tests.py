@@ -216,7 +216,7 @@ CANNOT_ASK = (
     ("schema=NUMBER", "jsbench.generate(text='a')", "no prompt for text: say @pytest.mark.jsbench(schema=…, prompt=…)"),
     ("schema=NUMBER", "jsbench.using(engine='lokal').generate()", "unknown engine 'lokal': did you mean 'local'? *"),
     ("schema={'type': 'intger'}", "jsbench.generate()", "invalid_schema (*"),
-    ("", "jsbench.check('{}', schema=3)", "no schema: 3 is a int*"),
+    ("", "jsbench.check('{}', schema=3)", "no schema: 3 is an int*"),
     ("", "jsbench.check('{}', schema={}, messages=3)", "check() was given a prompt that is no text and no *"),
     ("", "jsbench.check('{}', schema={'enum': {1}})", "no schema: Object of type set is not JSON serializable*"),
     ("", "jsbench.check(object())", "the answer, a object, is no JSON value*"),

@@ -333,6 +333,7 @@ def test_the_precision_of_a_field_is_in_every_output_and_can_be_a_gate(tmp_path:
 def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_path: Path) -> None:
     counts = {"a": (3, 4), "b": (0, 1), "c": (2, 2)}
     run = examples.run(*(answered(name, scores={"acme": count}) for name, count in counts.items()), answered("d"))
+    run = replace(run, metadata=replace(run.metadata, metrics=["acme", "silent"]))
     summary = summarize(run)
 
     found = outputs(run, summary, tmp_path)
@@ -342,6 +343,7 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
     assert (rate.successes, rate.n, rate.design_effect) == (5, 7, 3.0)
     for output in ("terminal", "summary.md", "report.html"):
         assert "acme 5/7 = 0.714 (95 % interval " in found[output], output
+        assert "silent n/a" in found[output], output
     assert '\\"acme\\": 0.714' in found["every_eval_ever"]
     assert again.rate("scores.acme") == Rate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
     assert "scores.acme" in _compared([again, again], ["x", "y"], verbose=True)
