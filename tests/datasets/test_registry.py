@@ -79,7 +79,7 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
         ("gone", "dataset 'gone': cannot import numbers_dataset:Gone (package numbers-dataset 1.0): AttributeError: "),
         (
             "count",
-            "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a callable",
+            "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a",
         ),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],

@@ -103,11 +103,11 @@ def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, c
         ("EMPTY", "is empty: expected a Pydantic model"),
         (
             "MIXED",
-            "version is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping",
+            "version is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a",
         ),
         (
             "NUMBER",
-            "NUMBER is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a mapping",
+            "NUMBER is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a",
         ),
     ],
 )
