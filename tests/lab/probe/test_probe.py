@@ -16,6 +16,7 @@ from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, 
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
 from pytest_jsbench.settings.variants import Variant
+from tests.fuzzing import at_least
 
 
 def variant(engine: str) -> Variant:
@@ -107,9 +108,10 @@ def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
         more_under_load=True,
         control=None,
     )
-    probes = [Simulated(plan, Random(seed), wrong_at)._find(mode, runner) for seed in range(200)]
+    seeds = range(at_least(200))
+    findings = [Simulated(plan, Random(seed), wrong_at)._find(mode, runner) for seed in seeds]
 
-    assert sum(found.enforcement is statement for found in probes) >= 190
+    assert sum(finding.enforcement is statement for finding in findings) >= 0.95 * len(seeds)
 
 
 def test_what_asks_for_reasoning_is_refused_where_the_engine_has_no_body_to_add_it_to() -> None:
