@@ -26,6 +26,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
 from tests.engines.asking import CITY
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Record
 
 #: seconds for one call: of a slow fault, which takes all of them, and of any other, which takes none on a quiet machine
-SHORT, LONG = 5.0, 60.0
+SHORT, LONG = 2.5, 60.0
 RETRIES = 1
 
 _SPOKEN = tuple(speaker for speaker in SPEAKERS if is_installed(speaker.package))
@@ -134,6 +135,7 @@ def result() -> Result:
     level = root.level
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setattr(http_client, "LONGEST_BODY", OVERSIZED)
+        patch.setattr(attempts, "_FIRST_BACK_OFF", 0.05)
         root.addHandler(handler)
         stack.callback(root.removeHandler, handler)
         root.setLevel(logging.DEBUG)
