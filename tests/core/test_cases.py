@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.json_values import copy_of, digest
+from tests.fuzzing import examples
 
 
 @pytest.mark.parametrize("name", ["o10010", "calculate_area_88ee549f", "Ünïcode", "a.b-c+d@e=f"])
@@ -26,6 +27,7 @@ def test_a_hostile_name_becomes_a_safe_one(name: str) -> None:
     assert len(safe.encode()) < 140
 
 
+@examples(250)
 @given(st.text(), st.text())
 def test_two_names_stay_two(one: str, other: str) -> None:
     assert (safe_name(one) == safe_name(other)) == (one == other)

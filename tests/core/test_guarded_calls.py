@@ -133,7 +133,7 @@ def ask_together(kept: GuardedCalls, requests: list[tuple[str, str]], until: Pat
         busy(kept, threads, until)
         asked: list[Future[ChildReply]] = []
         for do, text in requests:
-            asked.append(threads.submit(ask, kept, do, text, seconds=2 if do == "hang" else 30))
+            asked.append(threads.submit(ask, kept, do, text, seconds=1 if do == "hang" else 30))
         time.sleep(0.2)
         until.touch()
         return [one.result() for one in asked]

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_jsbench.core.text import counted, described, distinct, dollars, json_text, printable, sentence, shortened
+from tests.fuzzing import examples
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"))
@@ -84,6 +85,7 @@ def test_what_is_shown_is_bounded_and_stays_as_it_is_when_shown_again(
     assert printable(shown, limit, lines=lines) == shown
 
 
+@examples(250)
 @given(
     st.recursive(
         st.none() | ANY | st.floats(allow_nan=False), lambda inner: st.lists(inner) | st.dictionaries(ANY, inner)

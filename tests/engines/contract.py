@@ -49,28 +49,19 @@ class EngineContract(testing.EngineContract):
         assert error.message == "no complete answer within 0.0125 s"
 
 
-class ServedContract(EngineContract):
+class ServedByAModel:
     """Engines that a real language model answers."""
-
-    def test_it_counts_tokens_as_the_server_does(self, engine: Engine) -> None:
-        usage = complete(engine, request(max_tokens=6)).usage
-        assert usage.input_tokens is not None
-        assert usage.input_tokens > 5
-        assert usage.output_tokens is not None
-        assert 1 <= usage.output_tokens <= 6
 
     @pytest.fixture
     def limited(self) -> FinishReason:
         return FinishReason.LENGTH
 
-    def test_an_answer_that_reaches_the_limit_says_so(self, engine: Engine, limited: FinishReason) -> None:
+    def test_its_tokens_are_counted_as_the_server_does_up_to_the_limit(
+        self, engine: Engine, limited: FinishReason
+    ) -> None:
         answer = complete(engine, request(max_tokens=3))
-        assert answer.finish_reason is limited
-        assert answer.usage.output_tokens == 3
-
-    def test_a_longer_prompt_is_more_tokens(self, engine: Engine) -> None:
-        short = complete(engine, request(max_tokens=1)).usage.input_tokens
-        long = complete(engine, request(max_tokens=1, prompt="Name a city, as JSON. " * 3)).usage
-        assert short is not None
-        assert long.input_tokens is not None
-        assert long.input_tokens > short
+        longer = complete(engine, request(max_tokens=1, prompt="Name a city, as JSON. " * 3)).usage
+        assert (answer.finish_reason, answer.usage.output_tokens) == (limited, 3)
+        assert answer.usage.input_tokens is not None
+        assert longer.input_tokens is not None
+        assert 5 < answer.usage.input_tokens < longer.input_tokens

@@ -32,7 +32,8 @@ class Body:
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
-            time.sleep(self._pause)  # so that times are in order
+            if self._pause:
+                time.sleep(self._pause)  # so that times are in order
             yield self.unread.pop(0)
 
     def shorten(self) -> None:

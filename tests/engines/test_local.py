@@ -29,8 +29,9 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
 from tests.engines.asking import CITY, complete, completion_of, decline, fault_of, fetch, request
-from tests.engines.contract import ServedContract
+from tests.engines.contract import EngineContract, ServedByAModel
 from tests.engines.provider import unreachable_url
+from tests.fuzzing import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +53,7 @@ def engine(local_config: EngineConfig) -> Iterator[Engine]:
     engine.close()
 
 
-class TestContract(ServedContract):
+class TestContract(EngineContract, ServedByAModel):
     @pytest.fixture
     def factory(self) -> EngineFactory:
         return find("local")
@@ -60,14 +61,6 @@ class TestContract(ServedContract):
     @pytest.fixture
     def config(self, local_config: EngineConfig) -> EngineConfig:
         return local_config
-
-
-def test_an_answer_in_one_piece_has_no_first_token(local_config: EngineConfig) -> None:
-    answer = completion_of(replace(local_config, options={"stream": False}))
-    assert answer.text
-    assert answer.timing is not None
-    assert answer.timing.ttft is None
-    assert answer.usage.output_tokens
 
 
 def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: EngineConfig) -> None:
@@ -109,17 +102,23 @@ def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> N
     assert len(instance["tags"]) <= 2
 
 
-def test_a_schema_is_sent_as_it_is_where_that_is_wanted(local_config: EngineConfig) -> None:
-    config = replace(local_config, options={"bounded": False})
-    assert completion_of(config, request(OPEN)).sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+def test_a_schema_is_sent_as_it_is_and_the_answer_is_read_in_one_piece_where_that_is_wanted(
+    local_config: EngineConfig,
+) -> None:
+    config = replace(local_config, options={"bounded": False, "stream": False})
+    answer = completion_of(config, request(OPEN, max_tokens=4))
+    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
     assert find("local").describe(config).details["bounded"] is False
+    assert answer.usage.output_tokens == 4
+    assert answer.timing is not None
+    assert answer.timing.ttft is None
 
 
 @pytest.mark.parametrize("response_format", [ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT])
 def test_other_response_formats_send_no_schema(local_config: EngineConfig, response_format: ResponseFormat) -> None:
     config = replace(local_config, response_format=response_format)
     assert find("local").describe(config).details["bounded"] is False
-    answer = completion_of(config, request({"type": "foo"}))
+    answer = completion_of(config, request({"type": "foo"}, max_tokens=4))
     assert answer.sent == Sent(response_format=response_format)
     if response_format is ResponseFormat.JSON_OBJECT:
         assert answer.text.lstrip().startswith("{")
@@ -135,7 +134,7 @@ def test_answers_depend_on_neither_what_came_before_nor_what_runs_beside(engine:
     assert list(reversed(together)) == alone
 
 
-IN_OSLO = "Extract the city as JSON: I live in Oslo. " * 8
+IN_OSLO = "Extract the city as JSON: I live in Oslo."
 SHAPE = {"name": "x", "schema": CITY, "strict": True}
 TURN = {"role": "user", "content": IN_OSLO}
 STORY = {"role": "user", "content": "Tell a story."}
@@ -164,8 +163,9 @@ def passed_on(engine: Engine, path: str, body: dict[str, Any], max_tokens: int =
     return complete(engine, replace(request(prompt=IN_OSLO, max_tokens=max_tokens), origin=Origin(exchange=call)))
 
 
-@pytest.mark.parametrize(("path", "body"), [("/chat/completions", CHAT), ("/responses", RESPONSES)])
-@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("path", "body", "stream"), [("/chat/completions", CHAT, False), ("/responses", RESPONSES, True)]
+)
 def test_an_application_s_call_is_held_to_its_schema(
     engine: Engine, path: str, body: dict[str, Any], stream: bool
 ) -> None:
@@ -189,12 +189,14 @@ def test_an_application_s_answer_comes_to_an_end_where_it_says_or_else_the_run(
 
 
 def test_an_application_s_answer_depends_on_nothing_but_its_call(engine: Engine) -> None:
-    assert [passed_on(engine, "/chat/completions", CHAT).usage.cached_tokens for _ in range(2)] == [0, 0]
+    call = {**CHAT, "max_tokens": 1}
+    assert [passed_on(engine, "/chat/completions", call).usage.cached_tokens for _ in range(2)] == [0, 0]
 
 
 def test_temperature_and_seed_are_taken_where_given(engine: Engine) -> None:
     first, again, other = (
-        complete(engine, request({}, prompt="Tell a story.", temperature=1.5, seed=seed)).text for seed in (1, 1, 2)
+        complete(engine, request({}, prompt="Tell a story.", max_tokens=6, temperature=1.5, seed=seed)).text
+        for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -238,7 +240,7 @@ DELICATE: list[Any] = [
 
 @pytest.mark.parametrize("schema", DELICATE, ids=str)
 def test_a_schema_that_is_delicate_gets_json_from_the_start(engine: Engine, schema: Any) -> None:
-    answer = complete(engine, request(schema, max_tokens=12))
+    answer = complete(engine, request(schema, max_tokens=4))
     assert answer.text.lstrip()[:1] in '{["-0123456789tfn'
 
 
@@ -251,7 +253,7 @@ def test_a_deep_schema_is_answered_or_declined(engine: Engine) -> None:
 
 def test_the_built_in_schemas_break_nothing(engine: Engine) -> None:
     folder = Path(pytest_jsbench.__file__).parent / "datasets" / "schemas"
-    paths = sorted(folder.glob("*/*.json"))[::4]
+    paths = sorted(folder.glob("*/*.json"))[:: each(1)]
     assert len(paths) > 10
 
     def ask(path: Path) -> object:
@@ -383,7 +385,7 @@ def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine
 
 
 @pytest.mark.parametrize(
-    ("api", "found", "conforming", "calls"), [("chat", "enforced", 3, 3), ("responses", "ignored_silently", 0, 2)]
+    ("api", "found", "conforming", "calls"), [("chat", "enforced", 3, 3), ("responses", "ignored_silently", 0, 1)]
 )
 def test_its_chat_holds_answers_to_schemas_and_its_responses_takes_schemas_and_does_not(
     local_config: EngineConfig, monkeypatch: pytest.MonkeyPatch, api: str, found: str, conforming: int, calls: int

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,9 @@ from pytest_jsbench.engines import options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
-from tests.engines.asking import complete, request
+from tests.engines.asking import complete, completion_of, request
 from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
-from tests.engines.contract import SLOW, EngineContract, ServedContract
+from tests.engines.contract import SLOW, EngineContract, ServedByAModel
 from tests.engines.provider import Provider, kept, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
@@ -43,9 +44,8 @@ def speaker(request: pytest.FixtureRequest) -> Speaker:
 
 @pytest.fixture
 def engine(speaker: Speaker, provider: Provider) -> Iterator[Engine]:
-    engine = find(speaker.engine).build(speaker.config(provider))
-    yield engine
-    engine.close()
+    with closing(find(speaker.engine).build(speaker.config(provider))) as engine:
+        yield engine
 
 
 class TestContract(EngineContract):
@@ -68,20 +68,21 @@ SERVED: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-class TestContractWithALanguageModel(ServedContract):
+class TestALanguageModel(ServedByAModel):
     @pytest.fixture(params=SERVED)
     def api(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
-
-    @pytest.fixture
-    def factory(self, api: str) -> EngineFactory:
-        return find(SERVED[api][0])
 
     @pytest.fixture
     def config(self, api: str, local_config: EngineConfig) -> EngineConfig:
         name, options, path = SERVED[api]
         url = str(local_config.base_url).removesuffix("/v1") + path
         return replace(local_config, name=name, base_url=url, options=options)
+
+    @pytest.fixture
+    def engine(self, config: EngineConfig) -> Iterator[Engine]:
+        with closing(find(config.name).build(config)) as engine:
+            yield engine
 
     @pytest.fixture
     def limited(self, api: str) -> FinishReason:
@@ -94,10 +95,13 @@ class TestContractWithALanguageModel(ServedContract):
         assert complete(engine, replace(request(temperature=0, max_tokens=6), prompt=prompt)).text
 
     def test_the_whole_answer_is_the_streamed_one(self, config: EngineConfig, engine: Engine) -> None:
-        whole = find(config.name).build(replace(config, options={**config.options, "stream": False}))
-        asked = request(temperature=0, max_tokens=40)
-        assert complete(whole, asked).text == complete(engine, asked).text
-        whole.close()
+        asked = request(temperature=0, max_tokens=16)
+        whole = completion_of(replace(config, options={**config.options, "stream": False}), asked)
+        streamed = complete(engine, asked)
+        assert (whole.text, whole.usage) == (streamed.text, streamed.usage)
+        assert whole.timing is not None
+        assert streamed.timing is not None
+        assert (whole.timing.ttft, streamed.timing.ttft is None) == (None, False)
 
 
 #: where a call goes, by the speaker's name, which begins so

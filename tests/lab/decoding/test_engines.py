@@ -7,6 +7,7 @@ import json
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.conversation import PROMPT
 from tests.engines.asking import CITY, complete, decline, fault, request
-from tests.engines.contract import ServedContract
+from tests.engines.contract import EngineContract, ServedByAModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 LIBRARIES = ("llguidance", "outlines", "xgrammar")
 
 
-class Contract(ServedContract):
+class Contract(EngineContract, ServedByAModel):
     name: str
 
     @pytest.fixture
@@ -116,14 +117,20 @@ def test_a_deep_schema_is_answered_or_declined(decoding: Decoding, name: str) ->
     assert decline(decoding(name)[1], request(deep)).message == "the schema is nested too deeply to be compiled"
 
 
-def test_an_open_schema_is_narrowed_where_that_is_wanted(decoding: Decoding) -> None:
+@pytest.fixture(scope="module")
+def narrow(decoding: Decoding) -> Iterator[Engine]:
+    """An engine that narrows schemas, in a context of 60 tokens, and takes only the likeliest of them."""
     config, _ = decoding("outlines")
-    engine = find("outlines").build(replace(config, options={**config.options, "bounded": True}))
+    options = {**config.options, "bounded": True, "context": 60, "top_p": 1e-6}
+    with closing(find("outlines").build(replace(config, options=options))) as engine:
+        yield engine
+
+
+def test_an_open_schema_is_narrowed_where_that_is_wanted(narrow: Engine) -> None:
     flags = {"type": "array", "items": {"type": "boolean"}}
-    sent = complete(engine, request(flags, max_tokens=1)).sent
+    sent = complete(narrow, request(flags, max_tokens=1)).sent
     assert sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=flags | {"maxItems": 2})
-    assert engine.info.details["bounded"] is True
-    engine.close()
+    assert narrow.info.details["bounded"] is True
 
 
 def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decoding: Decoding) -> None:
@@ -138,26 +145,24 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
     engine.close()
 
 
-def test_a_masked_answer_ends_where_the_context_does_and_a_prompt_that_fills_it_is_declined(decoding: Decoding) -> None:
-    config, _ = decoding("outlines")
-    engine = find("outlines").build(replace(config, options={**config.options, "context": 60}))
+def test_a_masked_answer_ends_where_the_context_does_and_a_prompt_that_fills_it_is_declined(narrow: Engine) -> None:
     flags = {"type": "array", "items": {"type": "boolean"}, "minItems": 40, "maxItems": 40}
-    answer = complete(engine, request(flags, max_tokens=200))
+    answer = complete(narrow, request(flags, max_tokens=200))
     assert answer.finish_reason is FinishReason.LENGTH
     assert (answer.usage.input_tokens or 0) + (answer.usage.output_tokens or 0) == 60
-    declined = decline(engine, request(flags, prompt="word " * 60))
+    declined = decline(narrow, request(flags, prompt="word " * 60))
     assert declined.reason is DeclineReason.CONTEXT_LENGTH
-    engine.close()
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
-    asked = [request(CITY, max_tokens=24, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
-    first, other, again = (complete(engine, one).text for one in asked)
+    name_of_a_city = {"type": "string", "maxLength": 12}
+    asked = [request(name_of_a_city, max_tokens=14, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
+    first, other, again = (complete(engine, attempt).text for attempt in asked)
     assert first == again != other
     for text in (first, other):
-        assert set(json.loads(text)) == {"city", "old"}
+        assert len(json.loads(text)) <= 12
 
 
 @pytest.mark.parametrize("name", ["outlines", "xgrammar"])
@@ -168,15 +173,13 @@ def test_what_only_takes_the_likeliest_tokens_has_no_seed_and_what_draws_has(nam
         assert (found.temperature, found.seed) == (temperature or 0, seed)
 
 
-def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding) -> None:
-    config, plain = decoding("outlines")
-    engine = find("outlines").build(replace(config, options={**config.options, "top_p": 1e-6}))
+def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding, narrow: Engine) -> None:
+    _, plain = decoding("outlines")
     asked = request(CITY, max_tokens=6, temperature=2.0, seed=5)
     cold = complete(plain, request(CITY, max_tokens=6)).text
-    assert complete(engine, asked).text == cold != complete(plain, asked).text
-    assert engine.info.details["top_p"] == 1e-6
+    assert complete(narrow, asked).text == cold != complete(plain, asked).text
+    assert narrow.info.details["top_p"] == 1e-6
     assert "top_p" not in plain.info.details
-    engine.close()
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
