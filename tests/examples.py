@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -23,10 +24,12 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
 from pytest_jsbench.records.variants import together
+from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.verdicts import FailureType, Note, SecondOpinion, Verdict, Violation
 
 T = TypeVar("T")
@@ -145,9 +148,16 @@ def metadata(**changes: object) -> RunMetadata:
     return RunMetadata.from_dict(values | changes)
 
 
-def run(*records: Record, planned: tuple[CaseKey, ...] | None = None) -> Run:
-    keys = tuple(one.key for one in records) if planned is None else planned
-    return Run.of(metadata(), keys, records)
+def run(*records: Record, planned: tuple[CaseKey, ...] | None = None, **changes: object) -> Run:
+    """A run of these records; the changes are those of its metadata."""
+    keys = tuple(record.key for record in records) if planned is None else planned
+    return Run.of(metadata(**changes), keys, records)
+
+
+def evaluation(run: Run, source: str = "run.json") -> Evaluation:
+    """What is read of the run's own file."""
+    written = run_to_dict(run, summarize(run), config_path="c")
+    return parse(json.loads(json.dumps(written)), source=source)
 
 
 def variants(**changes: Mapping[str, object]) -> RunMetadata:

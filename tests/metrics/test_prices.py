@@ -24,7 +24,7 @@ def used(case_id: str, **usage: int) -> Record:
 
 
 def paid(*records: Record, provider: str | None = "openai", model: str = "gpt-4o") -> Run:
-    return replace(examples.run(*records), metadata=examples.metadata(provider=provider, model=model))
+    return examples.run(*records, provider=provider, model=model)
 
 
 @needs_prices

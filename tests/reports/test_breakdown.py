@@ -10,10 +10,9 @@ from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
-from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.reports.breakdown import Grouping, break_down, keywords_of_cases
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.evaluations import Evaluation, parse
 from pytest_jsbench.reports.terminal import table_lines
 from tests import examples
 from tests.examples import replace
@@ -27,8 +26,7 @@ def evaluation(**tasks: str) -> Evaluation:
         for task, ends in tasks.items()
         for at, end in enumerate(ends)
     ]
-    run = examples.run(*records)
-    return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+    return examples.evaluation(examples.run(*records))
 
 
 def cells(found: Any, columns: list[str]) -> dict[str, list[str]]:
@@ -110,10 +108,10 @@ def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path
     for name, made in (("runs/1", [examples.record("a", schema={"enum": [1]})]), ("runs/2", run.records)):
         (tmp_path / name).mkdir(parents=True)
         journal.write(tmp_path / name / "records.jsonl", run.metadata, made)
-    one = parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+    known = examples.evaluation(run)
 
     for place in (tmp_path, tmp_path / "records.jsonl", tmp_path / "run.json", tmp_path / "runs"):
-        found = break_down([one, one], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
+        found = break_down([known, known], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
         assert [(group.name, group.cases, group.rates[1].value) for group in found.groups] == [
             ("type", 2, 0.5),
             ("minimum", 1, 1.0),

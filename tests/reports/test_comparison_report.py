@@ -24,7 +24,7 @@ from pytest_jsbench.reports.comparison_report import (
     side_by_side,
     to_dict,
 )
-from pytest_jsbench.reports.evaluations import Evaluation, evaluation_of, parse, run_to_dict
+from pytest_jsbench.reports.evaluations import Evaluation, evaluation_of, parse
 from pytest_jsbench.reports.terminal import fact_lines, report_lines
 from tests import examples
 from tests.examples import replace
@@ -95,7 +95,7 @@ def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these
     records = [examples.record(f"c{at}") for at in range(3)]
 
     def made(*records: Record, **dataset: Any) -> Evaluation:
-        run = replace(examples.run(*records), metadata=examples.metadata(dataset={"source": "builtin", **dataset}))
+        run = examples.run(*records, dataset={"source": "builtin", **dataset})
         return evaluation_of(run, summarize(run), source="r")
 
     plugin = made(*records, where=["size<200"], limit=3)
@@ -215,12 +215,8 @@ def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met",
     records = [
         examples.record(f"c{at}", verdict=examples.PASSED if at < passed else examples.VIOLATED) for at in range(3)
     ]
-    found = replace(
-        examples.run(*records),
-        metadata=examples.metadata(**run),
-        verdict=RunVerdict.of(RunStatus.FAILED, 1, [because]),
-    )
-    return parse(json.loads(json.dumps(run_to_dict(found, summarize(found), config_path="c"))), source=source)
+    verdict = RunVerdict.of(RunStatus.FAILED, 1, [because])
+    return examples.evaluation(replace(examples.run(*records, **run), verdict=verdict), source)
 
 
 def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() -> None:

@@ -68,9 +68,8 @@ def test_the_whiskers_of_a_failure_rate_are_over_cases() -> None:
         for name in "abcd"
         for number in range(5)
     ]
-    found = examples.run(*made)
 
-    read_again = parse(run_to_dict(found, summarize(found), config_path="c"), source="run.json")
+    read_again = examples.evaluation(examples.run(*made))
 
     assert read_again.interval("failure_rates.schema_violation") == pytest.approx((0.0676, 0.9324), abs=1e-4)
     assert read_again.interval("failure_rates.schema_violation") == read_again.interval("pass_rate")

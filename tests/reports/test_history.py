@@ -13,9 +13,8 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.formats import published
 from pytest_jsbench.metrics.comparison import compare
-from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import markdown
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.evaluations import Evaluation, parse
 from pytest_jsbench.reports.history import History, HistoryLine, add, report
 from pytest_jsbench.reports.terminal import report_lines
 from tests import examples
@@ -37,10 +36,8 @@ def evaluation(*ends: str, day: int = 1, schema: Any = True, **metadata: Any) ->
         for number, attempts in enumerate(ends)
         for at, end in enumerate(attempts)
     ]
-    run = examples.run(*records)
     known = {"run_id": f"run{day}", "started_at": f"2026-11-{day:02}T10:00:00+00:00", **metadata}
-    run = replace(run, metadata=examples.metadata(**known))
-    return parse(json.loads(json.dumps(run_to_dict(run, summarize(run), config_path="c"))), source=f"runs/run{day}")
+    return examples.evaluation(examples.run(*records, **known), f"runs/run{day}")
 
 
 def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> History:
@@ -56,16 +53,17 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "h.jsonl"
-    line = HistoryLine.of(evaluation("pf?" * 1000, engine="recorded"))
-    measured = HistoryLine.of(evaluation("pf?" * 1000))
+    line = HistoryLine.of(evaluation("pf?" * 100, engine="recorded"))
+    measured = HistoryLine.of(evaluation("pf?" * 100))
 
     assert add(path, [line]) == ([line], History(lines=(), warnings=()))
 
     (text,) = path.read_text().splitlines()
     jsonschema.validate(json.loads(text), published("history"))
     assert History.read(path).lines == (line,)
-    assert len(text) < 4000
-    assert len(json.dumps(to_json(measured))) < 4000 + 3000 * 50
+    small = HistoryLine.of(evaluation("pf?", engine="recorded"))
+    assert len(text) < len(json.dumps(to_json(small))) + 300
+    assert len(json.dumps(to_json(measured))) < len(text) + 300 * 50
     monkeypatch.setattr("pytest_jsbench.reports.history._MOST_MEASURED", 2)
     assert not HistoryLine.of(evaluation("pf?")).cases.measures
 

@@ -103,21 +103,6 @@ def test_the_suites_properties_are_figures_and_gates_and_leave_out_what_is_not_a
     assert "jsbench.ttft_p50" not in found
 
 
-def test_what_xml_cannot_hold_is_named(tmp_path: Path) -> None:
-    run = examples.run(record())
-    path = tmp_path / "junit.xml"
-    path.write_text(WRITTEN)
-    hostile = examples.metadata(model="\x00\x1b\ud800<m>")
-
-    properties = suite_properties(
-        type(run)(metadata=hostile, planned=run.planned, outcomes=run.outcomes), summarize(run), ()
-    )
-    complete(path, properties, {})
-
-    assert properties["jsbench.model"] == "\\x00\\x1b\\ud800<m>"
-    ET.parse(path)
-
-
 def test_the_figures_of_each_variant_are_properties() -> None:
     run = examples.compared(a="pv", b="pp")
 

@@ -7,15 +7,9 @@ from pytest_jsbench.records.outcomes import RunStatus, RunVerdict
 from pytest_jsbench.records.records import AskedBy
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import summary_markdown
-from pytest_jsbench.verdicts import FailureType, Verdict
 from tests import examples
 from tests.examples import record, replace
-
-HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
-
-
-def hostile(case_id: str = "a") -> Verdict:
-    return Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+from tests.reports.test_run_report import HOSTILE_VERDICT
 
 
 @pytest.mark.parametrize(
@@ -31,7 +25,7 @@ def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
     run = examples.run(
         record("passed"),
         record("excluded", verdict=examples.EXCLUDED),
-        *(record(f"c{at}", verdict=hostile()) for at in range(12)),
+        *(record(f"c{at}", verdict=HOSTILE_VERDICT) for at in range(12)),
     )
 
     said, *commands = workflow_commands(replace(run, verdict=verdict))
@@ -42,8 +36,7 @@ def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
 
 
 def test_the_first_of_several_attempts_is_named_with_its_number_in_every_list() -> None:
-    run = examples.run(replace(record("c", verdict=hostile()), variant="fast"))
-    run = replace(run, metadata=examples.metadata(repeats=2))
+    run = examples.run(replace(record("c", verdict=HOSTILE_VERDICT), variant="fast"), repeats=2)
 
     (command,) = workflow_commands(run)
 
@@ -53,7 +46,7 @@ def test_the_first_of_several_attempts_is_named_with_its_number_in_every_list() 
 
 def test_a_project_s_own_test_is_named_by_file_and_line() -> None:
     asked_by = AskedBy(test="deep/test_a.py::test_it", terms="sha256:0", line=7)
-    run = examples.run(replace(record("c", verdict=hostile()), asked_by=asked_by))
+    run = examples.run(replace(record("c", verdict=HOSTILE_VERDICT), asked_by=asked_by))
 
     (command,) = workflow_commands(run, folder="sub")
 

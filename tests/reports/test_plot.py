@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.evaluations import Evaluation, parse
 from pytest_jsbench.reports.history import History, HistoryLine
 from pytest_jsbench.reports.plot import _columns, picture, picture_of_history, save
 from tests import examples
@@ -153,9 +152,7 @@ def test_runs_are_drawn_with_the_settings_in_which_they_differ() -> None:
 
 
 def run_evaluation(**metadata: Any) -> Evaluation:
-    run = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
-    run = replace(run, metadata=examples.metadata(**metadata))
-    return parse(json.loads(json.dumps(run_to_dict(run, summarize(run), config_path="c"))), source="run.json")
+    return examples.evaluation(examples.run(record("a"), record("b", verdict=examples.VIOLATED), **metadata))
 
 
 def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_formula() -> None:

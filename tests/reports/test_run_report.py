@@ -31,8 +31,7 @@ from tests.examples import record, replace
 HOSTILE = "`</td><script>alert(1)</script> | **x** ``` \x1b[31m\u202e\n::error::x %0A [a](javascript:1)"
 
 
-def hostile(case_id: str = "a") -> Verdict:
-    return Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
+HOSTILE_VERDICT = Verdict(failure_type=FailureType.SCHEMA_VIOLATION, valid=False, message=HOSTILE)
 
 
 def lines(*records: Record) -> list[str]:
@@ -41,7 +40,7 @@ def lines(*records: Record) -> list[str]:
 
 
 def table_of(*records: Record, **said: object) -> list[str]:
-    run = replace(examples.run(*records), metadata=examples.metadata(dataset=said))
+    run = examples.run(*records, dataset=said)
     return report_lines(tables(run, summarize(run)))
 
 
@@ -117,10 +116,6 @@ def test_every_line_fits_eighty_columns_whatever_went_wrong() -> None:
     assert max(map(len, shown)) <= 80
 
 
-def asked(*records: Record, **metadata: object) -> Run:
-    return replace(examples.run(*records), metadata=examples.metadata(**metadata))
-
-
 SAID = {"totl": "casefold", "items": "unordered", "items.*.n": "tolerance:1", "id": "ignore", "$": "sob"}
 UNCOMPARED = Match(fields={}, invented=0, problem="the comparer same raised ValueError")
 SILENT = record("c", generation=examples.completion(tokens=None))
@@ -130,27 +125,31 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
 @pytest.mark.parametrize(
     ("run", "changes", "label", "text"),
     [
-        (asked(), {}, "pass rate", "n/a (nothing was judged)"),
-        (asked(record()), {}, "failures", "none"),
-        (asked(record()), {}, "tokens", "30 in, 11 out"),
-        (asked(SILENT), {}, "tokens", "n/a in, n/a out"),
-        (asked(record(), SILENT), {}, "tokens", "30 in, 11 out, of 1 of 2 answers"),
-        (asked(EXCLUDED), {}, "excluded", "1 case whose own schema is broken (skipped)"),
-        (asked(EXCLUDED, replace(EXCLUDED, repeat=1)), {}, "excluded", "1 case whose own schema is broken (skipped)"),
+        (examples.run(), {}, "pass rate", "n/a (nothing was judged)"),
+        (examples.run(record()), {}, "failures", "none"),
+        (examples.run(record()), {}, "tokens", "30 in, 11 out"),
+        (examples.run(SILENT), {}, "tokens", "n/a in, n/a out"),
+        (examples.run(record(), SILENT), {}, "tokens", "30 in, 11 out, of 1 of 2 answers"),
         (
-            asked(record(verdict=examples.BROKEN, generation=examples.failed())),
+            examples.run(EXCLUDED, replace(EXCLUDED, repeat=1)),
+            {},
+            "excluded",
+            "1 case whose own schema is broken (skipped)",
+        ),
+        (
+            examples.run(record(verdict=examples.BROKEN, generation=examples.failed())),
             {},
             "errors",
             "1 of 1 attempt (timeout 1): the figures are incomplete",
         ),
         (
-            asked(record(verdict=examples.UNJUDGED)),
+            examples.run(record(verdict=examples.UNJUDGED)),
             {},
             "unjudged",
             "1 answer that could not be judged: the figures are incomplete",
         ),
         (
-            asked(
+            examples.run(
                 replace(record(), match=Match(fields={"total": (1, 1), "items.*.n": (1, 1)}, invented=0)),
                 comparers=SAID,
             ),
@@ -159,7 +158,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
             "no value is expected of totl",
         ),
         (
-            asked(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
+            examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {},
             "values",
             (
@@ -168,7 +167,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
             ),
         ),
         (
-            asked(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7))),
+            examples.run(*(record(f"c{number}", verdict=examples.DISPUTED) for number in range(7))),
             {},
             "disputed",
             (
@@ -176,24 +175,24 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
                 "simple::c0, simple::c1, simple::c2, simple::c3, simple::c4, and 2 more"
             ),
         ),
-        (asked(record()), {"cost": 1234.5}, "cost", "$1,234.5000"),
-        (asked(record()), {"cost": 0.5, "priced": 2, "unpriced": 1}, "cost", "$0.5000, of 2 of 3 answers"),
-        (asked(record()), {"cost_problem": "no price"}, "cost", "n/a (no price)"),
-        (asked(record()), {}, "cost", None),
+        (examples.run(record()), {"cost": 1234.5}, "cost", "$1,234.5000"),
+        (examples.run(record()), {"cost": 0.5, "priced": 2, "unpriced": 1}, "cost", "$0.5000, of 2 of 3 answers"),
+        (examples.run(record()), {"cost_problem": "no price"}, "cost", "n/a (no price)"),
+        (examples.run(record()), {}, "cost", None),
         (
-            asked(record(), engine="recorded"),
+            examples.run(record(), engine="recorded"),
             {},
             "recorded",
             "answers and times are those of the recording: nothing was asked or measured",
         ),
-        (asked(record()), {}, "recorded", None),
+        (examples.run(record()), {}, "recorded", None),
         (
-            asked(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
+            examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
             {},
             "reasoning",
             "effort low, budget 512",
         ),
-        (asked(record()), {}, "reasoning", None),
+        (examples.run(record()), {}, "reasoning", None),
         (
             examples.compared(a="pp", b="pv"),
             {},
@@ -242,7 +241,7 @@ def test_decisions_have_a_table_of_their_own() -> None:
         )
     )
 
-    labelled = replace(examples.run(), metadata=examples.metadata(dataset={"labelled": True}))
+    labelled = examples.run(dataset={"labelled": True})
     shown = report_lines(tables(labelled, summary))
 
     assert max(map(len, shown)) <= 80
@@ -434,8 +433,7 @@ def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
 
 
 def test_hostile_text_stays_in_its_code_span() -> None:
-    run = examples.run(record("a", verdict=hostile()))
-    run = Run(metadata=examples.metadata(model=HOSTILE), planned=run.planned, outcomes=run.outcomes)
+    run = examples.run(record("a", verdict=HOSTILE_VERDICT), model=HOSTILE)
 
     lines = summary_markdown(run, summarize(run)).splitlines()
 

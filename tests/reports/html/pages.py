@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.html.report import render
 from tests import examples
@@ -21,8 +20,7 @@ needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, re
 
 
 def page(*records: Record, **metadata: object) -> str:
-    run = examples.run(*records)
-    run = Run(metadata=examples.metadata(**metadata), planned=run.planned, outcomes=run.outcomes)
+    run = examples.run(*records, **metadata)
     return "".join(render(run, summarize(run)))
 
 
