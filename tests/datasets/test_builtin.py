@@ -16,12 +16,6 @@ from pytest_jsbench.verdicts import Judge
 KEYS = open_builtin(Selection()).keys()
 
 
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge() as judge:
-        yield judge
-
-
 def strings_and_keys(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():

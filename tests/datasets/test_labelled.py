@@ -11,7 +11,8 @@ from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Instance, Listing, Selection
 from pytest_jsbench.datasets.labelled import open_labelled
-from pytest_jsbench.verdicts import Judge, JudgePolicy
+from pytest_jsbench.verdicts import Judge
+from tests.datasets.reading import write
 from tests.verdicts.data import DATA, needs_suite
 
 SCHEMAS = [
@@ -33,20 +34,15 @@ def opened(folder: Path, **selection: Any) -> Listing:
     return open_labelled(Selection(source=str(folder), labelled=True, **selection))
 
 
-def write(folder: Path, name: str, rows: list[Any]) -> None:
-    text = "".join(json.dumps(row) + "\n" for row in rows)
-    path = folder / name
-    if path.suffix == ".gz":
-        path.write_bytes(gzip.compress(text.encode()))
-    else:
-        path.write_text(text)
+def lines(rows: list[Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 @pytest.fixture(params=["", ".gz"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    write(tmp_path, f"schemas.jsonl{request.param}", SCHEMAS)
-    write(tmp_path, f"instances.jsonl{request.param}", INSTANCES)
-    return tmp_path
+    pack = gzip.compress if request.param else bytes
+    files = {"schemas": pack(lines(SCHEMAS)), "instances": pack(lines(INSTANCES))}
+    return write(tmp_path, {f"{name}.jsonl{request.param}": data for name, data in files.items()})
 
 
 def test_the_schemas_that_have_answers_are_the_cases(folder: Path) -> None:
@@ -84,9 +80,7 @@ def test_tasks_and_a_limit_are_chosen_as_of_any_dataset(folder: Path) -> None:
     ],
 )
 def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | None, message: str) -> None:
-    write(tmp_path, "instances.jsonl", INSTANCES)
-    if schemas is not None:
-        (tmp_path / "schemas.jsonl").write_text(schemas)
+    write(tmp_path, {"instances.jsonl": lines(INSTANCES)} | ({"schemas.jsonl": schemas} if schemas else {}))
     with pytest.raises(DatasetError, match=message):
         opened(tmp_path)
 
@@ -102,16 +96,15 @@ def test_a_source_that_is_nothing_is_said_with_what_was_expected(tmp_path: Path)
         opened(tmp_path / "none")
 
 
-def test_the_built_in_answers_are_labelled_as_the_judge_labels_them() -> None:
+def test_the_built_in_answers_are_labelled_as_the_judge_labels_them(judge: Judge) -> None:
     dataset = open_labelled(Selection(labelled=True, limit=3))
     labels = {True: 0, False: 0}
-    with Judge(JudgePolicy(extra_fields="allow")) as judge:
-        for key in dataset.keys():
-            case = dataset.case(key)
-            assert isinstance(case, Case)
-            for instance in dataset.instances(key):
-                assert judge.judge(case.schema, instance.text).valid is instance.valid, (key, instance)
-                labels[instance.valid] += 1
+    for key in dataset.keys():
+        case = dataset.case(key)
+        assert isinstance(case, Case)
+        for instance in dataset.instances(key):
+            assert judge.judge(case.schema, instance.text).valid is instance.valid, (key, instance)
+            labels[instance.valid] += 1
     assert min(labels.values()) > 20
 
 
@@ -127,14 +120,8 @@ def entry(schema: Any, description: str = "an integer", tests: Any = TESTS) -> d
 
 
 def suite(root: Path, draft: str = "draft7", **files: Any) -> Path:
-    folder = root / "tests" / draft
-    folder.mkdir(parents=True)
-    for name, cases in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(cases))
-    remotes = root / "remotes" / "nested"
-    remotes.mkdir(parents=True)
-    (remotes / "integer.json").write_text('{"type": "integer"}')
-    return folder
+    write(root / "remotes", {"nested/integer.json": {"type": "integer"}})
+    return write(root / "tests" / draft, {f"{name}.json": cases for name, cases in files.items()})
 
 
 def test_a_file_is_a_task_and_its_cases_have_the_descriptions_as_names(tmp_path: Path) -> None:
@@ -162,14 +149,13 @@ def test_a_schema_is_of_the_draft_of_its_folder_unless_it_says_another(tmp_path:
     assert schemas == [{"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}, other, False]
 
 
-def test_what_a_schema_refers_to_in_remotes_is_brought_into_it(tmp_path: Path) -> None:
+def test_what_a_schema_refers_to_in_remotes_is_brought_into_it(tmp_path: Path, judge: Judge) -> None:
     dataset = opened(suite(tmp_path, ref=[entry({"$ref": f"{URI}/nested/integer.json"})]))
     (key,) = dataset.keys()
     found = dataset.case(key)
 
     assert isinstance(found, Case)
     assert URI not in json.dumps(found.schema)
-    judge = Judge()
     assert [judge.judge(found.schema, one.text).valid for one in dataset.instances(key)] == [True, False]
 
 
@@ -217,9 +203,8 @@ def test_a_folder_that_is_none_of_the_suite_says_what_was_expected(
     [("draft4", 160, 0), ("draft6", 232, 0), ("draft7", 257, 0), ("draft2019-09", 372, 3), ("draft2020-12", 383, 8)],
 )
 def test_the_official_suite_is_read_whole_and_the_judge_agrees_with_each_label(
-    draft: str, cases: int, broken: int
+    judge: Judge, draft: str, cases: int, broken: int
 ) -> None:
-    judge = Judge()
     dataset = opened(DATA / "JSON-Schema-Test-Suite" / "tests" / draft)
     found = {key: case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)}
     asked = {key: case.schema for key, case in found.items() if judge.inspect(case.schema) is None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,6 @@ ADDRESS = {
     "properties": {"zip": {"$ref": "#/$defs/zip"}},
     "$defs": {"zip": {"pattern": "^[0-9]{5}$"}},
 }
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge() as judge:
-        yield judge
 
 
 def passes(judge: Judge, whole: Any, instance: object) -> bool:

@@ -107,21 +107,6 @@ def test_a_price_is_of_whoever_answers() -> None:
         price_of(metadata, AnsweredBy(engine="local", model="m"))
 
 
-@needs_prices
-def test_what_no_one_publishes_is_not_known_and_said_once() -> None:
-    summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), model="my-model"))
-
-    assert summary.total.cost is None
-    assert summary.cost_problem == "no published price of openai my-model"
-
-
-@needs_prices
-def test_an_answer_without_usage_has_no_cost() -> None:
-    run = paid(record("a", generation=examples.completion(tokens=None)), record("b"))
-
-    assert [attempt.key.id for attempt in costs(run).attempts] == ["b"]
-
-
 def test_a_server_of_ones_own_costs_nothing_that_is_known() -> None:
     summary = summarize(paid(used("a", input_tokens=1, output_tokens=1), provider=None))
 

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import CaseKey, Schema
+from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.metric_names import MetricName, reading
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
@@ -262,22 +261,6 @@ def broken(*keywords: str) -> Verdict:
             Violation(keyword=name, instance_path="$", schema_path=f"/{name}", message="no") for name in keywords
         ),
     )
-
-
-@pytest.mark.parametrize(
-    ("schema", "keywords"),
-    [
-        (True, set()),
-        (None, set()),
-        ({}, set()),
-        ({"type": "string", "title": "A title", "default": {"minimum": 3}, "enum": ["maximum"]}, {"type", "enum"}),
-        ({"properties": {"minimum": {"maximum": 3}}}, {"properties", "maximum"}),
-        ({"$defs": {"pattern": {"const": {"not": {}}}}, "$ref": "#/$defs/pattern"}, {"$ref", "const"}),
-        ({"items": [{"format": "date"}, {"anyOf": [{"minItems": 1}]}]}, {"items", "format", "anyOf", "minItems"}),
-    ],
-)
-def test_a_schema_uses_what_can_make_an_instance_invalid(schema: Schema | None, keywords: set[str]) -> None:
-    assert used_keywords(schema) == keywords
 
 
 def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:

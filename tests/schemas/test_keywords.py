@@ -38,6 +38,8 @@ def test_a_keyword_speaks_of_one_type_of_instance() -> None:
         ({"title": "a", "type": "object"}, {"type"}),
         ({"properties": {"pattern": {"minLength": 1}}, "examples": [{"enum": [1]}]}, {"properties", "minLength"}),
         ({"$defs": {"a": {"anyOf": [{"const": 1}, {"not": True}]}}}, {"anyOf", "const", "not"}),
+        ({"$defs": {"pattern": {"const": {"not": {}}}}, "$ref": "#/$defs/pattern"}, {"$ref", "const"}),
+        ({"default": {"minimum": 3}, "enum": ["maximum"], "items": [{"format": "date"}]}, {"enum", "items", "format"}),
     ],
 )
 def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used: set[str]) -> None:

@@ -60,11 +60,6 @@ def test_no_text_breaks_the_reader_or_says_more_than_json_does(text: str) -> Non
         assert json.loads(text) == doubles(read.instance)
 
 
-@pytest.mark.parametrize("text", ["null", '"x"', "5", "[]", "{}", "true", "-0.0", '"json"', "1e2"])
-def test_any_json_value_alone_is_a_document(text: str) -> None:
-    assert document(text) == AnswerDocument(instance=json.loads(text))
-
-
 def test_every_reason_has_examples_in_the_order_in_which_it_is_decided() -> None:
     assert list(REASONS) == list(SyntaxReason)
 

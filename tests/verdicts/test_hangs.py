@@ -22,7 +22,7 @@ def doubling(keyword: str, times: int, leaf: Any) -> dict[str, Any]:
 def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
     start = time.perf_counter()
     verdict = judge.judge(schema, text)
-    # half a second for the verdict, for its violations and for the second opinion, and a new child
+    # at most its time for the verdict, a second for its violations and for the second opinion, and a new child
     assert time.perf_counter() - start < 5
     return verdict
 
@@ -34,7 +34,7 @@ def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
         ({"patternProperties": {URL_PATTERN: {}}, "additionalProperties": {"const": 1}}, {URL: 1}, True),
         ({"propertyNames": {"pattern": URL_PATTERN}}, {URL: 1}, False),
         ({"uniqueItems": True}, [{"a": i} for i in range(5_000)], True),
-        ({"items": {"anyOf": [{"const": i} for i in range(700)]}}, list(range(700)), True),
+        ({"items": {"anyOf": [{"const": i} for i in range(400)]}}, list(range(400)), True),
     ],
 )
 def test_what_hangs_only_the_second_opinion_has_a_verdict(
@@ -54,10 +54,10 @@ def test_endless_references_that_some_values_come_to_end_only_the_second_opinion
     ("schema", "text"),
     [
         (doubling("allOf", 22, {"type": "string"}), "1"),
-        ({"items": {"type": "string"}}, json.dumps([1] * 300_000)),
+        ({"items": {"type": "string"}}, json.dumps([1] * 60_000)),
         ({"allOf": [{"minProperties": 2 + i} for i in range(300)]}, json.dumps({"a": "x" * 900_000})),
     ],
-    ids=["doubled", "300,000", "quoted 300 times"],
+    ids=["doubled", "60,000", "quoted 300 times"],
 )
 def test_a_verdict_stands_when_its_violations_cannot_all_be_listed(hasty_judge: Judge, schema: Any, text: str) -> None:
     verdict = judged_in_time(hasty_judge, schema, text)
@@ -97,9 +97,9 @@ def test_a_hang_in_a_schema_is_found_before_any_call_as_nobodys_fault() -> None:
         assert judge.judge(True, "1").passed
 
 
-def test_the_deepest_answer_that_is_read_is_judged(hasty_judge: Judge) -> None:
+def test_the_deepest_answer_that_is_read_is_judged(judge: Judge) -> None:
     deepest = '{"c":' * 127 + "{}" + "}" * 127
-    verdict = judged_in_time(hasty_judge, NODE, deepest)
+    verdict = judged_in_time(judge, NODE, deepest)
     assert (verdict.passed, verdict.second_opinion) == (True, SecondOpinion.AGREES)
 
 
@@ -107,32 +107,30 @@ def tree(depth: int) -> dict[str, Any]:
     return {"a": tree(depth - 1), "b": [tree(depth - 1)]} if depth else {"c": 1}
 
 
-def test_a_tree_of_two_thousand_nodes_by_a_recursive_schema_is_searched_for_invented_fields(
-    hasty_judge: Judge,
-) -> None:
+def test_a_tree_of_two_thousand_nodes_by_a_recursive_schema_is_searched_for_invented_fields(judge: Judge) -> None:
     named = {"properties": {key: {"$ref": "#/$defs/n"} for key in "abc"}}
     alternatives = [named, {"items": {"$ref": "#/$defs/n"}, "type": "array"}, {"type": "integer"}]
     schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}
-    verdict = judged_in_time(hasty_judge, schema, json.dumps({**tree(10), "d": 1}))
+    verdict = judged_in_time(judge, schema, json.dumps({**tree(10), "d": 1}))
     assert (verdict.failure_type, verdict.extra_fields) == (FailureType.HALLUCINATION, ("$.d",))
 
 
 @pytest.mark.parametrize("depth", [129, 20_000])
-def test_deeper_answers_never_reach_a_validator(hasty_judge: Judge, depth: int) -> None:
-    verdict = judged_in_time(hasty_judge, NODE, '{"c":' * depth + "{}" + "}" * depth)
+def test_deeper_answers_never_reach_a_validator(judge: Judge, depth: int) -> None:
+    verdict = judged_in_time(judge, NODE, '{"c":' * depth + "{}" + "}" * depth)
     assert (verdict.failure_type, verdict.reason) == (FailureType.SYNTAX_ERROR, "too_deep")
 
 
-def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(hasty_judge: Judge) -> None:
+def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(judge: Judge) -> None:
     text = json.dumps({f"k{i}": i for i in range(50_000)})
-    verdict = judged_in_time(hasty_judge, {"properties": {"a": {}}}, text)
+    verdict = judged_in_time(judge, {"properties": {"a": {}}}, text)
     assert verdict.failure_type is FailureType.HALLUCINATION
     assert len(verdict.extra_fields) == 100
     assert verdict.message.endswith("and 49995 more")
 
 
 def test_jsonschema_alone_is_stopped_where_it_hangs() -> None:
-    with Judge(JudgePolicy(timeout=0.5, validator="jsonschema")) as judge:
+    with Judge(JudgePolicy(timeout=0.25, validator="jsonschema")) as judge:
         judge.inspect(True)
         verdict = judged_in_time(judge, {"pattern": URL_PATTERN}, json.dumps(URL))
         assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")

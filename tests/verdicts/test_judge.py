@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench import verdicts
+from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.generations import (
     CalledTool,
@@ -29,9 +32,10 @@ from pytest_jsbench.core.generations import (
     Tools,
     Usage,
 )
-from pytest_jsbench.core.guarded_calls import ChildReply, GuardedCalls
+from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
+from pytest_jsbench.verdicts import judge as judge_module
 from tests.examples import replace
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -72,8 +76,7 @@ def test_the_instance_is_part_of_the_verdict_whatever_it_is(judge: Judge) -> Non
     assert judge.judge({"type": "null"}, ' {"a": 1}').instance == {"a": 1}
     assert judge.judge(True, '```json\n{"a": 1e23}\n```').instance == {"a": 1e23}
     assert judge.judge(True, "~~~\n[1").instance is None
-    stripping = Judge(JudgePolicy(reasoning="strip"))
-    with stripping:
+    with Judge(JudgePolicy(reasoning="strip")) as stripping:
         assert stripping.judge(True, "<think>[0]</think> [1]").instance == [1]
 
 
@@ -98,6 +101,90 @@ def test_a_child_that_cannot_be_started_early_is_told_of_by_the_first_request(mo
         judge.start()
         with pytest.raises(JudgeError, match=r"did not start: .*expected a Python at '/no/such/python'"):
             judge.judge(True, "1")
+
+
+def child_of(judge: Judge) -> ChildProcess:
+    child = judge._calls._child
+    assert child is not None
+    return child
+
+
+def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_policies() -> None:
+    calls = GuardedCalls()
+    strict, lenient = (Judge(JudgePolicy(extra_fields=kind), calls=calls) for kind in ("fail", "allow"))
+    for _ in range(2):
+        assert strict.judge({"properties": {"a": {}}}, '{"b": 1}').failure_type is FailureType.HALLUCINATION
+        assert lenient.judge({"properties": {"a": {}}}, '{"b": 1}').passed
+    assert child_of(strict) is child_of(lenient) is calls._child
+    strict.close()
+    assert child_of(lenient).alive()
+    calls.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+@pytest.mark.parametrize(
+    ("schema", "text", "memory", "message"),
+    [
+        ({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"}, '"b"', 300 << 20, "memory allocation of"),
+        ({}, json.dumps({f"k{number}": 1 for number in range(200_000)}), 64 << 20, "MemoryError"),
+    ],
+    ids=["a pattern", "an answer"],
+)
+def test_what_needs_too_much_memory_is_nobodys_failure(
+    monkeypatch: pytest.MonkeyPatch, schema: Any, text: str, memory: int, message: str
+) -> None:
+    with Judge(JudgePolicy(validator="jsonschema-rs", timeout=60)) as judge:
+        judge.inspect(True)
+        with monkeypatch.context() as patched:
+            patched.setattr(judge_module, "_MEMORY", memory)
+            verdict = judge.judge(schema, text)
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
+        assert message in verdict.message
+        assert judge.judge(True, "1").passed
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    monkeypatch.setattr(guarded_calls, "_KEPT_TEXTS", 4)
+    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+        yield judge
+
+
+@pytest.fixture
+def sent(forgetful: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    forgetful.inspect(True)
+    child = child_of(forgetful)
+    messages: list[dict[str, Any]] = []
+    write = child._write
+
+    def spy(message: dict[str, Any]) -> None:
+        messages.append(message)
+        write(message)
+
+    monkeypatch.setattr(child, "_write", spy)
+    return messages
+
+
+def test_each_answer_is_judged_by_its_own_schema_however_many_there_are(forgetful: Judge) -> None:
+    numbers = random.Random(7).choices(range(12), k=60)
+    for number in numbers:
+        assert forgetful.judge({"const": number}, str(number)).passed
+        assert forgetful.judge({"const": number}, str(number + 1)).keyword == "const"
+
+
+def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: list[dict[str, Any]]) -> None:
+    for _ in range(3):
+        for number in range(3):
+            assert forgetful.judge({"const": number}, str(number)).passed
+    schemas = [text for message in sent for text in message["kept"][1:]]
+    assert schemas == [json.dumps({"const": number}) for number in range(3)]
+    assert len(sent) == 9
+
+
+def test_another_child_is_sent_the_schema_anew(forgetful: Judge) -> None:
+    for _ in range(2):
+        assert forgetful.judge({"const": 1}, "1").passed
+        child_of(forgetful).kill()
 
 
 class BrokenCalls(GuardedCalls):

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
-from pytest_jsbench.verdicts import judge as judge_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,18 +44,6 @@ def judge() -> Iterator[Judge]:
     with Judge(PATIENT) as judge:
         judge.inspect(True)
         yield judge
-
-
-def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_policies() -> None:
-    calls = GuardedCalls()
-    strict, lenient = (Judge(JudgePolicy(extra_fields=kind), calls=calls) for kind in ("fail", "allow"))
-    for _ in range(2):
-        assert strict.judge({"properties": {"a": {}}}, '{"b": 1}').failure_type is FailureType.HALLUCINATION
-        assert lenient.judge({"properties": {"a": {}}}, '{"b": 1}').passed
-    assert calls.call("tests.core.working:process", seconds=30) == child_of(strict).pid == child_of(lenient).pid
-    strict.close()
-    assert child_of(lenient).poll() is None
-    calls.close()
 
 
 def child_of(judge: Judge) -> subprocess.Popen[bytes]:
@@ -141,26 +127,6 @@ def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert judge.judge(True, "1").passed
     assert child_of(judge).pid != process.pid
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
-@pytest.mark.parametrize(
-    ("schema", "text", "memory", "message"),
-    [
-        ({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"}, '"b"', 300 << 20, "memory allocation of"),
-        ({}, json.dumps({f"k{number}": 1 for number in range(200_000)}), 64 << 20, "MemoryError"),
-    ],
-    ids=["a pattern", "an answer"],
-)
-def test_what_needs_too_much_memory_is_nobodys_failure(
-    judge: Judge, monkeypatch: pytest.MonkeyPatch, schema: Any, text: str, memory: int, message: str
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(judge_module, "_MEMORY", memory)
-        verdict = judge.judge(schema, text)
-    assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
-    assert message in verdict.message
-    assert judge.judge(True, "1").passed
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
@@ -318,50 +284,3 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_calls, "_BOOT", boot)
     with pytest.raises(JudgeError, match="jsonschema_rs"):
         Judge(PATIENT).inspect(True)
-
-
-@pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
-    monkeypatch.setattr(guarded_calls, "_KEPT_TEXTS", 4)
-    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
-        yield judge
-
-
-@pytest.fixture
-def sent(forgetful: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    forgetful.inspect(True)
-    child = forgetful._calls._child
-    assert child is not None
-    messages: list[dict[str, Any]] = []
-    write = child._write
-
-    def spy(message: dict[str, Any]) -> None:
-        messages.append(message)
-        write(message)
-
-    monkeypatch.setattr(child, "_write", spy)
-    return messages
-
-
-def test_each_answer_is_judged_by_its_own_schema_however_many_there_are(forgetful: Judge) -> None:
-    numbers = random.Random(7).choices(range(12), k=60)
-    for number in numbers:
-        assert forgetful.judge({"const": number}, str(number)).passed
-        assert forgetful.judge({"const": number}, str(number + 1)).keyword == "const"
-
-
-def test_a_schema_is_sent_once_while_the_child_keeps_it(forgetful: Judge, sent: list[dict[str, Any]]) -> None:
-    for _ in range(3):
-        for number in range(3):
-            assert forgetful.judge({"const": number}, str(number)).passed
-    schemas = [text for message in sent for text in message["kept"][1:]]
-    assert schemas == [json.dumps({"const": number}) for number in range(3)]
-    assert len(sent) == 9
-
-
-def test_another_child_is_sent_the_schema_anew(forgetful: Judge) -> None:
-    for _ in range(2):
-        assert forgetful.judge({"const": 1}, "1").passed
-        child = forgetful._calls._child
-        assert child is not None
-        child.kill()

@@ -93,10 +93,6 @@ def test_another_split_or_all_of_them_can_be_taken(hub: Path) -> None:
     assert keys(hub, split="all", tasks=("hard",)) == ["hard::t2", "hard::h1"]
 
 
-def test_a_limit_counts_within_each_task(hub: Path) -> None:
-    assert keys(hub, limit=2) == ["easy::e1", "easy::e2", "hard::h1"]
-
-
 def test_a_row_that_is_not_json_is_a_broken_case_with_its_place(tmp_path: Path, files: str) -> None:
     rows: list[dict[str, object]] = [
         {"json_schema": "{oops", "unique_id": "bad"},

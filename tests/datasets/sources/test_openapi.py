@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +58,6 @@ components:
     Owner: {type: object, properties: {email: {type: string, format: email}}, required: [email]}
     Problem: {type: object, properties: {title: {type: string}}}
 """
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge() as judge:
-        yield judge
 
 
 @pytest.fixture(scope="module")

@@ -146,11 +146,3 @@ def test_without_pydantic_schemas_are_read_and_models_are_one_line(shop: str, mo
     assert keys(f"{shop}:ONE") == [f"{shop}::ONE"]
     with pytest.raises(DatasetError, match=r"needs the package pydantic: pip install 'pytest-jsbench\[pydantic\]'$"):
         keys(f"{shop}:Line")
-
-
-def test_an_empty_module_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "no_models_at_all.py").write_text("")
-    monkeypatch.syspath_prepend(tmp_path)
-
-    with pytest.raises(DatasetError, match=r"dataset 'no_models_at_all:\*' is empty: expected a Pydantic model"):
-        keys("no_models_at_all:*")
