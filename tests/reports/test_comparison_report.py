@@ -211,7 +211,7 @@ def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> N
 HOSTILE = "`x` <b>@octocat</b> [a](https://evil.example) #1 | <!-- jsbench:gate --> \n::error::x ##[error] \x1b[31m$x$"
 
 
-def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met", **run: object) -> Evaluation:
+def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met", **run: Any) -> Evaluation:
     records = [
         examples.record(f"c{at}", verdict=examples.PASSED if at < passed else examples.VIOLATED) for at in range(3)
     ]

@@ -19,7 +19,7 @@ from tests import examples
 needs_jinja2 = pytest.mark.skipif(importlib.util.find_spec("jinja2") is None, reason="needs the extra report")
 
 
-def page(*records: Record, **metadata: object) -> str:
+def page(*records: Record, **metadata: Any) -> str:
     run = examples.run(*records, **metadata)
     return "".join(render(run, summarize(run)))
 
