@@ -185,11 +185,6 @@ def test_each_application_s_client_is_answered_from_recordings(pytester: pytest.
     passes_in_applications(pytester)
 
 
-def test_each_application_s_client_is_answered_from_recordings_in_two_processes(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("xdist", reason="needs the package pytest-xdist")
-    passes_in_applications(pytester, "-n", "2")
-
-
 @pytest.mark.skipif(not SLOW, reason="asks the small model: tox -e applications runs it")
 def test_each_application_s_client_is_answered_by_the_small_model(pytester: pytest.Pytester) -> None:
     passes_in_applications(pytester, "tests", "--jsbench-engine=local")

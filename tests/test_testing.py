@@ -36,6 +36,6 @@ class TestMine(EngineContract):
 def test_an_engine_of_ones_own_is_held_to_the_contract(pytester: pytest.Pytester, tokens: str, failed: int) -> None:
     pytester.makepyfile(mine_engine=ENGINE.replace("TOKENS", tokens), test_mine=TESTS)
 
-    result = pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=11 - failed, failed=failed)

@@ -98,15 +98,22 @@ class Bench:
     def run_subprocess(self, *args: str) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess(*self.arguments(*args))
 
-    def records(self, folder: str = "out") -> list[dict[str, Any]]:
+    def run_in(self, folder: str = "out") -> Path:
+        """The folder of the only run in a folder of runs."""
         (run,) = (self.path / folder).iterdir()
-        lines = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
-        assert lines[0]["type"] == "run"
-        return lines[1:]
+        return run
+
+    def lines(self, folder: str = "out") -> list[dict[str, Any]]:
+        """The header and the records of a run, as they stand in its file."""
+        return [json.loads(line) for line in (self.run_in(folder) / "records.jsonl").read_text().splitlines()]
+
+    def records(self, folder: str = "out") -> list[dict[str, Any]]:
+        header, *records = self.lines(folder)
+        assert header["type"] == "run"
+        return records
 
     def run_json(self, folder: str = "out") -> dict[str, Any]:
-        (run,) = (self.path / folder).iterdir()
-        data: dict[str, Any] = json.loads((run / "run.json").read_text())
+        data: dict[str, Any] = json.loads((self.run_in(folder) / "run.json").read_text())
         return data
 
     def calls(self) -> list[str]:

@@ -4,11 +4,10 @@ import json
 import re
 import xml.etree.ElementTree as ET
 
-import jsonschema
 import pytest
 
 from tests.plugin.conftest import Bench, with_workers
-from tests.plugin.test_records import published
+from tests.plugin.test_records import validate
 
 OWN = """
 def negative(record):
@@ -89,11 +88,7 @@ def test_a_code_is_in_the_record_the_marks_junit_and_the_summary_and_changes_no_
     properties = ET.parse(three.path / "junit.xml").iter("property")
     codes = {p.get("value") for p in properties if p.get("name") == "jsbench.codes"}
     assert codes == {"negative_number", "in_german"}
-    (run,) = (three.path / "out").iterdir()
-    lines = jsonschema.Draft202012Validator(published("records.schema.json"))
-    for line in (run / "records.jsonl").read_text().splitlines():
-        lines.validate(json.loads(line))
-    jsonschema.Draft202012Validator(published("run.schema.json")).validate(three.run_json())
+    validate(three)
 
 
 def test_answers_to_a_projects_tests_have_codes_too(three: Bench) -> None:

@@ -126,8 +126,7 @@ def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(
     again.assert_outcomes(passed=1)
     again.stdout.fnmatch_lines(["resumed    1 answer of *"])
     assert json.loads(bench.records("again")[0]["generation"]["text"]) == {"n": 2}
-    (run,) = (bench.path / "out").iterdir()
-    of_run = bench.run_only(f"--jsbench-replay={run}", "test_one.py")
+    of_run = bench.run_only(f"--jsbench-replay={bench.run_in()}", "test_one.py")
     of_run.assert_outcomes(passed=1)
 
 

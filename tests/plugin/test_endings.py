@@ -229,7 +229,7 @@ def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: B
     )
 
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    (run,) = (bench.path / "out").iterdir()
+    run = bench.run_in()
     written = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()[1:]]
     called = bench.calls()
     assert 5 < len(written) <= len(called) <= len(written) + 3
@@ -296,7 +296,7 @@ def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_u
 
     bench.run(*ENGINE, "--jsbench-concurrency=2")
 
-    (run,) = (bench.path / "out").iterdir()
+    run = bench.run_in()
     deadline = time.monotonic() + 30
     while len(read_run(run).records) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -296,20 +296,6 @@ def test_it_asks(jsbench, status):
     assert {"location", "refresh"}.isdisjoint(answer.headers)
     connection.close()
 """
-FOLLOWED = """
-import json, pytest, urllib.request
-openai = pytest.importorskip("openai")
-
-def test_it_asks(jsbench):
-    client = openai.OpenAI(base_url=jsbench.endpoint.openai_url, api_key="x", max_retries=0)
-    shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
-    try:
-        client.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": 'say {"n": 1}'}], response_format=shape
-        )
-    except openai.APIStatusError as error:
-        print("STATUS", error.status_code, error.message)
-"""
 
 
 def test_a_server_that_leads_elsewhere_leads_no_application_there(bench: Bench, provider: Provider) -> None:
@@ -318,33 +304,6 @@ def test_a_server_that_leads_elsewhere_leads_no_application_there(bench: Bench, 
     provider.choose = lambda asked: json_reply(whole("{}"), status=int(asked.body["model"]), headers=elsewhere)
 
     run(bench, *asking(provider), "test_one.py").assert_outcomes(passed=5)
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        {"status": 307, "content_type": "application/json\r\nLocation: {url}/v1/chat/completions"},
-        {"status": 307},
-        {"content_type": "application/json\r\nLocation: {url}/v1/chat/completions"},
-    ],
-)
-def test_a_recording_that_leads_elsewhere_is_refused_in_one_line(
-    bench: Bench, provider: Provider, hostile: dict[str, Any]
-) -> None:
-    bench.write({"test_one.py": FOLLOWED})
-    run(bench, *asking(provider), "--jsbench-record=kept", "test_one.py").assert_outcomes(passed=1)
-    (kept,) = (bench.path / "kept").rglob("*.json")
-    recording = json.loads(kept.read_text())
-    with Provider() as stranger:
-        stranger.choose = echo
-        lines = {name: value.format(url=stranger.url) if name != "status" else value for name, value in hostile.items()}
-        kept.write_text(json.dumps({**recording, "server": {**recording["server"], **lines}}))
-
-        result = run(bench, "--jsbench-replay=kept", "test_one.py")
-
-        assert stranger.asked == []
-    (line,) = [line for line in result.errlines if "server." in line]
-    assert str(kept.name) in line
 
 
 #: an application that never tells what the model said wrong, and tests that do not look

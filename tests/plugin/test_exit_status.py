@@ -76,7 +76,7 @@ def test_an_assertion_of_a_test_is_shown_as_failed_in_every_output(
             "::error file=test_one.py,line=?,title=*::assertion: assert 1 == 99",
         ]
     )
-    (folder,) = (bench.path / "out").iterdir()
+    folder = bench.run_in()
     assert "| `test_one::test_total@2` | `assertion` | `assert 1 == 99` |" in (folder / "summary.md").read_text()
     page = unpacked((folder / "report.html").read_text(), "index")
     assert [(one["outcome"], one["message"]) for one in page["cases"]] == [

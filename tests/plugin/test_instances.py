@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
 from typing import Any
 
-import jsonschema
 import pytest
 
 from tests.plugin.conftest import Bench, with_workers
+from tests.plugin.test_records import validate
 
 #: takes what begins with a digit; and what its schema says of itself
 GRAMMARS = """
@@ -76,9 +75,6 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
     result.assert_outcomes(passed=1, failed=3, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "jsbench: labelled answers of labels (no model is called), 5 cases, 2 in flight"
-            if not labelled.workers
-            else "*",
             "wrong_decision (both): 1 of 2 valid answers rejected (wrong#5), 1 of 1 invalid answers accepted (wrong#7)",
             "  again:  pytest --jsbench-engine=grammars:Factory --jsbench-instances=labels jsbench::easy::wrong",
             "Task *Pass rate *Declared *Valid, *Invalid, *Compile *Errors",
@@ -89,8 +85,7 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
         ]
     )
     data = labelled.run_json()
-    schema = json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text())
-    jsonschema.Draft202012Validator(schema).validate(data)
+    validate(labelled)
     figures = data["tasks"]["easy"]["metrics"]
     assert (figures["valid_instances"], figures["valid_rejected"]) == (3, 1)
     assert (figures["invalid_instances"], figures["invalid_accepted"]) == (2, 1)
@@ -98,7 +93,7 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
     assert data["run"]["dataset"]["labelled"] is True
     (wrong,) = (record for record in labelled.records() if record["id"] == "wrong")
     assert wrong["generation"]["decisions"][0] == {"id": "wrong#5", "valid": True, "accepted": False}
-    assert (labelled.path / "closed").read_text() == ("xx" if labelled.workers else "x")
+    assert (labelled.path / "closed").read_text() == "xx"
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_runs(labelled: Bench) -> None:
@@ -112,4 +107,5 @@ def test_project_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> 
     result = run(labelled, "test_one.py", "-rs")
 
     result.assert_outcomes(passed=1, failed=3, skipped=2)
+    result.stdout.fnmatch_lines(["jsbench: labelled answers of labels (no model is called), 5 cases, 2 in flight"])
     result.stdout.fnmatch_lines(["SKIPPED*--jsbench-instances calls no model; leave it out to run a project's own*"])

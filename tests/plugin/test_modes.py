@@ -65,7 +65,7 @@ def test_all_that_a_run_writes_is_for_its_user_alone(bench: Bench, monkeypatch: 
 def test_what_is_to_be_committed_is_as_the_umask_says(bench: Bench) -> None:
     bench.case("good")
     bench.run("--jsbench-output=out", "--jsbench-record=answers")
-    (run,) = (bench.path / "out").iterdir()
+    run = bench.run_in()
 
     assert main(["baseline", str(run), "-o", str(bench.path / "baseline.json")]) == 0
     assert main(["report", str(run), "-o", str(bench.path / "page.html")]) == 0

@@ -145,8 +145,7 @@ def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
     bench.pytester.runpytest_subprocess(*arguments(bench, "test_one.py", "--jsbench-output=out"))
 
-    (run,) = (bench.path / "out").iterdir()
-    lines = [line for path in run.glob("records*.jsonl") for line in path.read_text().splitlines()]
+    lines = [line for path in bench.run_in().glob("records*.jsonl") for line in path.read_text().splitlines()]
     assert sum('"id":"test_it"' in line for line in lines) >= 1
     assert not any("test_outcome" in line for line in lines)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -31,12 +29,6 @@ def called(bench: Bench, provider: Provider, *args: str) -> pytest.RunResult:
     )
 
 
-def header(bench: Bench) -> dict[str, Any]:
-    (run,) = (bench.path / "out").iterdir()
-    found: dict[str, Any] = json.loads((run / "records.jsonl").read_text().splitlines()[0])["run"]
-    return found
-
-
 def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
     bench: Bench, provider: Provider
 ) -> None:
@@ -51,7 +43,8 @@ def test_a_run_by_a_providers_name_records_the_preset_and_narrows_by_its_subset(
     (asked,) = provider.asked
     assert "stream" not in asked.body
     assert asked.body["response_format"]["json_schema"]["schema"]["required"] == ["n"]
-    assert (header(bench)["engine"], header(bench)["details"]["preset"]) == ("groq", "groq@2026-11")
+    header = bench.lines()[0]["run"]
+    assert (header["engine"], header["details"]["preset"]) == ("groq", "groq@2026-11")
 
 
 def test_a_run_is_not_resumed_by_a_preset_that_has_changed(

@@ -168,8 +168,7 @@ def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
     result = run(bench, *ways, "--jsbench-record=kept", "--jsbench-record-mode=new", "--jsbench-output=out")
 
     result.stdout.fnmatch_lines(["recorded   2 of 2 answers recorded before: not asked again, and free"])
-    (folder,) = (bench.path / "out").iterdir()
-    noted = json.loads((folder / "recordings.json").read_text())["unasked"]
+    noted = json.loads((bench.run_in() / "recordings.json").read_text())["unasked"]
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
@@ -181,8 +180,7 @@ def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
     result = run(recorded, "--jsbench-replay=kept", "--jsbench-output=out")
 
     result.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; jsbench recordings kept*"])
-    (folder,) = (recorded.path / "out").iterdir()
-    arguments = ["recordings", str(recorded.path / "kept"), "--run", str(folder)]
+    arguments = ["recordings", str(recorded.path / "kept"), "--run", str(recorded.run_in())]
     capsys.readouterr()
     assert main(arguments) == 0
     listed = capsys.readouterr().out.splitlines()

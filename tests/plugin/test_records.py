@@ -4,7 +4,6 @@ import importlib.util
 import json
 import sys
 import threading
-from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,13 @@ def without_times(value: Any) -> Any:
     return [without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
-def published(name: str) -> Mapping[str, Any]:
-    schema: Mapping[str, Any] = json.loads(files("pytest_jsbench.formats").joinpath(name).read_text())
-    return schema
+def validate(bench: Bench) -> None:
+    """Hold all lines of a run's records, and its run.json, against the published schemas."""
+    for name, values in (("records", bench.lines()), ("run", [bench.run_json()])):
+        schema = json.loads(files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text())
+        validator = jsonschema.Draft202012Validator(schema)
+        for value in values:
+            validator.validate(value)
 
 
 def test_records_are_in_the_order_of_the_plan_and_the_same_with_and_without_workers(mixed: Bench) -> None:
@@ -42,14 +45,10 @@ def test_records_are_in_the_order_of_the_plan_and_the_same_with_and_without_work
 
 @with_workers
 def test_what_is_written_conforms_to_the_published_schemas(ended: Ended) -> None:
-    (run,) = (ended.bench.path / "out").iterdir()
     page = ["report.html"] if importlib.util.find_spec("jinja2") else []
     written = ["records.jsonl", *page, "run.json", "summary.md"]
-    assert sorted(path.name for path in run.iterdir()) == written
-    lines = jsonschema.Draft202012Validator(published("records.schema.json"))
-    for line in (run / "records.jsonl").read_text().splitlines():
-        lines.validate(json.loads(line))
-    jsonschema.Draft202012Validator(published("run.schema.json")).validate(ended.bench.run_json())
+    assert sorted(path.name for path in ended.bench.run_in().iterdir()) == written
+    validate(ended.bench)
 
 
 def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
@@ -121,11 +120,10 @@ def test_two_runs_at_once_do_not_share_a_folder(bench: Bench, tmp_path: Path) ->
 
 def test_a_run_is_replayed_from_its_records_with_the_same_outcomes(mixed: Bench) -> None:
     mixed.run("--jsbench-output=first")
-    (folder,) = (mixed.path / "first").iterdir()
     (mixed.path / "answers.json").unlink()
 
     replayed = mixed.run_only(
-        *("--jsbench-engine=replay", f"--jsbench-engine-option=records={folder}"),
+        *("--jsbench-engine=replay", f"--jsbench-engine-option=records={mixed.run_in('first')}"),
         *("--jsbench-dataset=schemas", "--jsbench-output=second"),
     )
 

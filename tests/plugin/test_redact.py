@@ -9,12 +9,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench, both_ways
-from tests.plugin.test_records import published
+from tests.plugin.test_records import validate
 
 #: begins every word that is private
 PRIVATE = "Zq7priv"
@@ -165,17 +164,14 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
         "AssertionError at test_own.py:*: what it says is left out (--jsbench-redact)",
     ):
         result.stdout.fnmatch_lines([line])
-    validator = jsonschema.Draft202012Validator(published("records.schema.json"))
-    (folder,) = (bench.path / "out").iterdir()
-    for line in (folder / "records.jsonl").read_text().splitlines():
-        validator.validate(json.loads(line))
+    validate(bench)
     redacted = bench.run_json()
     assert redacted["run"]["redacted"] is True
     (asserts,) = (record for record in bench.records() if record["id"] == "test_asserts")
     outcome = {"end": "failed", "cause": "assertion", "field": None, "message": "(redacted)"}
     assert asserts["test_outcome"] == outcome
 
-    folder.rename(bench.path / "redacted")
+    bench.run_in().rename(bench.path / "redacted")
     openly = run(bench)
 
     assert PRIVATE in openly.stdout.str()
@@ -197,8 +193,7 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
 ) -> None:
     bench = over_private_data
     run(bench, "--jsbench-redact")
-    (first,) = (bench.path / "out").iterdir()
-    first.rename(bench.path / "first")
+    bench.run_in().rename(bench.path / "first")
 
     again = run(bench, "--jsbench-redact", "--jsbench-resume=first")
 

@@ -78,19 +78,6 @@ def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message:
     result.stderr.fnmatch_lines([f"ERROR: {message}*"])
 
 
-def test_a_key_reaches_no_recording(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_KEY", "sk-very-secret")
-    bench.case("a")
-    bench.answers["test_it"] = '{"n": 3}'
-    bench.write({"test_one.py": TESTS})
-
-    bench.run("test_one.py", "--jsbench-record=kept", "--jsbench-api-key-env=SECRET_KEY")
-
-    written = files(bench.path / "kept")
-    assert written
-    assert not any("secret" in text.lower() for text in written.values())
-
-
 ANY_ORDER = """
 import asyncio, pytest
 pytestmark = pytest.mark.anyio

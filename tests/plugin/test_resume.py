@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.conftest import Bench, with_workers
 from tests.plugin.test_records import without_times
 
-COUNTING = """
+BREAKING = """
 import os, signal
 from pathlib import Path
 from pytest_jsbench import CallError
@@ -25,13 +25,13 @@ def answer(request):
         os.kill(os.getpid(), signal.SIGKILL)
     return '{"n": -1}' if request.key.id == "violated" else '{"n": 1}'
 """
-ENGINE = ("--jsbench-engine-option=answers=counting:answer", "--jsbench-retries=0")
+ENGINE = ("--jsbench-engine-option=answers=breaking:answer", "--jsbench-retries=0")
 
 
 @pytest.fixture
 def counted(bench: Bench) -> Bench:
     """Five cases, and each call written down; the files say which calls break and which kill their process."""
-    bench.write({"counting.py": COUNTING, "broken.txt": "", "deadly.txt": ""})
+    bench.write({"breaking.py": BREAKING, "broken.txt": "", "deadly.txt": ""})
     for name in ("a", "b", "c", "violated", "broken"):
         bench.case(name)
     return bench
@@ -47,7 +47,7 @@ def records(run: Path) -> list[dict[str, Any]]:
     return recorded
 
 
-@both_ways
+@with_workers
 def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})
     broken = counted.run(*ENGINE, "--jsbench-output=out")
@@ -91,7 +91,7 @@ def test_a_resumed_answer_is_judged_as_this_run_judges(mixed: Bench) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a process the POSIX way")
 def test_a_process_that_is_killed_loses_no_more_than_the_calls_in_flight(pytester: pytest.Pytester) -> None:
     bench = Bench(pytester=pytester)
-    bench.write({"counting.py": COUNTING, "broken.txt": "", "deadly.txt": "c07"})
+    bench.write({"breaking.py": BREAKING, "broken.txt": "", "deadly.txt": "c07"})
     for number in range(12):
         bench.case(f"c{number:02}")
     killed = bench.run_subprocess(*ENGINE, "--jsbench-output=out", "--jsbench-concurrency=1")

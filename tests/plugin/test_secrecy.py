@@ -382,8 +382,9 @@ def test_engines_that_call_no_provider_show_and_write_no_secret(bench: Bench, mo
     bench.case("broken", {"fault": "server", "message": SECRETS["hub"]})
 
     shown = bench.run("--jsbench-output=out", "--jsbench-retries=0", *NOISY)
-    (run,) = (bench.path / "out").iterdir()
-    replayed = bench.run_only(f"--jsbench-replay={run}", "--jsbench-dataset=schemas", "--jsbench-output=again")
+    replayed = bench.run_only(
+        f"--jsbench-replay={bench.run_in()}", "--jsbench-dataset=schemas", "--jsbench-output=again"
+    )
 
     assert shown.parseoutcomes()["failed"] == replayed.parseoutcomes()["failed"] == 2
     (bench.path / "answers.json").unlink()  # the user's own file

@@ -80,7 +80,7 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     bench.case("a")
     found = importlib.util.find_spec
     if not installed:
-        for place in ("importlib.util", *(f"pytest_jsbench.plugin.{name}" for name in ("terminal", "controller"))):
+        for place in ("importlib.util", "pytest_jsbench.plugin.terminal", "pytest_jsbench.reports.run_files"):
             monkeypatch.setattr(
                 f"{place}.find_spec", lambda name, *more: None if name == "jinja2" else found(name, *more)
             )

@@ -24,7 +24,7 @@ BAD = "jsbench.generate(text='prose')"
 
 def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
     """The verdict's status and reasons, which every output says alike."""
-    (folder,) = (bench.path / "out").iterdir()
+    folder = bench.run_in()
     found: dict[str, Any] = json.loads((folder / "run.json").read_text())["verdict"]
     status, because = found["status"], found["because"]
     said = f"{status.upper()}: {'; '.join(because)}"
@@ -224,14 +224,13 @@ def test_what_other_plugins_make_of_the_exit_status_is_the_verdict(
     bench: Bench, conftest: str, exit_status: int, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.case("a")
-    bench.write({"conftest.py": conftest, "step.md": ""})
+    bench.write({"conftest.py": conftest, "step.md": "before\n"})
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(bench.path / "step.md"))
 
     result = bench.run(*KEPT, "--jsbench-gate=pass_rate>=0.5", ".")
 
     assert (result.ret, verdict(bench, result)) == (exit_status, ("failed", [reason]))
-    (folder,) = (bench.path / "out").iterdir()
-    assert (bench.path / "step.md").read_text() == (folder / "summary.md").read_text()
+    assert (bench.path / "step.md").read_text() == "before\n" + (bench.run_in() / "summary.md").read_text()
 
 
 def test_a_summary_of_another_plugin_that_breaks_is_in_the_verdict_and_leaves_ours(bench: Bench) -> None:

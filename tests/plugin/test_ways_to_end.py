@@ -239,7 +239,7 @@ def test_every_output_says_the_same_of_each_way_to_end(bench: Bench, way: Way, m
         == f"::{'notice' if status == 'passed' else 'error'} title=jsbench::{status.upper()}: {'; '.join(because)}"
     )
     assert all(line.startswith("::warning" if status == "passed" else "::error") for line in others)
-    (folder,) = (bench.path / "out").iterdir()
+    folder = bench.run_in()
     metrics = json.loads((folder / "run.json").read_text())["metrics"]
     if status == "passed":
         assert metrics["passed"] > 0

@@ -56,10 +56,13 @@ def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
 
 
 def test_as_many_values_are_missing_and_given_as_before() -> None:
-    found = match(Expected(value={"secret": 1, "b": 2, "c": 3}), {"secret": 1, "b": 9, "other": 4, "more": 5})
+    expected = Expected(value={"secret": 1, "b": 2, "c": 3})
+    found = match(expected, {"secret": 1, "b": 9, "other": 4, "more": 5})
 
-    kept = Redaction.new().record(replace(answered(), match=found)).match
+    redacted = Redaction.new().record(replace(answered(), match=found, expected=expected))
 
+    kept = redacted.match
+    assert redacted.expected is None
     assert kept is not None
     assert (kept.right, kept.expected, kept.missing, kept.given) == (1, 3, 1, 4)
     assert kept.surplus == {"(redacted)": 1}
