@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import errno
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 #: characters of a message
 _LONGEST = 2000
@@ -56,6 +57,17 @@ class JSBenchError(Exception):
     def __str__(self) -> str:
         """The message: what was found, what was expected and the next step, as far as there is room for it."""
         return printable(super().__str__(), _LONGEST, cut="middle")
+
+
+@contextmanager
+def errors_about(subject: str) -> Iterator[None]:
+    """Inside, the message of an error that a user can mend begins with what it is about; empty: it stays."""
+    try:
+        yield
+    except JSBenchError as error:
+        if subject:
+            error.args = (f"{subject}: {error}",)
+        raise
 
 
 class DatasetError(JSBenchError):

@@ -32,7 +32,7 @@ from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_
 from pytest_jsbench.engines.secrets import build, check
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.run.attempts import inexpressible
-from pytest_jsbench.settings.options import BY_NAME, DEFAULTS, readers
+from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
 from pytest_jsbench.settings.variants import Variant
 
 #: an engine by its name, a factory of one, or a function that answers
@@ -82,9 +82,8 @@ def open_engine(
             "timeout": timeout,
             "adapt": adapt,
         }
-        values = {**DEFAULTS, **{option: value for option, value in values.items() if value is not None}}
         own = {option: fspath(value) if isinstance(value, PathLike) else value for option, value in options.items()}
-        variant = Variant.of("", {**values, "engine": name, "engine_option": own}, factory=factory)
+        variant = Variant.of("", {**with_defaults(values), "engine": name, "engine_option": own}, factory=factory)
         if api_key_env is None:
             variant = replace(variant, engine=replace(variant.engine, api_key=key))
         try:

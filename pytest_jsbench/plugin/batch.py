@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_jsbench.core.errors import errors_about
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.plugin.progress import clock, from_here, is_watched, write_line
 
@@ -81,7 +82,7 @@ class Batch:
         if getattr(session, "testsfailed", 0) and not self._config.option.continue_on_collection_errors:
             return
         self._begun = True
-        with self._context.secrecy.usage_errors(about="--jsbench-batch"):
+        with self._context.secrecy.usage_errors(), errors_about("--jsbench-batch"):
             planned = self._controller.state.planned
             self._batches.make(planned, handed_in=self._say_handed_in, progress=self._progress())
 

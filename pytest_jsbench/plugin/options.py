@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, read_preset
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, read_preset, with_defaults
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
@@ -77,5 +77,4 @@ def named_of_suite(config: pytest.Config) -> tuple[str, ...]:
 
 def read_judging(config: pytest.Config) -> dict[str, Any]:
     """Read the options by which an answer is judged that a test hands in."""
-    values = read_options(config, ("preset", *_OF_JUDGING))
-    return {name: BY_NAME[name].default if value is None else value for name, value in values.items()}
+    return with_defaults(read_options(config, ("preset", *_OF_JUDGING)))

@@ -68,7 +68,7 @@ class Secrecy:
         self._secrets.append(find_secrets(*engines))
 
     @contextmanager
-    def usage_errors(self, *, about: str = "") -> Iterator[None]:
+    def usage_errors(self) -> Iterator[None]:
         """Inside, an error that a user can mend becomes pytest.UsageError, and its message quotes no known secret."""
         try:
             yield
@@ -76,8 +76,7 @@ class Secrecy:
             # the cause is shown with the error where pytest shows a traceback
             for secrets in self._secrets:
                 error.args = tuple(secrets.out_of(error.args))
-            prefix = f"{about}: " if about and isinstance(error, JSBenchError) else ""
-            raise pytest.UsageError(self.out_of(f"{prefix}{error}")) from error
+            raise pytest.UsageError(self.out_of(str(error))) from error
 
     def out_of(self, text: str) -> str:
         """Replace the secrets that are known so far."""

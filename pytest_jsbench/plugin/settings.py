@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import named_of_suite, read_options
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
 from pytest_jsbench.settings.plan import GATES, refuse_together, selection_of
 from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
 
@@ -53,7 +53,7 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     _refuse_other_machines(config)
     values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
     values |= {name: placed(values[name], starts[name], here) for name in _FILES}
-    values |= {option.name: option.default for option in OPTIONS if values[option.name] is None}
+    values = with_defaults(values)
     start = starts["engine_option"]
     values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"]]
     values["export"] = [(name, starts["export"] / path) for name, path in values["export"]]

@@ -195,7 +195,9 @@ class RunMetadata:
         return {name: value for name, value in data.items() if name not in unsaid}
 
     def of_variant(self, name: str) -> RunMetadata:
-        """The metadata of one variant, as of a run of its own; KeyError where there is none."""
+        """Give the metadata of one variant, as of a run of its own, or without a name the whole; KeyError for none."""
+        if not name:
+            return self
         own = {variant.variant: variant for variant in self.variants}[name]
         plan = self.plan if own.plan is None else own.plan
         return replace(self, **{**{part: getattr(own, part) for part in _OWN}, "plan": plan, "variants": ()})

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.errors import GateError, JSBenchError, nearest
+from pytest_jsbench.core.errors import GateError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.text import printable
 
 if TYPE_CHECKING:
@@ -94,23 +94,17 @@ class Expectations:
         `repeats` is None where cases may be asked more often.
         """
         tasks = None if more_tasks else {key.task for key in keys}
-        try:
+        with errors_about("--jsbench-gate"):
             gates = tuple(gate.resolve(tasks, variants) for gate in gates)
             for name in (name for gate in gates for name in (gate.name, gate.less) if name is not None):
                 _check_measured(name, metrics, repeats)
-        except JSBenchError as error:
-            error.args = (f"--jsbench-gate: {error}",)
-            raise
         if path is None:
             return cls(gates=gates)
         from pytest_jsbench.reports.evaluations import counterparts, with_cases
 
-        try:
+        with errors_about("--jsbench-baseline"):
             baseline, outcomes = with_cases(path)
             compared = counterparts(baseline, variants)
-        except JSBenchError as error:
-            error.args = (f"--jsbench-baseline: {error}",)
-            raise
         if not more_tasks and outcomes.keys().isdisjoint(keys):
             message = f"--jsbench-baseline: none of this run's cases in {path}; give a run of this dataset"
             raise JSBenchError(message, option="baseline")

@@ -273,7 +273,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
             yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
-            yield from _settings(metadata.of_variant(name) if name else metadata, f"{names[name]}: " if name else "")
+            yield from _settings(metadata.of_variant(name), f"{names[name]}: " if name else "")
     yield from _recorded(run)
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))

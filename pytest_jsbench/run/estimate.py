@@ -28,8 +28,8 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
     """
     planned = list(attempts)
     for name, variant in plan.variants.items() if planned else ():
-        of_variant = metadata.of_variant(name) if name else metadata
-        yield from _facts(plan, variant, of_variant, [attempt for attempt in planned if attempt.variant == name])
+        of_variant = [attempt for attempt in planned if attempt.variant == name]
+        yield from _facts(plan, variant, metadata.of_variant(name), of_variant)
 
 
 def _facts(plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,3 @@ class Handover:
     def interrupted(self) -> Path:
         """A file that is there once the run is interrupted, so that no process calls any more."""
         return self.shared / "interrupted"
-
-    def metadata_of(self, variant: str) -> RunMetadata:
-        """Describe a variant as a run of its own."""
-        return self.metadata.of_variant(variant) if variant else self.metadata

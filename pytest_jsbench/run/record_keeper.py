@@ -207,9 +207,8 @@ class RecordKeeper:
             return record, ()
         from pytest_jsbench.settings.classifiers import classify
 
-        classified = classify(record, self._plan.classifiers)
-        hidden = classified.errors and self._redaction is not None
-        return classified.record, (CLASSIFIER_BROKE,) if hidden else classified.errors
+        classified, errors = classify(record, self._plan.classifiers)
+        return classified, (CLASSIFIER_BROKE,) if errors and self._redaction is not None else errors
 
     def _redacted(self, record: Record) -> Record:
         """The record as it may be written and shown; where texts are redacted, digests stand for them."""

@@ -257,7 +257,7 @@ class RunSession:
                 if not free:
                     from pytest_jsbench.metrics.prices import price_of
 
-                    price = price_of(self.handover.metadata_of(variant), who)
+                    price = price_of(self.handover.metadata.of_variant(variant), who)
                 self._admissions[key] = Admission(
                     self.limits_file(),
                     price=price,
@@ -368,7 +368,7 @@ class RunSession:
             context=variant.context or engine.info.context,
             comparers=self.plan.comparers,
             admission=self.admission(
-                variant.name, self.handover.metadata_of(variant.name).engine_asked, variant.engine
+                variant.name, self.handover.metadata.of_variant(variant.name).engine_asked, variant.engine
             ),
         )
 

@@ -72,18 +72,12 @@ class Classifier:
         return f"{'metric' if self.counts else 'classifier'} '{self.name}', {self.origin},"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classified:
-    """A record with its codes and scores, and the errors of the classifiers."""
+def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record, tuple[str, ...]]:
+    """
+    Give a record that failed the codes of all classifiers, and one whose call held what metrics count.
 
-    record: Record
-    errors: tuple[str, ...] = ()
-
-
-def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
-    """The record with the codes of all classifiers, where it failed, and what metrics count, where the call held."""
-    if not (classifiers or record.codes or record.scores):
-        return Classified(record=record)
+    Returned beside it are the errors of the classifiers.
+    """
     codes: dict[str, None] = {}
     scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
@@ -96,7 +90,7 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> Classified:
                 codes[code] = None
         except ClassifierError as error:
             errors.append(str(error))
-    return Classified(record=structs.replace(record, codes=tuple(codes), scores=scores), errors=tuple(errors))
+    return structs.replace(record, codes=tuple(codes), scores=scores), tuple(errors)
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:

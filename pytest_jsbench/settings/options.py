@@ -190,6 +190,11 @@ def read_preset(preset: object) -> dict[str, Any]:
     return {name: BY_NAME[name].of_text(text) for name, text in published.items()}
 
 
+def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give each option of which nothing is said its value where nobody says one."""
+    return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
+
+
 def respelled(message: str, spell: Callable[[str], str]) -> str:
     """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.engines.secrets import check
@@ -258,11 +258,8 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
     for name, read in zip(GATES, (Gate.least_pass_rate, Gate.parse, Gate.most_regression), strict=True):
         flag, given = BY_NAME[name].flag, values[name]
         for text in given if BY_NAME[name].repeated else filter(None, [given]):
-            try:
+            with errors_about(flag):
                 gates.append(read(text))
-            except JSBenchError as error:
-                error.args = (f"{flag}: {error}",)
-                raise
             if gates[-1].name.baseline and values["baseline"] is None:
                 message = f"{flag} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
                 raise JSBenchError(message, found=text, option=name)

@@ -8,14 +8,14 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
 from pytest_jsbench.core.cases import Template, safe_name
-from pytest_jsbench.core.errors import BatchError, JSBenchError, nearest
+from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
@@ -153,15 +153,9 @@ def make_variants(
     return variants
 
 
-@contextmanager
-def errors_of(variant: str) -> Iterator[None]:
+def errors_of(variant: str) -> AbstractContextManager[None]:
     """Inside, an error that a user can mend says which variant it is of, where there are several."""
-    try:
-        yield
-    except JSBenchError as error:
-        if variant:
-            error.args = (f"variant '{variant}': {error.args[0] if error.args else ''}", *error.args[1:])
-        raise
+    return errors_about(f"variant '{variant}'" if variant else "")
 
 
 def _of_run(name: str, values: Values) -> dict[str, Any]:
