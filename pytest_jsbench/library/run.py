@@ -108,7 +108,7 @@ class EvaluatedRun(Run):
         if not gates:
             raise GateError("no gate: expected conditions such as 'pass_rate>=0.9'", expected="a gate")
         tasks = {key.task for key in self.planned}
-        wanted = [Gate.parse(text).resolve(tasks, self.variants) for text in gates]
+        wanted = [Gate.parse(text, self.summary.total.scores).resolve(tasks, self.variants) for text in gates]
         if baseline is None and (alone := next((gate.text for gate in wanted if gate.name.baseline), None)):
             message = f"{alone}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
             raise GateError(message, found=alone, where="baseline")

@@ -54,16 +54,16 @@ class Gate:
         return f"{self.subject}{self.sign}{self.value:.12g}"
 
     @classmethod
-    def parse(cls, text: str) -> Gate:
-        """Read `METRIC OP VALUE`; GateError where the text is something else."""
+    def parse(cls, text: str, own: Collection[object] = ()) -> Gate:
+        """Read `METRIC OP VALUE`; GateError where the text is something else, which offers the project's `own` too."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
         parts = _EXPRESSION.fullmatch(text)
         if parts is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message, found=text, expected="METRIC OP VALUE")
-        name, sign, number = MetricName.parse(parts.group(1)), parts.group(3), parts.group(4)
-        less = None if parts.group(2) is None else MetricName.parse(parts.group(2))
+        name, sign, number = MetricName.parse(parts.group(1), own), parts.group(3), parts.group(4)
+        less = None if parts.group(2) is None else MetricName.parse(parts.group(2), own)
         if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
             message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
             raise GateError(message, found=less.text, expected=name.metric, where=text)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import MEASURES
-from pytest_jsbench.metrics.figures import FIGURES, RATES_OF_FIELD, SCORES, SPREAD, Kind, named
+from pytest_jsbench.metrics.figures import FIGURES, MOST_K, RATES_OF_FIELD, SCORES, SPREAD, Kind, named
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.statistics import Distribution, Proportion, Rate, proportion
 from pytest_jsbench.metrics.summary import KeywordMetrics, Summary
@@ -86,9 +86,9 @@ class MetricName:
     variant: str | None = None
 
     @classmethod
-    def parse(cls, text: str) -> MetricName:
+    def parse(cls, text: str, own: Collection[object] = ()) -> MetricName:
         """
-        Read a name; GateError offers the nearest where there is no such metric.
+        Read a name; GateError offers the nearest where there is no such metric, also of a project's `own`.
 
         What stands before the metric is taken for a task, until `resolve` knows of variants.
         """
@@ -110,7 +110,7 @@ class MetricName:
             prefix = path.removesuffix(metric).removesuffix(".")
             name = cls(text=text, metric=metric, bound=bound, task=prefix.removeprefix(_TASKS) or None)
         else:
-            raise _unknown(text.rpartition(".")[2] if "." in text else text, METRICS, text, "metric")
+            raise _no_metric(path, text, own)
         if bound and not (name.is_rate or name.metric.endswith(_RATIO)):
             message = f"{text!r}: only a rate has an interval, and {name.metric} is none"
             raise GateError(message, found=name.metric, where=text)
@@ -142,6 +142,8 @@ class MetricName:
             if self.task is not None and tasks is not None:
                 either = bool(variants) and not self.text.startswith(_TASKS)
                 names = frozenset((*tasks, *(variants if either else ())))
+                if self.task not in names and not {"keywords", "fields"}.isdisjoint(self.task.split(".")):
+                    raise _no_metric(self.text, self.text, ())
                 _known(self.task, names, self.text, "task, variant or metric" if either else "task or metric")
             return self
         if before == self.text and self.task in (tasks or ()):
@@ -167,6 +169,21 @@ def _tail(path: str, metrics: frozenset[str]) -> str:
         if (tail := ".".join(parts[-count:])) in metrics:
             return tail
     return ""
+
+
+def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
+    """The error of a name that ends in no metric: it offers the project's `own`, or what its group has."""
+    *before, name = path.split(".")
+    group = next((part for part in ("keywords", "fields") if part in before), before[-1] if before else "")
+    if group in {"pass_at", "pass_hat"}:
+        message = f"{text!r}: expected a number of attempts from 1 to {MOST_K}, such as {group}.2, found {name!r}"
+        return GateError(message, found=name, expected=f"1 to {MOST_K}", where=text)
+    if name in own:
+        message = f"no metric {text!r}: did you mean '{SCORES}{name}'?"
+        return GateError(message, found=name, expected=f"{SCORES}{name}", where=text)
+    names = {"keywords": _OF_KEYWORD, "fields": _OF_FIELD}.get(group)
+    names = names or frozenset(row.removeprefix(f"{group}.") for row in FIGURES if row.startswith(f"{group}."))
+    return _unknown(name, names or METRICS, text, f"figure of {group}" if names else "metric")
 
 
 def _known(name: str, names: frozenset[str], text: str, kind: str) -> str:

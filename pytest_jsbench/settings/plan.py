@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -255,7 +256,8 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
     from pytest_jsbench.metrics.gates import Gate
 
     gates: list[Gate] = []
-    for name, read in zip(GATES, (Gate.least_pass_rate, Gate.parse, Gate.most_regression), strict=True):
+    parse = partial(Gate.parse, own=values.get("classify", ()))
+    for name, read in zip(GATES, (Gate.least_pass_rate, parse, Gate.most_regression), strict=True):
         flag, given = BY_NAME[name].flag, values[name]
         for text in given if BY_NAME[name].repeated else filter(None, [given]):
             with errors_about(flag):

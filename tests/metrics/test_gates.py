@@ -72,12 +72,21 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         ("ttft_p96<=2", "no metric 'ttft_p96': did you mean 'ttft_p9"),
         ("keywords.patern.pass_rate>=0.8", "no keyword 'patern': did you mean 'pattern'?"),
         ("baseline.diference>=0", "no figure of a baseline 'diference': did you mean 'difference'?"),
+        ("pas_rate.ci_low>=0.9", "'pas_rate.ci_low': no metric 'pas_rate': did you mean 'pass_rate'?"),
+        ("fields.n.precison>=0.5", "no figure of fields 'precison': did you mean 'precision'?"),
+        ("mini.fields.n.precison.ci_low>=0.5", "no figure of fields 'precison': did you mean 'precision'?"),
+        ("keywords.pattern>=0.5", "no figure of keywords 'pattern': expected one such as attempts, decisions, fa"),
+        ("failure_rates.truncatd<=0.1", "no figure of failure_rates 'truncatd': did you mean 'truncated'?"),
+        ("pass_at.x>=0.5", "'pass_at.x': expected a number of attempts from 1 to 32, such as pass_at.2, found 'x'"),
+        ("simple.pass_hat.0>=0.5", "expected a number of attempts from 1 to 32, such as pass_hat.2, found '0'"),
+        ("mini.good>=0.5", "no metric 'mini.good': did you mean 'scores.good'?"),
+        ("passe - passd>=0.5", "no metric 'passe': did you mean 'passed'?"),
         ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is none"),
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message: str) -> None:
     with pytest.raises(GateError) as caught:
-        Gate.parse(text)
+        Gate.parse(text, ["good"])
 
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -88,6 +97,9 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
 
     with pytest.raises(GateError, match="no task or metric 'Github_esay': did you mean 'Github_easy'"):
         gate.resolve(["Github_easy", "simple"], ())
+    with pytest.raises(GateError, match="'fields.n': no figure of fields 'n': expected one such as accuracy, expected"):
+        Gate.parse("fields.n>=0.5").resolve(["simple"], ())
+    assert Gate.parse("fields.n>=1").resolve(["fields"], ()).name.task == "fields"
     Gate.parse("Github_easy.pass_rate>=0.9").resolve(["Github_easy"], ())
     Gate.parse("pass_rate>=0.9").resolve([], ())
 

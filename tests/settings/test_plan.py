@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.plugin.context import select
 from pytest_jsbench.plugin.settings import Settings
-from pytest_jsbench.settings.plan import Plan
+from pytest_jsbench.settings.options import DEFAULTS
+from pytest_jsbench.settings.plan import Plan, gates_of
 
 
 def plan(
@@ -29,6 +31,11 @@ def test_workers_share_the_calls_in_flight_of_a_server_that_is_theirs_together(
     pytester: pytest.Pytester, args: list[str], workers: int, concurrency: int
 ) -> None:
     assert plan(pytester, *args, workers=workers).concurrency == concurrency
+
+
+def test_a_gate_on_a_metric_of_ones_own_is_offered_by_its_whole_name() -> None:
+    with pytest.raises(GateError, match=r"^--jsbench-gate: no metric 'filled': did you mean 'scores\.filled'\?$"):
+        gates_of({**DEFAULTS, "gate": ["filled>=0.5"], "classify": ["filled"]})
 
 
 def test_a_hook_that_classifies_comes_after_the_classifiers_that_were_named(pytester: pytest.Pytester) -> None:
