@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pytest_jsbench.cli.arguments import reading
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.reports import evaluations, history, markdown
 from pytest_jsbench.reports.plot import picture_of_history, save
+from pytest_jsbench.settings.options import BY_NAME
 
 _LAST = 10
 
@@ -25,9 +27,10 @@ def add_history(commands: Any) -> None:
     )
     showing.add_argument("--file", type=Path, metavar="F", help="the history, such as history.jsonl; needed")
     showing.add_argument("--label", metavar="L", help="only lines of this label")
-    showing.add_argument("--last", type=int, default=_LAST, metavar="N", help=f"lines of each label (default: {_LAST})")
+    count, last = reading(BY_NAME["repeats"].of_text), f"lines of each label (default: {_LAST})"
+    showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)
     showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also draw it, such as history.png")
-    showing.add_argument("--metric", default="pass_rate", metavar="NAME", help="what is drawn (default: pass_rate)")
+    showing.add_argument("--metric", metavar="NAME", help="what is drawn (default: pass_rate)")
     form = showing.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
     form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
@@ -50,28 +53,31 @@ def add_history(commands: Any) -> None:
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
     runs = [warned(evaluations.read(path)) for path in options.runs]
-    lines = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
+    every = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
+    lines = list({line.identity: line for line in every}.values())
     added, before = history.add(options.file, lines)
     warned(before)
     for line in lines:
-        of = f", variant {line.variant}" if line.variant else ""
-        words = f"has {line.run['run_id']}{of} already: nothing added"
-        out.write(f"{options.file}: {f'a line for {line.label}' if line in added else words}\n")
+        name = line.run["run_id"] + (f", variant {line.variant}" if line.variant else "")
+        words = f"a line for {line.label}: {name}" if line in added else f"has {name} already: nothing added"
+        out.write(f"{options.file}: {words}\n")
     return True
 
 
 def _show(options: argparse.Namespace, out: Output) -> bool:
-    if options.file is None or options.last < 1:
-        message = "jsbench history --file F [--last N]: name the history's file, and at least 1 line"
-        raise ExportError(message, option="file")
-    if not options.file.exists():
-        message = f"{options.file}: No such file; jsbench history add RUN --file {options.file} makes it"
+    if options.file is None:
+        raise ExportError("--file: name the history, such as --file history.jsonl", option="file")
+    if options.metric is not None and options.plot is None:
+        raise ExportError("--metric is of the picture: add --plot PICTURE, or leave it out", option="metric")
+    every = warned(history.History.read(options.file)).series if options.file.exists() else ()
+    if not every:
+        problem = "no line in it" if options.file.exists() else "No such file"
+        message = f"{options.file}: {problem}; jsbench history add RUN --file {options.file} adds one"
         raise ExportError(message, where=options.file)
-    every = warned(history.History.read(options.file)).series
     chosen = [series for series in every if options.label in {None, series.label}]
     if not chosen:
-        labels = ", ".join(printable(series.label, 60) for series in every[:8]) or "no line at all"
-        message = f"no line of the label '{printable(options.label or '', 60)}' in {options.file}; it has {labels}"
+        labels = "; ".join(printable(series.label, 60) for series in every[:8])
+        message = f"no line of the label '{printable(options.label, 60)}' in {options.file}; it has {labels}"
         raise ExportError(message, found=options.label, where=options.file)
     if options.json:
         out.json({"series": [series.to_dict() for series in chosen]})
@@ -80,7 +86,7 @@ def _show(options: argparse.Namespace, out: Output) -> bool:
     else:
         out.report(history.report(chosen, last=options.last))
     if options.plot is not None:
-        save(picture_of_history(chosen, options.metric), options.plot)
+        save(picture_of_history(chosen, options.metric or "pass_rate"), options.plot)
         if not options.json:
             out.write(f"{options.plot}\n")
     return True

@@ -62,6 +62,7 @@ _Bits = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1)]
 #: cases of which a line keeps what was measured, so that none is longer than it may be
 _MOST_MEASURED = 20_000
+_EXPECTED = "expected the lines that `jsbench history add` writes"
 #: the end of an attempt that did not pass, of which a line does not say why
 _FAILED = "failed"
 
@@ -356,10 +357,11 @@ class History:
                 damaged.append(RecordError(f"{path}:{text.number}: {error.problem}"))
                 continue
             except RecordError as error:
-                raise RecordError(f"{path}:{text.number}: {error}", where=path) from error
+                first = damaged[0] if damaged else f"{path}:{text.number}: {error}"
+                raise RecordError(f"{first}; {_EXPECTED}", where=path) from error
             lines.setdefault(line.identity, line)
         if len(damaged) > max(1, len(lines)):
-            raise damaged[0]
+            raise RecordError(f"{damaged[0]}; {_EXPECTED}", where=path)
         return cls(lines=tuple(lines.values()), warnings=journal.skipped(damaged))
 
     @property

@@ -13,7 +13,9 @@ from tests.cli.commands import failed, of_variants, run, shown
 def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
 
-    assert shown("history", "add", one, "--file", path) == f"{path}: a line for scripted, flash, json_schema\n"
+    assert shown("history", "add", one, "--file", path) == (
+        f"{path}: a line for scripted, flash, json_schema: 20261121T100000Z-scripted-m\n"
+    )
     assert "has 20261121T100000Z-scripted-m already: nothing added" in shown("history", "add", "--file", path, one)
 
     terminal, markdown = shown("history", "--file", path), shown("history", "--file", path, "--markdown")
@@ -23,6 +25,16 @@ def test_a_run_is_added_once_and_shown_in_each_form(tmp_path: Path) -> None:
     assert "since:" not in terminal + markdown
     (series,) = json.loads(shown("history", "--file", path, "--json"))["series"]
     assert (len(series["lines"]), series["since"]) == (1, [])
+
+
+def test_runs_that_are_added_together_are_named_and_each_is_added_once(tmp_path: Path) -> None:
+    path, folders = tmp_path / "h.jsonl", [of_variants(tmp_path / f"run{at}", gpt="pp") for at in (1, 2)]
+
+    text = shown("history", "add", *folders, folders[0], "--file", path, "--label", "nightly")
+
+    lines = [f"{path}: a line for nightly gpt: run{at}, variant gpt" for at in (1, 2)]
+    assert text.splitlines() == lines
+    assert len(path.read_text().splitlines()) == 2
 
 
 def test_the_table_is_within_eighty_columns(tmp_path: Path) -> None:
@@ -60,11 +72,16 @@ def test_what_cannot_be_shown_is_one_line(tmp_path: Path, capsys: pytest.Capture
     path, one = tmp_path / "h.jsonl", run(tmp_path / "run.json", "flash", 18)
     shown("history", "add", one, "--file", path, "--label", "nightly")
 
-    assert "name the history's file" in failed(capsys, "history")
-    missing = tmp_path / "none.jsonl"
-    assert f"No such file; jsbench history add RUN --file {missing} makes it" in failed(
-        capsys, "history", "--file", missing
-    )
+    assert "--file: name the history, such as" in failed(capsys, "history")
+    missing, empty = tmp_path / "none.jsonl", tmp_path / "empty.jsonl"
+    empty.touch()
+    for file, problem in ((missing, "No such file"), (empty, "no line in it")):
+        message = f"jsbench: {file}: {problem}; jsbench history add RUN --file {file} adds one\n"
+        assert failed(capsys, "history", "--file", file) == message
+    assert "--metric is of the picture: add --plot" in failed(capsys, "history", "--file", path, "--metric=tgt_p50")
+    error = failed(capsys, "history", "--file", one)
+    assert error.startswith(f"jsbench: {one}:1: not JSON")
+    assert error.endswith("; expected the lines that `jsbench history add` writes\n")
     assert "no line of the label 'other'" in failed(capsys, "history", "--file", path, "--label", "other")
     assert "cannot write" in failed(capsys, "history", "add", one, "--file", tmp_path / "no" / "h.jsonl")
 
@@ -74,7 +91,7 @@ def test_a_run_with_variants_has_a_line_and_a_table_for_each(tmp_path: Path) -> 
     for number, ends in enumerate(("pppppp", "vvvvvv")):
         one = of_variants(tmp_path / f"run{number}", gpt="pppppp", mini=ends)
         said = shown("history", "add", one, "--file", path, "--label", "nightly").splitlines()
-        assert said == [f"{path}: a line for nightly gpt", f"{path}: a line for nightly mini"]
+        assert said == [f"{path}: a line for nightly {name}: run{number}, variant {name}" for name in ("gpt", "mini")]
 
     found = json.loads(shown("history", "--file", path, "--json"))["series"]
 
