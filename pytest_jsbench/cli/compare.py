@@ -91,15 +91,11 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         out.json({**data, **{table.name: table.to_dict() for table in beside}})
         return True
     more: list[Block] = [block for table in beside for block in table.blocks()]
-    pairs = [] if options.margin is None else comparison_report.pairs(runs, names)
-    more += [
-        [("no worse", f"{pair.second} than {pair.first}: {pair.comparison.no_worse_told(options.margin)}")]
-        for pair in pairs
-    ]
+    content: dict[str, Any] = {"by": by, "margin": options.margin, "more": more}
     if options.markdown or options.comment is not None:
-        out.write(comparison_markdown(runs, names, by=by, more=more, comment=options.comment))
+        out.write(comparison_markdown(runs, names, comment=options.comment, **content))
     else:
-        out.report(comparison_report.side_by_side(runs, names, verbose=options.verbose, by=by, more=more))
+        out.report(comparison_report.side_by_side(runs, names, verbose=options.verbose, **content))
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
-from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.errors import RecordError, nearest
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
 from pytest_jsbench.metrics.comparison import Comparison, beyond_drift, compare, several
@@ -153,7 +153,7 @@ def break_down(
     """The runs by group; RecordError where they do not say how each case ended."""
     measurable = (*RATES, *MEASURES)
     if metric not in measurable:
-        message = f"no rate '{printable(metric, 60)}'; expected one of {', '.join(measurable)}"
+        message = f"no rate or time '{printable(metric, 60)}': {nearest(metric, measurable)}"
         raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:

@@ -47,6 +47,7 @@ def side_by_side(
     *,
     verbose: bool = False,
     by: Breakdown | None = None,
+    margin: float | None = None,
     more: Sequence[Block] = (),
 ) -> list[Block]:
     """The runs side by side for a terminal; long names are numbered, and stand whole below the first table."""
@@ -58,7 +59,9 @@ def side_by_side(
         rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]
         legend = list(zip(columns, shown, strict=True))
     most = _MOST_NAMED_AT_ALL if verbose else _MOST_NAMED_OF_PAIR
-    return list(_blocks(evaluations, rows, columns, legend, verbose=verbose, most=most, by=by, more=more))
+    return list(
+        _blocks(evaluations, rows, columns, legend, verbose=verbose, most=most, by=by, margin=margin, more=more)
+    )
 
 
 def comparison_markdown(
@@ -66,6 +69,7 @@ def comparison_markdown(
     names: Sequence[str],
     *,
     by: Breakdown | None = None,
+    margin: float | None = None,
     more: Sequence[Block] = (),
     comment: str | None = None,
 ) -> str:
@@ -81,7 +85,8 @@ def comparison_markdown(
     text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
     text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
     left_out = 0
-    for section in markdown.sections(_blocks(evaluations, names, names, most=_MOST_NAMED, by=by, more=more)):
+    blocks = _blocks(evaluations, names, names, most=_MOST_NAMED, by=by, margin=margin, more=more)
+    for section in markdown.sections(blocks):
         if comment is not None and len(text) + len(section) > _LONGEST_COMMENT:
             left_out += 1
         else:
@@ -108,6 +113,7 @@ def _blocks(
     verbose: bool = False,
     most: int,
     by: Breakdown | None,
+    margin: float | None,
     more: Sequence[Block],
 ) -> Iterator[Block]:
     """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
@@ -128,7 +134,11 @@ def _blocks(
         yield warnings
     shown = dict(zip(names, short, strict=True))
     for pair in compared:
-        yield facts_of_pairs([pair], shown, most=most)
+        facts = facts_of_pairs([pair], shown, most=most)
+        if margin is not None:
+            told = pair.comparison.no_worse_told(margin)
+            facts.append(("no worse", f"{shown[pair.second]} than {shown[pair.first]}: {told}"))
+        yield facts
     if len(compared) > 1:
         yield [_adjusted(compared)]
     if silent := [name for name, found in zip(names, evaluations, strict=True) if ours and not found.outcomes]:

@@ -101,6 +101,8 @@ def test_what_cannot_be_compared_is_one_line_and_status_two(tmp_path: Path, caps
 
     assert "cannot be read" in failed(capsys, "compare", tmp_path / "none.json")
     assert "the keywords of a schema stand in records.jsonl" in failed(capsys, "compare", first, "--by=keyword")
+    unknown = failed(capsys, "compare", first, "--by=task", "--metric=tpott")
+    assert "no rate or time 'tpott': did you mean 'tpot'? (one of " in unknown
     assert "--metric error_rate is of the table" in failed(capsys, "compare", first, "--metric=error_rate")
     assert "no name of a comment" in failed(capsys, "compare", first, "--comment=a b")
     assert "--margin: expected a number from 0 to 1, found nan" in failed(capsys, "compare", first, "--margin=nan")
@@ -167,5 +169,10 @@ def test_a_margin_asks_whether_a_run_is_shown_to_be_no_worse(tmp_path: Path) -> 
 
     assert "no worse two than one: shown for a margin of 0.2 (at worst -0.1" in text
     assert "no worse" not in shown("compare", *files)
+    long = ["the-first-of-two-long-labels", "the-second-of-two-long-labels"]
+    text = " ".join(shown("compare", *files, "--margin", "0.2", "--labels", *long).split())
+    assert "no worse [2] than [1]: shown for a margin" in text
+    markdown = shown("compare", *files, "--margin", "0.2", "--labels", *long, "--markdown")
+    assert f"- no worse: `{long[1]} than {long[0]}: shown" in markdown
     (pair,) = json.loads(shown("compare", *files, "--margin", "0.2", "--json"))["comparisons"]
     assert pair["no_worse"] == {"margin": 0.2, "shown": True}

@@ -92,7 +92,7 @@ def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
     assert [rate.value for rate in found.groups[0].rates] == [0.5, 0.0]
     assert cells(found, ["a", "b"])["a"] == ["2", "0.50 (.01-.99) of 2", "0.00 (0-.84) of 2"]
     assert found.note(["a", "b"]).endswith(", behind each the number that it is over: completions")
-    with pytest.raises(JSBenchError, match="no rate 'tgt_mean'; expected one of pass_rate, "):
+    with pytest.raises(JSBenchError, match="no rate or time 'tgt_mean': expected one of cost, "):
         break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
     with pytest.raises(JSBenchError, match="by keyword runs are told by their pass rate alone, found error_rate"):
         break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")
