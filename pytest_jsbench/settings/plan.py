@@ -256,7 +256,7 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
     from pytest_jsbench.metrics.gates import Gate
 
     gates: list[Gate] = []
-    parse = partial(Gate.parse, own=values.get("classify", ()))
+    parse: Callable[[str], Gate] = partial(Gate.parse, own=values.get("classify", ()))
     for name, read in zip(GATES, (Gate.least_pass_rate, parse, Gate.most_regression), strict=True):
         flag, given = BY_NAME[name].flag, values[name]
         for text in given if BY_NAME[name].repeated else filter(None, [given]):
