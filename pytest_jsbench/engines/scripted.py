@@ -307,7 +307,7 @@ class ScriptedFactory(UnsharedFactory):
         ways = "--jsbench-engine-option answers=FILE, or answers=package.module:function"
         answers = Options(config, self.options).required("answers", "answers", ways)
         if not Path(answers).exists():
-            kind = f"the answers of engine '{config.name}',"
+            kind = f"engine '{config.name}': answers"
             if function := find_function(answers, {}, kind=kind, takes="a request", error=EngineError):
                 return function[1]
         return ScriptFile.from_file(Path(answers))
