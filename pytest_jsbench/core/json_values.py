@@ -87,6 +87,7 @@ T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
 #: a number of attempts, or of tries
 Times = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
 #: a rate, or a probability
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)]

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
@@ -236,8 +237,8 @@ class BesidePublished:
             },
             "floors": dict(self.floors),
             "left_out": list(self.left_out),
-            "settings": [setting.to_dict() for setting in self.settings],
-            "unstated": [setting.to_dict() for setting in self.unstated],
+            "settings": to_json(self.settings),
+            "unstated": to_json(self.unstated),
             "cases": {
                 task: {name: {**asdict(cases), "published": self.table.cases[task]} for name, cases in runs.items()}
                 for task, runs in self.cases.items()

@@ -6,12 +6,15 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from pytest_jsbench.core.cases import CaseKey
+from pytest_jsbench.core.json_values import Fraction, to_json
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import CACHED, MEASURES, CaseOutcome, Ends, Matches
 from pytest_jsbench.metrics.statistics import (
+    DifferenceFigures,
+    DifferenceOfSeveral,
     PairedDifference,
     PairedRatio,
     Share,
@@ -19,13 +22,77 @@ from pytest_jsbench.metrics.statistics import (
     paired_difference,
     paired_ratio,
 )
-from pytest_jsbench.records.settings import differences
+from pytest_jsbench.records.settings import SettingDifference, differences
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.settings import Setting, SettingDifference
+    from pytest_jsbench.records.settings import Setting
 
 #: by which two runs of the same may differ as a whole, whatever their cases say; and shares of cached tokens
 _DRIFT = 0.05
+
+
+class ValueFigures(DifferenceOfSeveral):
+    """A comparison of values, as files have it."""
+
+    #: cases of which fewer values are right than then
+    worse: list[str]
+    #: cases of which more values are right than then
+    better: list[str]
+    #: cases of which other values were expected then, or compared otherwise
+    changed: list[str]
+    #: the same figures of the answers with every value of a field right, by its name
+    fields: Mapping[str, DifferenceOfSeveral]
+    #: what came out of it, for people
+    sentence: str
+
+
+class OwnTestFigures(DifferenceFigures):
+    """A comparison of how the project's own tests ended, as files have it."""
+
+    #: cases of which a test takes a smaller share of the answers now
+    worse: list[str]
+    #: what came out of it, for people
+    sentence: str
+
+
+class ComparisonFigures(DifferenceFigures):
+    """A comparison with another run, over the cases of both, as files have it."""
+
+    #: the file or folder compared with
+    source: str
+    #: cases of which a smaller share of the attempts passes now
+    newly_failing: list[str]
+    #: cases of which a greater share of the attempts passes now
+    newly_passing: list[str]
+    #: cases of both that one of them did not decide
+    undecided: NotRequired[list[str]]
+    #: cases of both with different schemas
+    changed: NotRequired[list[str]]
+    #: the settings in which the runs differ, as far as both say
+    settings: NotRequired[list[SettingDifference]]
+    #: all that in words
+    sentence: str
+    #: the comparison of values, by the answers with every value right and none invented, over the cases of both that
+    #: expect the same; absent where none are expected in one of them
+    values: NotRequired[ValueFigures]
+    #: the comparison of how the project's own tests ended, by the answers that their test takes, over the cases of
+    #: which that is known in both; absent where it is of none
+    tests: NotRequired[OwnTestFigures]
+    #: of what was measured in both, by name: the median over cases of this run's value / the baseline's
+    ratios: NotRequired[Mapping[str, PairedRatio]]
+
+
+class PairFigures(ComparisonFigures):
+    """The comparison of two variants of a run, as files have it."""
+
+    #: the variant that is compared with; also `source`
+    first: str
+    #: the variant that is compared
+    second: str
+    #: the p-value for as many comparisons as there are (Holm)
+    p_value_adjusted: Fraction
+    #: whether that is below 0.05
+    real: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +125,7 @@ class ValueComparison:
         right = {name: told(difference, does="have it right") for name, difference in self.differing.items()}
         return [("", whole), *right.items()]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ValueFigures:
         """The comparison as JSON values."""
         return {
             **self.difference.to_dict_of_several(),
@@ -86,7 +153,7 @@ class ComparisonOfTests:
         """The result in one sentence for people."""
         return told(self.difference, does="pass their test", same="the same end of the test")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OwnTestFigures:
         """The comparison as JSON values."""
         return {**self.difference.to_dict(), "worse": [str(key) for key in self.worse], "sentence": self.sentence}
 
@@ -187,11 +254,11 @@ class Comparison:
             "newly_passing": [str(key) for key in self.newly_passing],
             "undecided": [str(key) for key in self.undecided],
             "changed": [str(key) for key in self.changed],
-            "settings": [setting.to_dict() for setting in self.settings],
+            "settings": to_json(self.settings),
             "sentence": self.sentence,
             **({} if self.values is None else {"values": self.values.to_dict()}),
             **({} if self.tests is None else {"tests": self.tests.to_dict()}),
-            **({"ratios": {name: ratio.to_dict() for name, ratio in self.ratios.items()}} if self.ratios else {}),
+            **({"ratios": to_json(self.ratios)} if self.ratios else {}),
         }
 
     def to_dict_of_several(self, *, source: str) -> dict[str, Any]:

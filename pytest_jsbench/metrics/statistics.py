@@ -10,7 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
-from typing import Any
+from typing import Annotated, TypedDict
+
+from msgspec import Meta, Struct
+
+from pytest_jsbench.core.json_values import Fraction, Natural
 
 #: the p-value below which a difference is called real
 SIGNIFICANCE = 0.05
@@ -193,6 +197,28 @@ class Distribution:
         )
 
 
+class DifferenceFigures(TypedDict):
+    """A paired difference, as files have it."""
+
+    #: cases of both runs that say something about it
+    n: Natural
+    #: the mean over them of the share of attempts that succeed, now less then; None over no case
+    difference: float | None
+    #: lower bound of its 95 % interval; docs/metrics.md says which
+    difference_ci_low: float | None
+    #: upper bound
+    difference_ci_high: float | None
+    #: two-sided: the test of sign flips, which for one attempt at each case is McNemar's exact test
+    p_value: Fraction
+
+
+class DifferenceOfSeveral(DifferenceFigures):
+    """A paired difference among several."""
+
+    #: the p-value for as many tests as were made together (Holm)
+    p_value_adjusted: Fraction
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """The mean over n subjects of the share of a second's attempts that succeed, less the share of a first's."""
@@ -218,7 +244,7 @@ class PairedDifference:
         """True where the difference is significant, given the number of comparisons."""
         return self.p_adjusted < SIGNIFICANCE
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> DifferenceFigures:
         """The difference as JSON values."""
         return {
             "n": self.n,
@@ -228,36 +254,34 @@ class PairedDifference:
             "p_value": self.p_value,
         }
 
-    def to_dict_of_several(self) -> dict[str, Any]:
+    def to_dict_of_several(self) -> DifferenceOfSeveral:
         """The same of one of several comparisons."""
         return {**self.to_dict(), "p_value_adjusted": self.p_adjusted}
 
 
+_Ratio = Annotated[float, Meta(ge=0)]
 #: subjects that differ, from which on Student's interval is not narrow by chance
 _MANY = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedRatio:
+class PairedRatio(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"value": "ratio", "ci_low": "ratio_ci_low", "ci_high": "ratio_ci_high"},
+):
     """The median over n subjects of the ratio of a second's mean measurement to a first's."""
 
-    n: int
-    #: None when n is 0; its bounds also where n is less than 6
-    value: float | None
-    ci_low: float | None
-    ci_high: float | None
+    #: subjects: cases
+    n: Natural
+    #: the median; None when n is 0
+    value: _Ratio | None
+    #: lower bound of its 95 % interval; None of fewer than six
+    ci_low: _Ratio | None
+    #: upper bound
+    ci_high: _Ratio | None
     #: of the sign test, two-sided
-    p_value: float
-
-    def to_dict(self) -> dict[str, float | None]:
-        """The ratio as JSON values."""
-        return {
-            "n": self.n,
-            "ratio": self.value,
-            "ratio_ci_low": self.ci_low,
-            "ratio_ci_high": self.ci_high,
-            "p_value": self.p_value,
-        }
+    p_value: Fraction
 
 
 def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> PairedRatio:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from pytest_jsbench.core.arguments import arguments, one_of
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Usage, tpot_ms
+from pytest_jsbench.core.json_values import Fraction, Natural
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
 from pytest_jsbench.metrics.comparison import Pair, differing, pairs
@@ -34,6 +35,28 @@ from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Note
 
 
+class KeywordFigures(TypedDict):
+    """The metrics of one keyword, as files have them."""
+
+    #: answers that broke it; None where a grammar was asked about labelled answers, whose decisions are of no one
+    #: keyword
+    failures: Natural | None
+    #: decisions about labelled answers whose schema uses it
+    decisions: NotRequired[Natural]
+    #: of these, the wrong ones
+    wrong_decisions: NotRequired[Natural]
+    #: attempts whose schema uses it
+    attempts: Natural
+    #: those that passed
+    passed: Natural
+    #: their share of the attempts
+    pass_rate: Fraction | None
+    #: lower bound of its 95 % interval
+    pass_rate_ci_low: Fraction | None
+    #: upper bound
+    pass_rate_ci_high: Fraction | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordMetrics:
     """The metrics of one keyword of JSON Schema."""
@@ -51,7 +74,7 @@ class KeywordMetrics:
         """Violations of it, or wrong decisions where there are decisions."""
         return self.wrong_decisions.successes if self.wrong_decisions.n else self.failures or 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> KeywordFigures:
         """The metrics as JSON values; a rate over nothing is None."""
         rate = self.pass_rate
         return {

@@ -102,9 +102,12 @@ class Setting:
 class SettingDifference:
     """A setting in which runs differ, with its value in each of them, in their order."""
 
+    #: as of the option; of an engine's own after engine., of the judge's after judge.
     name: str
+    #: what it changes
     bears_on: Bearing
-    #: `UNKNOWN` for a run that does not say, `NOT_SET` for an engine's option that was not given
+    #: of each run in their order: `not known` where it does not say, `not set` for an option that was not given to an
+    #: engine; None is what the engine or the provider does by itself
     values: tuple[Any, ...]
 
     @property
@@ -114,10 +117,6 @@ class SettingDifference:
         different = list(dict.fromkeys(texts))
         shown = dict(zip(different, distinct(different, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The difference as JSON values."""
-        return {"name": self.name, "bears_on": self.bears_on.value, "values": list(self.values)}
 
 
 #: stands for the value of a setting in a run that does not say, and for that of an engine's option that was not given

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError
+from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
@@ -374,6 +375,6 @@ def to_dict(
             }
             for name, found in zip(names, evaluations, strict=True)
         ],
-        "settings": [one.to_dict() for one in settings_apart(evaluations)],
+        "settings": to_json(settings_apart(evaluations)),
         "comparisons": [compared(pair) for pair in pairs(evaluations, names)],
     }

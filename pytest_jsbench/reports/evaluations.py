@@ -9,20 +9,22 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
-from pytest_jsbench.core.json_values import digest, to_json
+from pytest_jsbench.core.json_values import Natural, digest, to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import EVALUATION, METRICS, published
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
-from pytest_jsbench.metrics.comparison import Comparison, compare, same_cases
+from pytest_jsbench.metrics.comparison import Comparison, ComparisonFigures, PairFigures, compare, same_cases
 from pytest_jsbench.metrics.figures import RATES, bounded, named
 from pytest_jsbench.metrics.gates import GateResult
 from pytest_jsbench.metrics.statistics import Rate, clustered, proportion
-from pytest_jsbench.metrics.summary import Summary, summarize
+from pytest_jsbench.metrics.summary import KeywordFigures, Summary, summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Run, RunVerdict
@@ -34,6 +36,80 @@ RUN_VERSION = "1.0"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
 _OURS = "pass_rate"
+
+
+class GateFigures(TypedDict):
+    """A gate, as run.json has it."""
+
+    #: as it was given
+    gate: str
+    #: whether it was met
+    met: bool
+    #: with the figure, for people
+    message: str
+
+
+class EvaluationHead(TypedDict):
+    """What every evaluation says beside its metrics."""
+
+    #: the version of this file; raised when a field is added
+    schema_version: str
+    #: the ini file of the run; 'unknown' where there was none
+    config_path: str
+    #: the engine's name
+    backend: str
+
+
+class VariantFigures(TypedDict):
+    """What is measured of a variant, as of a run."""
+
+    #: the figures of all attempts: page Metrics
+    metrics: Mapping[str, Any]
+    #: the same by task
+    tasks: Mapping[str, Any]
+    #: by keyword of JSON Schema: the answers that broke it, and the attempts whose schema uses it
+    keywords: Mapping[str, KeywordFigures]
+    #: the cases, task::id, on whose answer the two validators disagree
+    disputed: list[str]
+    #: how each case, task::id, ended; what two runs are compared by
+    cases: Mapping[str, Any]
+    #: the comparison with another run, over the cases of both; None where there was none
+    baseline: NotRequired[ComparisonFigures | None]
+
+
+class FinishedRun(TypedDict):
+    """What run.json says of a run beside the header of its records."""
+
+    #: ISO 8601, UTC
+    ended_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    #: whether every planned attempt was answered or declined, and judged
+    complete: bool
+    #: how many of the records were taken over from an earlier run
+    resumed: Natural
+
+
+class RunFile(EvaluationHead, VariantFigures):
+    """
+    The stable evaluation JSON: schema_version, config_path, backend and metrics, and beside them the run and its tasks.
+
+    Fields are added, never removed; null means not applicable.
+    """
+
+    #: what produced the run: the header of records.jsonl without its plan, and more
+    run: Mapping[str, Any]
+    #: what was decided of the run, as every other output says it too; None where nobody has
+    verdict: NotRequired[RunVerdict | None]
+    #: what was asked of the run, in order
+    gates: list[GateFigures]
+    #: by variant, the one with the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
+    #: `baseline` as here, where they are of all variants together; absent in a run without variants
+    variants: NotRequired[Mapping[str, VariantFigures]]
+    #: the variants compared case by case, each pair, or of more than four each with the one declared first: all fields
+    #: of `baseline`, and these; absent in a run without variants
+    comparisons: NotRequired[list[PairFigures]]
+    #: the cases that some variants pass and others fail, those first about which they are divided most evenly; absent
+    #: in a run without variants
+    differing: NotRequired[list[str]]
 
 
 def run_to_dict(

@@ -305,9 +305,9 @@ class SinceBefore:
             "run_id": self.before.run["run_id"],
             **self.comparison.difference.to_dict_of_several(),
             "real": self.comparison.real,
-            "settings": [setting.to_dict() for setting in self.comparison.settings],
+            "settings": to_json(self.comparison.settings),
             "sentence": self.comparison.sentence,
-            "ratios": {name: ratio.to_dict() for name, ratio in self.comparison.ratios.items()},
+            "ratios": to_json(self.comparison.ratios),
         }
 
 
@@ -324,8 +324,7 @@ class Series:
         """The series as JSON values."""
         changes = [(), *(now.changes_since(before) for before, now in pairwise(self.lines))]
         lines = [
-            {**to_json(line), "changes": [setting.to_dict() for setting in settings]}
-            for line, settings in zip(self.lines, changes, strict=True)
+            {**to_json(line), "changes": to_json(settings)} for line, settings in zip(self.lines, changes, strict=True)
         ]
         return {"label": self.label, "lines": lines, "since": [since.to_dict() for since in self.since]}
 

@@ -22,9 +22,8 @@ from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
-from pytest_jsbench.records.outcomes import RunVerdict
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
-from pytest_jsbench.reports.evaluations import RUN_VERSION
+from pytest_jsbench.reports.evaluations import RUN_VERSION, FinishedRun, RunFile, VariantFigures
 from pytest_jsbench.reports.history import HISTORY_VERSION, HistoryLine, NamedRun
 from pytest_jsbench.verdicts import Verdict
 from tests import examples
@@ -62,7 +61,7 @@ def descriptions(kind: Any) -> dict[str, str]:
 def _typed_dicts(kind: Any) -> list[Any]:
     """A TypedDict, and those of its module that it may extend; before Python 3.12 it does not know its bases."""
     near = [each for each in vars(inspect.getmodule(kind)).values() if is_typeddict(each)]
-    return [each for each in near if each.__annotations__.items() <= kind.__annotations__.items()]
+    return [*(each for each in near if each.__annotations__.items() < kind.__annotations__.items()), kind]
 
 
 def sentence(text: str) -> str:
@@ -236,24 +235,40 @@ def metrics() -> dict[str, Any]:
 
 
 def run() -> dict[str, Any]:
-    """The JSON Schema of run.json, of which the figures stand in the file, and all else is made."""
-    schema: dict[str, Any] = json.loads((FOLDER / "run.schema.json").read_text("utf-8"))
-    shared, kept = records()["$defs"], schema["$defs"]["run"]["properties"]
-    for name, added in (("run", ("ended_at", "complete", "resumed")), ("variant", ())):
-        made = {**{each: kept[each] for each in added}, **shared[name]["properties"]}
-        del made["plan"]
-        there = [*added, *(each for each in shared[name]["required"] if each in made)]
-        schema["$defs"][name] = {"type": "object", "required": there, "properties": made}
-    outcome = schema["properties"]["cases"]["additionalProperties"] = Formats(CaseOutcome).of(CaseOutcome)
+    """The JSON Schema of run.json, whose header, metrics and outcomes have types of their own."""
+    made = Formats(RunFile, FinishedRun, CaseOutcome)
+    file, figures, outcome = made.of(RunFile), made.of(VariantFigures), made.of(CaseOutcome)
+    file["required"].remove("cases")
     for values in outcome["properties"]["values"]["items"]["anyOf"]:
         if "properties" in values:  # none of its differences stands in that file
             del values["properties"]["differences"]
             values["required"].remove("differences")
-    schema["$defs"]["metrics"] = metrics()
-    decided = Formats(RunVerdict).of(RunVerdict)
-    said = schema["properties"]["verdict"]["description"]
-    schema["properties"]["verdict"] = {"anyOf": [decided, {"type": "null"}], "description": said}
-    return schema
+    properties, metrics_of = file["properties"], {"metrics": {"$ref": "#/$defs/metrics"}}
+    properties["metrics"] |= metrics_of["metrics"]
+    task = {"type": "object", "required": ["metrics"], "properties": metrics_of}
+    properties["tasks"]["additionalProperties"] = task
+    properties["cases"]["additionalProperties"] = outcome
+    properties["run"] |= {"$ref": "#/$defs/run"}
+    properties["variants"]["additionalProperties"] = {"$ref": "#/$defs/figures"}
+    pair, compared = properties["comparisons"]["items"], properties["baseline"]["anyOf"][0]
+    own = [name for name in pair["properties"] if name not in compared["properties"]]
+    pair |= {"required": own, "properties": {name: pair["properties"][name] for name in own}}
+    figures["properties"] = {name: {"$ref": f"#/properties/{name}"} for name in figures["properties"]} | metrics_of
+    parts: dict[str, Any] = {"figures": {**figures, "description": sentence(VariantFigures.__doc__ or "")}}
+    for name, added in (("run", made.of(FinishedRun)["properties"]), ("variant", {})):
+        shared = records()["$defs"][name]
+        described = {**added, **shared["properties"]}
+        del described["plan"]
+        there = [*added, *(each for each in shared["required"] if each in described)]
+        parts[name] = {"type": "object", "required": there, "properties": described}
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:pytest-jsbench:run:{RUN_VERSION}",
+        "title": "run.json",
+        "description": " ".join(inspect.cleandoc(RunFile.__doc__ or "").split()),
+        **file,
+        "$defs": {"metrics": metrics(), **parts},
+    }
 
 
 def history() -> dict[str, Any]:

@@ -110,7 +110,7 @@ def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_the
     assert "the same verdict on each of 8 cases" in text
     assert "TTFT 1.00 (1.00 to 1.00 over 8 cases); TPOT 2.00 (2.00 to 2.00 over 8 cases): longer; TGT 1.00" in text
     (since,) = found.series[0].to_dict()["since"]
-    assert since["ratios"]["tpot"] == compare(before.outcomes or {}, stalled).ratios["tpot"].to_dict()
+    assert since["ratios"]["tpot"] == to_json(compare(before.outcomes or {}, stalled).ratios["tpot"])
 
 
 def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:

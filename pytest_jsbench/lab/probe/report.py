@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from msgspec import Meta
 
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.json_values import Fraction
+from pytest_jsbench.core.json_values import Fraction, Natural
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.lab.probe.enforcement import Enforcement, LevelReplies, ModeFinding, Replies, Reply, ReplyKind
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 _LONGEST_ANSWER = 160
 SCHEMA_VERSION = "1.0"
 
-_Number = Annotated[int, Meta(ge=0)]
-
 
 def _without(*excluded: StrEnum) -> Meta:
     """Describe the members of an enum that may stand in a field: all but these."""
@@ -37,17 +35,17 @@ class RepliesReport(TypedDict):
     #: what these replies say
     enforcement: Annotated[Enforcement, _without(Enforcement.BREAKS_UNDER_LOAD, Enforcement.BROKEN_FOR_KEYWORDS)]
     #: questions that were to be asked
-    planned: _Number
+    planned: Natural
     #: answers that conform to the schema of their own question
-    conforms: _Number
+    conforms: Natural
     #: answers that do not
-    violates: _Number
+    violates: Natural
     #: answers with words of another question
-    mixed_up: _Number
+    mixed_up: Natural
     #: requests that the server says it does not take
-    refused: _Number
+    refused: Natural
     #: calls that broke, and answers that were cut off: they say nothing
-    undecided: _Number
+    undecided: Natural
     #: what the server or the judge said of the worst reply; empty where all conform
     message: str
 
@@ -63,9 +61,9 @@ class LevelReport(RepliesReport):
     """One level."""
 
     #: calls that were to be under way at once
-    in_flight: _Number
+    in_flight: Natural
     #: the most that were
-    peak: _Number
+    peak: Natural
 
 
 class KeywordReport(RepliesReport):
@@ -104,9 +102,9 @@ class ModeReport(TypedDict):
     #: the same in words, with the evidence
     said: str
     #: answers that conform, at all levels together
-    conforming: _Number
+    conforming: Natural
     #: answers of which something is known
-    decided: _Number
+    decided: Natural
     #: of the rate of conforming answers: the exact 95 % interval (Clopper and Pearson); None where there are none
     ci_low: Fraction | None
     #: its upper end
@@ -115,7 +113,7 @@ class ModeReport(TypedDict):
     #: the control; None where there is none
     p_value: Fraction | None
     #: the most calls that were under way at once while it was enforced; 0 where it never was
-    sound_up_to: _Number
+    sound_up_to: Natural
     #: by calls in flight, rising; the first that is not enforced is the last
     levels: list[LevelReport]
     #: more questions at the level below the last, against which it is held; None where none were needed
@@ -148,7 +146,7 @@ class ProbeReport(TypedDict):
     #: whether all that was asked is enforced: the exit status is 0
     enforced: bool
     #: questions that were asked; retries are not counted
-    calls: _Number
+    calls: Natural
     #: the same questions with nothing that holds the answers to the schema; none where the engine cannot be asked so
     controls: list[ControlReport]
     #: one for each way of asking
