@@ -65,7 +65,7 @@ class CaseEvaluation:
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
-        values = read_options(given, dataset)
+        values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
         #: by the variant's name, engines that the program has opened
         self._engines: dict[str, Engine] = {}

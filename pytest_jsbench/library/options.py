@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, read_preset, respelled
-from pytest_jsbench.settings.plan import RateLimits, refuse_together
+from pytest_jsbench.settings.plan import RateLimits, refuse_recording, refuse_together
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
 from pytest_jsbench.verdicts import JudgePolicy
@@ -160,7 +160,7 @@ EVALUATION_DEFAULTS: Values = {
 }
 
 
-def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
+def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> dict[str, Any]:
     """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
     read = read_all(given, READERS, of="evaluate")
     refuse_together({**read, "dataset": dataset})
@@ -178,6 +178,8 @@ def read_options(given: Mapping[str, Any], dataset: object) -> dict[str, Any]:
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True goes on with a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
+    said = {name for name, value in {**read, "engine": engine}.items() if value is not None}
+    refuse_recording(values, said)
     values["gate"], values["comparer"] = values.pop("gates", ()), values.pop("comparers", {})
     return values
 

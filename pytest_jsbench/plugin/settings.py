@@ -13,7 +13,7 @@ import pytest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
-from pytest_jsbench.settings.plan import GATES, refuse_together, selection_of
+from pytest_jsbench.settings.plan import GATES, refuse_recording, refuse_together, selection_of
 from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
 
 if TYPE_CHECKING:
@@ -68,16 +68,10 @@ def _choose_recording(values: dict[str, Any], given: Set[str]) -> None:
 
     A replay in the ini file is what a run does unless an engine, or a recording, is asked for on the command line.
     """
-    asking = given & {"engine", "record"}
-    if "replay" in given and asking:
-        other = min(asking)
-        message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
-        raise pytest.UsageError(message)
-    values["replay" if values["replay"] is None or asking else "record"] = None
+    asks = not given.isdisjoint({"engine", "record"})
+    values["replay" if values["replay"] is None or asks else "record"] = None
+    refuse_recording(values, given)
     if values["record"] is None:
-        if values["record_mode"] == "new" and "record_mode" in given:
-            message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
-            raise pytest.UsageError(message)
         values["record_mode"] = None
 
 

@@ -68,7 +68,8 @@ class Terminal:
     def pytest_report_header(self) -> list[str]:
         """Show the lines on the engine, the cases and what is resumed."""
         context, metadata = self._context, self._context.handover.metadata
-        pace = f"{context.plan.concurrency} in flight" if context.plan.batch is None else "handed in as a batch"
+        flying = sum(variant.concurrency for variant in context.plan.variants.values())
+        pace = f"{flying} in flight" if context.plan.batch is None else "handed in as a batch"
         cases = f"{_cases(context)}, {pace}{_limited(context)}"
         if metadata.variants:
             variants = [_variant(context, described) for described in each(metadata)]

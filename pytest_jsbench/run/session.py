@@ -42,7 +42,7 @@ from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
 from pytest_jsbench.engines.registry import require_acceptor
-from pytest_jsbench.engines.secrets import build, describe
+from pytest_jsbench.engines.secrets import build, check, describe
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
@@ -135,7 +135,9 @@ class RunSession:
 
         Where the plan names no folder of all runs, `elsewhere` makes one of the run's name, or none.
         """
-        plan.check_engines()
+        for name, variant in plan.variants.items():
+            with errors_of(name):
+                check(variant.factory, variant.engine)
         metadata = describe_run(plan, entry)
         if plan.limits.max_cost is not None:
             from pytest_jsbench.metrics.prices import price_of

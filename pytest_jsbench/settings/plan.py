@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,9 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
-from pytest_jsbench.engines.secrets import check
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, readers
-from pytest_jsbench.settings.variants import Variant, errors_of, make_variants
+from pytest_jsbench.settings.variants import Variant, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
 
 if TYPE_CHECKING:
@@ -164,17 +163,6 @@ class Plan:
         """Whom the variants ask."""
         return tuple(variant.engine for variant in self.variants.values())
 
-    @property
-    def concurrency(self) -> int:
-        """The calls in flight in this process, of all variants together."""
-        return sum(variant.concurrency for variant in self.variants.values())
-
-    def check_engines(self) -> None:
-        """Refuse what an engine can never do, before anything is written or called."""
-        for name, variant in self.variants.items():
-            with errors_of(name):
-                check(variant.factory, variant.engine)
-
 
 #: what leaves no room for what: an option, another, and why
 _NOT_TOGETHER = (
@@ -199,6 +187,18 @@ def refuse_together(values: Values) -> None:
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
         raise JSBenchError(f"{flag} {reason}: leave out {BY_NAME[other].flag}", option=other)
+
+
+def refuse_recording(values: Values, given: Set[str]) -> None:
+    """Refuse what was said for this very run of recorded answers, and cannot be done together or alone."""
+    asking = given & {"engine", "record"}
+    if "replay" in given and asking:
+        other = min(asking)
+        message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
+        raise JSBenchError(message, option="replay")
+    if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:
+        message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
+        raise JSBenchError(message, option="record_mode")
 
 
 def selection_of(values: Values) -> Selection:

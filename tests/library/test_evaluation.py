@@ -417,6 +417,8 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
+        ({"replay": "kept"}, "^replay asks recorded answers and engine an engine; leave one of them out"),
+        ({"record_mode": "new"}, "^record_mode=new fills up a folder of recorded answers: add record=DIR"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:

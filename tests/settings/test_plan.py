@@ -30,7 +30,7 @@ def plan(
 def test_workers_share_the_calls_in_flight_of_a_server_that_is_theirs_together(
     pytester: pytest.Pytester, args: list[str], workers: int, concurrency: int
 ) -> None:
-    assert plan(pytester, *args, workers=workers).concurrency == concurrency
+    assert plan(pytester, *args, workers=workers).variants[""].concurrency == concurrency
 
 
 def test_a_gate_on_a_metric_of_ones_own_is_offered_by_its_whole_name() -> None:
