@@ -4,7 +4,6 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,6 +17,7 @@ from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.formats import published
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.comparison import compare
@@ -32,7 +32,7 @@ from pytest_jsbench.reports.junit import suite_properties
 from pytest_jsbench.reports.markdown import workflow_commands
 from pytest_jsbench.reports.run_report import summary_markdown
 from pytest_jsbench.values import match
-from tests import examples
+from tests import examples, fuzzing
 from tests.examples import record, replace
 
 
@@ -317,9 +317,7 @@ def test_a_mean_over_one_document_meets_no_gate_on_its_lower_bound() -> None:
     assert check(Gate.parse("value_accuracy_mean>=1"), now).met
 
 
-SCHEMA = jsonschema.Draft202012Validator(
-    json.loads(files("pytest_jsbench.formats").joinpath("run.schema.json").read_text("utf-8"))
-)
+SCHEMA = jsonschema.Draft202012Validator(published("run"))
 KINDS: dict[str, Record] = {
     "passed": record(),
     "violated": record(verdict=examples.VIOLATED),
@@ -368,6 +366,7 @@ def ended(draw: st.DrawFn) -> tuple[Run, list[GateResult], Ending]:
     return run, gates, draw(ENDINGS)
 
 
+@fuzzing.examples(200)
 @given(ended())
 def test_a_verdict_passes_no_run_in_which_anything_is_wrong_and_says_why_in_lines(
     found: tuple[Run, list[GateResult], Ending],
