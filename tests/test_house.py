@@ -107,3 +107,14 @@ def test_every_path_that_a_page_about_the_house_names_exists(page: str, least: i
 
     assert len(named) > least
     assert [path for path in sorted(named) if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
+
+
+@pytest.mark.skipif(not (ROOT / "tox.ini").exists(), reason="needs a whole checkout")
+def test_every_path_that_a_file_of_settings_names_exists() -> None:
+    files = [ROOT / "tox.ini", ROOT / "pyproject.toml", *(ROOT / ".github").rglob("*.yml")]
+    text = "\n".join(path.read_text("utf-8") for path in files)
+    top = r"(?:tests|docs|examples|benchmarks|pytest_jsbench|\.ci|\.github)"
+    named = set(re.findall(rf"(?<![\w/-])(?:\.?/)?({top}/[\w./-]*\w)", text))
+
+    assert len(named) > 25
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
