@@ -19,6 +19,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.arguments import read_all
 from pytest_jsbench.core.errors import DatasetError, EngineError
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, factory_of
 from pytest_jsbench.library.options import (
@@ -32,7 +33,7 @@ from pytest_jsbench.library.options import (
 from pytest_jsbench.library.run import EvaluatedRun
 from pytest_jsbench.metrics.gates import Ending, decide
 from pytest_jsbench.records.metadata import Entry
-from pytest_jsbench.records.records import Attempt
+from pytest_jsbench.records.records import Attempt, check_variant
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import find as find_exporter
 from pytest_jsbench.reports.run_files import problem_of, write_files
@@ -97,9 +98,12 @@ class CaseEvaluation:
             here = Path.cwd()
             table = None if values["variants"] is None else VariantsTable.read(here, here=here)
             return ways_to_ask({**values, "engine": None}, table, {})[0], {}
+        if values["variants"] is not None:
+            message = "evaluate: variants names engines of a table, and an engine is given here: leave one of them out"
+            raise EngineError(message, found=values["variants"], option="variants")
         ways: dict[str, Values] = {}
         held: dict[str, Variant | EngineFactory] = {}
-        for name, entry in (engine if isinstance(engine, Mapping) else {"": engine}).items():
+        for name, entry in (_named(engine) if isinstance(engine, Mapping) else {"": engine}).items():
             with errors_of(name):
                 row, held[name] = self._row(name, entry, given)
                 ways[name] = {**values, **row}
@@ -177,6 +181,22 @@ class CaseEvaluation:
         if folder is not None:
             problems += write_files(folder, evaluated, summary, decision, config_path=Entry.LIBRARY.value)
         return replace(evaluated, warnings=(*evaluated.warnings, *filter(None, problems)))
+
+
+def _named(engines: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the engines by the names of their variants; EngineError for a name that no record could bear."""
+    names: list[object] = list(engines)
+    strange = next((name for name in names if not isinstance(name, str) or not (name or len(names) == 1)), None)
+    if strange is not None or not names:
+        problem = "no engine" if strange is None else f"an engine by the name {printable(repr(strange), 60)}"
+        message = f"engine holds {problem}: expected a text for each variant, such as {{'small': …, 'large': …}}"
+        raise EngineError(message, found=strange, where="engine")
+    for name in engines:
+        try:
+            check_variant(name)
+        except ValueError as error:
+            raise EngineError(f"engine: {error}", found=name, where="engine") from None
+    return engines
 
 
 def _how_to_go_on(folder: Path) -> str:

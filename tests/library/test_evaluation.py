@@ -418,6 +418,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
         ({"replay": "kept"}, "^replay asks recorded answers and engine an engine; leave one of them out"),
+        ({"variants": "all"}, "variants names engines of a table, and an engine is given here: leave one of them out"),
         ({"record_mode": "new"}, "^record_mode=new fills up a folder of recorded answers: add record=DIR"),
     ],
 )
@@ -542,6 +543,21 @@ def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
     assert len(run.outcomes) == 40
     assert most["one"] == 1
     assert 1 < most["many"] <= 8
+
+
+@pytest.mark.parametrize(
+    ("engines", "said"),
+    [
+        ({"gpt 4": answer, "b": answer}, "^engine: 'gpt 4' is no variant: expected letters, digits and any of . _"),
+        ({"../x": answer, "b": answer}, "^engine: '../x' is no variant"),
+        ({"": answer, "b": answer}, "^engine holds an engine by the name '': expected a text for each variant"),
+        ({1: answer, 2: answer}, "^engine holds an engine by the name 1: expected a text for each variant"),
+        ({}, "^engine holds no engine: expected a text for each variant, such as {'small': …, 'large': …}"),
+    ],
+)
+def test_engines_by_names_that_no_record_could_bear_are_not_asked(engines: Any, said: str) -> None:
+    with pytest.raises(JSBenchError, match=said):
+        evaluate(engines, CASES, output=None)
 
 
 def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_exported(tmp_path: Path) -> None:
