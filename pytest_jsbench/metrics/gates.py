@@ -80,35 +80,23 @@ class Gate:
         return cls(name=name, sign=sign, value=value, less=less)
 
     @classmethod
-    def least_pass_rate(cls, text: str) -> Gate:
-        """The gate on the pass rate over all planned attempts; GateError where the text is no rate."""
+    def least(cls, metric: str, text: str, factor: int = 1) -> Gate:
+        """The gate that a rate is at least that of a text, times a factor; GateError where the text is none."""
         from pytest_jsbench.metrics.metric_names import MetricName
 
-        rate = _rate(text, f"a pass rate is a number from 0 to 1, such as 0.9; found {text!r}")
-        return cls(name=MetricName.parse("pass_rate"), sign=">=", value=rate)
-
-    @classmethod
-    def most_regression(cls, text: str) -> Gate:
-        """The gate on the drop of the pass rate below the baseline's; GateError where the text is no rate."""
-        from pytest_jsbench.metrics.metric_names import MetricName
-
-        rate = _rate(text, f"a regression is a number from 0 to 1, such as 0.02; found {text!r}")
-        return cls(name=MetricName.parse("baseline.difference"), sign=">=", value=-rate)
+        try:
+            rate = float(text)
+        except ValueError:
+            rate = math.nan
+        if not 0 <= rate <= 1:
+            expected = "a number from 0 to 1"
+            raise GateError(f"expected {expected}, such as 0.9; found {text!r}", found=text, expected=expected)
+        return cls(name=MetricName.parse(metric), sign=">=", value=factor * rate)
 
     def resolve(self, tasks: Collection[str] | None, variants: Collection[str]) -> Gate:
         """The gate in a run of these tasks, if they are known, and variants; GateError where it names none of them."""
         less = None if self.less is None else self.less.resolve(tasks, variants)
         return replace(self, name=self.name.resolve(tasks, variants), less=less)
-
-
-def _rate(text: str, message: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = -1.0
-    if not 0 <= rate <= 1:
-        raise GateError(message, found=text, expected="a number from 0 to 1")
-    return rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

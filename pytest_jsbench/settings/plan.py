@@ -256,8 +256,12 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
     from pytest_jsbench.metrics.gates import Gate
 
     gates: list[Gate] = []
-    parse: Callable[[str], Gate] = partial(Gate.parse, own=values.get("classify", ()))
-    for name, read in zip(GATES, (Gate.least_pass_rate, parse, Gate.most_regression), strict=True):
+    readers: tuple[Callable[[str], Gate], ...] = (
+        partial(Gate.least, "pass_rate"),
+        partial(Gate.parse, own=values.get("classify", ())),
+        partial(Gate.least, "baseline.difference", factor=-1),
+    )
+    for name, read in zip(GATES, readers, strict=True):
         flag, given = BY_NAME[name].flag, values[name]
         for text in given if BY_NAME[name].repeated else filter(None, [given]):
             with errors_about(flag):

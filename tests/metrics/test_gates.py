@@ -45,18 +45,18 @@ def broken(name: str, task: str = "simple") -> Record:
 
 
 def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baseline() -> None:
-    assert [Gate.least_pass_rate(text).text for text in ("0.9", "1", "0")] == [
+    assert [Gate.least("pass_rate", text).text for text in ("0.9", "1", "0")] == [
         *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0"),
     ]
-    assert Gate.most_regression("0.02").text == "baseline.difference>=-0.02"
+    assert Gate.least("baseline.difference", "0.02", -1).text == "baseline.difference>=-0.02"
 
 
 @pytest.mark.parametrize("text", ["90", "-0.1", "nan", "ninety", ""])
 def test_what_is_not_a_rate_is_refused(text: str) -> None:
     with pytest.raises(GateError, match="from 0 to 1, such as"):
-        Gate.least_pass_rate(text)
+        Gate.least("pass_rate", text)
     with pytest.raises(GateError, match="from 0 to 1, such as"):
-        Gate.most_regression(text)
+        Gate.least("baseline.difference", text, -1)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
     planned = tuple(CaseKey(task="simple", id=name) for name in "abcd")
     found = summarize(examples.run(record("a"), record("b"), broken("c"), planned=planned))
 
-    assert check(Gate.least_pass_rate("0.5"), found).met
-    result = check(Gate.least_pass_rate("0.6"), found)
+    assert check(Gate.least("pass_rate", "0.5"), found).met
+    result = check(Gate.least("pass_rate", "0.6"), found)
     assert not result.met
     assert result.message == "pass_rate 2/4 = 0.5, gate >= 0.6: NOT MET"
 
@@ -574,7 +574,9 @@ def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
     before = summarize(examples.compared(gpt="pppp", **{"gpt-5.1": "pppp"})).variants
     comparisons = {name: compare(before[name].outcomes, now.variants[name].outcomes) for name in before}
 
-    results = check_all([Gate.most_regression("0.2"), Gate.parse("gpt.baseline.newly_failing<=0")], now, comparisons)
+    results = check_all(
+        [Gate.least("baseline.difference", "0.2", -1), Gate.parse("gpt.baseline.newly_failing<=0")], now, comparisons
+    )
 
     assert [(one.gate.text, one.met) for one in results] == [
         ("gpt.baseline.difference>=-0.2", True),

@@ -15,7 +15,10 @@ from tests.plugin.conftest import Bench
         (["--jsbench-adapt=narrow"], "*engine 'scripted' has no subset of its own; say one: narrow:openai*"),
         (["--jsbench-dataset=nowhere"], "*no dataset 'nowhere': expected builtin*"),
         (["--jsbench-dataset=empty"], "*no schemas in empty: expected [*].json files*"),
-        (["--jsbench-min-pass-rate=90"], "*--jsbench-min-pass-rate: a pass rate is a number from 0 to 1*"),
+        (
+            ["--jsbench-min-pass-rate=90"],
+            "*--jsbench-min-pass-rate: expected a number from 0 to 1, such as 0.9; found *",
+        ),
         (["--jsbench-concurrency=0"], "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*"),
         # a variable of a workflow that is not set takes no limit, gate or privacy away
         (

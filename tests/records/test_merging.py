@@ -94,7 +94,7 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
 def test_a_shard_that_is_not_there_is_named_and_the_run_is_not_whole(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    assert not merge_runs(shards[:1], tmp_path / "out", Output(out), gates=[Gate.least_pass_rate("0.5")])
+    assert not merge_runs(shards[:1], tmp_path / "out", Output(out), gates=[Gate.least("pass_rate", "0.5")])
 
     assert "shard 2/3 is not among them: the figures are incomplete" in out.getvalue()
     assert "shard 3/3 is not among them" in out.getvalue()
@@ -135,7 +135,7 @@ def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_pa
 def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Path) -> None:
     out = io.StringIO()
 
-    passed = merge_runs(shards, tmp_path / "out", Output(out), gates=[Gate.least_pass_rate("0.7")])
+    passed = merge_runs(shards, tmp_path / "out", Output(out), gates=[Gate.least("pass_rate", "0.7")])
 
     assert passed
     content = journal.read_run(tmp_path / "out")
@@ -390,7 +390,7 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
             "--gate baseline.difference>=0: there is nothing to compare with; add --",
         ),
         (["--max-regression", "0.1"], "--max-regression 0.1: there is nothing to compare with; add --baseline=RUN"),
-        (["--min-pass-rate", "9"], "--min-pass-rate: a pass rate is a number from 0 to 1"),
+        (["--min-pass-rate", "9"], "--min-pass-rate: expected a number from 0 to 1, such as 0.9; found"),
         (["--baseline", "none.json"], "jsbench: --baseline: "),
         (
             ["--gate", "pass_at.2>=0.5"],
