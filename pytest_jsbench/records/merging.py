@@ -55,11 +55,6 @@ class Merged:
     #: those of them that passed in one run and not in another
     disagreeing: tuple[Attempt, ...]
 
-    @property
-    def whole(self) -> bool:
-        """True where every shard is there."""
-        return not self.absent
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:

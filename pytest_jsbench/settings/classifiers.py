@@ -106,9 +106,8 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     place = find_function(named, points, kind=kind, takes="a record", error=ClassifierError)
     if place is None:
         form = "package.module:function"
-        offer = f"{nearest(named, points)}, or {form}"
-        if not points:
-            offer = f"expected {form}, for no installed package brings any"
+        none = f"expected {form}, for no installed package brings any"
+        offer = f"{nearest(named, points)}, or {form}" if points else none
         message = f"unknown classifier or metric '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])
     origin, function = place

@@ -62,7 +62,7 @@ def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order:
 
     assert "".join(key.id for key in merged.run.planned) == NAMES
     assert ids(merged.run.records) == "abcdfg"
-    assert merged.whole
+    assert not merged.absent
     assert merged.notes == ("merged 3 runs: 6 attempts, of which 0 were in more than one",)
     assert merged.run.metadata.dataset["shard"] is None
     assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
@@ -241,7 +241,7 @@ def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path
     assert [ids(merged.run.of_variant(name).records) for name in "ab"] == ["xy", "xy"]
     assert [merged.run.of_variant(name).metadata.model for name in "ab"] == ["m", "n"]
     assert merged.run.planned == merged.run.metadata.planned()
-    assert merged.whole
+    assert not merged.absent
 
 
 def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by_variant(tmp_path: Path) -> None:
