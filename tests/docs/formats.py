@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -47,7 +48,8 @@ _FIELD = re.compile(r"((?:^ *#: .*\n)*)^    (\w+): ", re.MULTILINE)
 _WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
-def descriptions(kind: Any) -> dict[str, str]:
+@functools.cache
+def descriptions(kind: Any) -> Mapping[str, str]:
     """What the comments of a type say of its fields, as sentences; of a field without one what its own type says."""
     comments: dict[str, str] = {}
     for each in reversed(kind.__mro__) if not is_typeddict(kind) else _typed_dicts(kind):
