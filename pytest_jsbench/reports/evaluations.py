@@ -118,14 +118,16 @@ def run_to_dict(
     *,
     config_path: str,
     gates: Sequence[GateResult] = (),
-    baselines: Mapping[str, Mapping[str, Any]] | None = None,
+    comparisons: Mapping[str, Comparison] | None = None,
+    baseline: str = "",
 ) -> dict[str, Any]:
     """
     A run as `run.json` holds it: its metrics, settings, outcomes and verdict as JSON values.
 
-    `baselines` are its comparisons with a baseline, by variant, or that of no name.
+    Its `comparisons` with a `baseline`, the file or folder, are by variant, or that of no name.
     """
-    known, cases = baselines or {}, ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
+    compared = {name: comparison.to_dict(source=baseline) for name, comparison in (comparisons or {}).items()}
+    cases = ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
     return {
         "schema_version": RUN_VERSION,
         "config_path": config_path,
@@ -140,8 +142,8 @@ def run_to_dict(
         },
         "verdict": None if run.verdict is None else to_json(run.verdict),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
-        "baseline": known.get(""),
-        **(_of_variants(summary, known) if summary.variants else {}),
+        "baseline": compared.get(""),
+        **(_of_variants(summary, compared) if summary.variants else {}),
     }
 
 

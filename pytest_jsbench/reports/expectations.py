@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import GateError, JSBenchError, errors_about, nearest
 from pytest_jsbench.core.text import printable
@@ -32,13 +32,6 @@ class GateDecision:
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     #: what was compared with
     baseline: Evaluation | None = None
-
-    def comparisons_to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the comparisons as JSON values."""
-        if self.baseline is None:
-            return {}
-        source = self.baseline.source
-        return {name: comparison.to_dict(source=source) for name, comparison in self.comparisons.items()}
 
     def facts(self) -> Iterator[Fact]:
         """Say what came out of the comparisons."""

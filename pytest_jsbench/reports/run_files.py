@@ -33,8 +33,8 @@ def write_files(
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
     gates, compared = decision.gates, decision.comparisons
-    baselines = decision.comparisons_to_dict()
-    data = run_to_dict(run, summary, config_path=config_path, gates=gates, baselines=baselines)
+    baseline = "" if decision.baseline is None else decision.baseline.source
+    data = run_to_dict(run, summary, config_path=config_path, gates=gates, comparisons=compared, baseline=baseline)
     writers: list[Callable[[], object]] = [partial(write_run, folder / "run.json", data)]
     if everything:
         from pytest_jsbench.reports.html import report

@@ -219,9 +219,11 @@ def test_it_conforms_to_the_published_schema_and_is_read_as_seed_004_says(
     summary = summarize(run)
     gate = check(Gate.parse("pass_rate>=0.5"), summary)
     differing = SettingDifference(name="compare.total", bears_on=Bearing.VALUES, values=("exact", None))
-    baseline = compare(summary.outcomes, summary.outcomes, [differing]).to_dict(source="base.json")
+    comparisons = {"": compare(summary.outcomes, summary.outcomes, [differing])}
 
-    written = run_to_dict(run, summary, config_path="pytest.ini", gates=[gate], baselines={"": baseline})
+    written = run_to_dict(
+        run, summary, config_path="pytest.ini", gates=[gate], comparisons=comparisons, baseline="base.json"
+    )
     write_run(tmp_path / "run.json", written)
 
     data = json.loads((tmp_path / "run.json").read_text())
