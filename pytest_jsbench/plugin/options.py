@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, OPTIONS, read_preset, with_defaults
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, read_preset, with_defaults
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
 #: why a test is skipped that would ask
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
-#: of an ini key: a text, and in pytest's own TOML, from 9.2 on, a number too
-_SCALAR: Any = str | int | float if pytest.version_tuple >= (9, 2) else "string"
+#: of an ini key: a text, and in pytest's own TOML, from 9.2 on, a number or true too
+_SCALAR: Any = str | bool | int | float if pytest.version_tuple >= (9, 2) else "string"
+_LIST: Any = {"type": "linelist", "default": []}
 #: the top of every node id of the virtual suite
 ROOT = "jsbench"
 
@@ -33,7 +34,7 @@ def add_options(parser: pytest.Parser) -> None:
                 action="append" if option.repeated else "store",
                 **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
             )
-            ini: Any = {"type": "linelist", "default": []} if option.repeated else {"type": _SCALAR, "default": ""}
+            ini: Any = _LIST if option.repeated or option.lists_names else {"type": _SCALAR, "default": ""}
             parser.addini(option.dest, f"the same as {option.flag}", **ini)
 
 
@@ -53,13 +54,25 @@ def value_of(config: pytest.Config, name: str) -> Any:
         if given in ("", []):
             return None
     try:
-        value = [option.of_text(text) for text in given] if option.repeated else option.of_text(str(given))
+        value = [option.of_text(text) for text in given] if option.repeated else option.of_text(_text(option, given))
         if given == "":
             raise ValueError(f"expected {option.placeholder}, found ''")
         return value
     except ValueError as error:
         message = f"{place}: {error}"
         raise pytest.UsageError(message) from None
+
+
+def _text(option: Option, given: str | float | list[str]) -> str:
+    """Write a value of pytest's own TOML as the command line takes it."""
+    match given:
+        case list():
+            return ",".join(given)
+        case True if option.bare is not None:
+            return option.bare
+        case False if option.choices == ON_OFF:
+            return "off"
+    return str(given)
 
 
 def typed_for_a_run(config: pytest.Config) -> str:

@@ -143,6 +143,11 @@ class Option:
         return self.metavar or "|".join(self.choices)
 
     @property
+    def lists_names(self) -> bool:
+        """True where the value is nothing but names with commas between them, so that a list of names is natural."""
+        return self.parse is names
+
+    @property
     def dest(self) -> str:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+import json
 import textwrap
+from fnmatch import fnmatch
 
 import pytest
 
+from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.settings.options import BY_NAME
+from tests.docs.reference import EXAMPLES
 from tests.plugin.conftest import Bench
 
 
@@ -135,25 +141,52 @@ def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(benc
     assert [record["verdict"]["failure_type"] for record in bench.records()] == ["invalid_schema", None]
 
 
-OWN_TOML = """
-[tool.pytest]
-jsbench_engine = "scripted"
-jsbench_engine_option = ["answers=answers.json"]
-jsbench_dataset = "schemas"
-jsbench_limit = 2
-jsbench_temperature = 0
-jsbench_timeout = 2.5
-"""
+def toml_value(name: str) -> object:
+    """Write the option's example as a person writes it in TOML."""
+    option, text = BY_NAME[name], EXAMPLES[name]
+    if option.repeated:
+        return [text]
+    if option.lists_names:
+        return text.split(",")
+    if text == "on":
+        return True
+    with contextlib.suppress(ValueError):
+        return json.loads(text)
+    return text
 
 
 @pytest.mark.skipif(pytest.version_tuple < (9, 2), reason="before pytest 9.2 its own TOML takes texts only")
-def test_numbers_and_lists_of_pytests_own_toml_are_values(bench: Bench) -> None:
-    for name in "abc":
-        bench.case(name)
-    bench.write({"pyproject.toml": OWN_TOML, "answers.json": "{}"})
+def test_every_ini_key_takes_its_value_of_pytests_own_toml(pytester: pytest.Pytester) -> None:
+    values = {f"jsbench_{name}": toml_value(name) for name in EXAMPLES}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    pytester.makepyprojecttoml("\n".join(["[tool.pytest]", *lines]))
 
-    bench.run_only("--jsbench-output=out")
+    config = pytester.parseconfig()
 
-    sampling = bench.run_json()["run"]["asked_params"]
-    assert (sampling["temperature"], sampling["timeout"]) == (0, 2.5)
-    assert [record["id"] for record in bench.records()] == ["a", "b"]
+    assert {type(value) for value in values.values()} == {str, int, float, bool, list}
+    for name, text in EXAMPLES.items():
+        value = BY_NAME[name].of_text(text)
+        assert value_of(config, name) == ([value] if BY_NAME[name].repeated else value), name
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9, 2), reason="before pytest 9.2 its own TOML takes texts only")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("jsbench_temperature = true", "*expected a number of at least 0, found 'True'"),
+        ("jsbench_batch = false", "*expected one of wait, leave, found 'False'*"),
+        ("jsbench_batch = true", None),
+        ("jsbench_dry_run = false", None),
+    ],
+)
+def test_a_truth_of_pytests_own_toml_switches_an_option(
+    pytester: pytest.Pytester, line: str, message: str | None
+) -> None:
+    pytester.makepyprojecttoml(f"[tool.pytest]\n{line}\n")
+    config, name = pytester.parseconfig(), line.split()[0].removeprefix("jsbench_")
+    if message is None:
+        assert value_of(config, name) == {"batch": "wait", "dry_run": "off"}[name]
+        return
+    with pytest.raises(pytest.UsageError) as caught:
+        value_of(config, name)
+    assert fnmatch(str(caught.value), message)
