@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 #: the arguments that are not called as their options
-_ARGUMENTS = {"comparer": "comparers", "engine_option": "argument", "gate": "gates", "where": "filter"}
+_ARGUMENTS = {"comparer": "comparers", "gate": "gates"}
 #: what a program says as another argument, or what is of pytest's terminal alone
 _LEFT_OUT = frozenset({"engine", "dataset", "gate", "comparer", "benchmark_rows", "dry_run"})
 _PATHS = ("output", "baseline", "record", "replay")
@@ -196,5 +196,5 @@ def said_to_programs() -> Iterator[None]:
 
 def named(message: str) -> str:
     """Write arguments where a message names options; an engine's own option is an argument by its own name."""
-    own = re.sub(r"--jsbench-engine-option[ =](?=\w+=)", "", message)
+    own = re.sub(r"--jsbench-engine-option[ =](?=\w)", "", message)
     return respelled(own, lambda name: _ARGUMENTS.get(name, name))

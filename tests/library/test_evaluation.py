@@ -449,6 +449,8 @@ def test_a_wrong_limit_or_rule_is_said_where_it_is_written(make: Callable[[], ob
 def test_a_wrong_argument_is_said_before_the_engine_is_opened() -> None:
     with pytest.raises(JSBenchError, match="repeats is 0"):
         evaluate("no such engine", CASES, repeats=0)
+    with pytest.raises(JSBenchError, match=r"^where: expected a whole number"):
+        evaluate("scripted", "builtin", where="size<<1", output=None)
 
 
 def test_values_are_compared_as_the_program_says() -> None:
