@@ -63,7 +63,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
         raise pytest.UsageError(message) from None
 
 
-def _text(option: Option, given: str | float | list[str]) -> str:
+def _text(option: Option, given: str | bool | float | list[str]) -> str:
     """Write a value of pytest's own TOML as the command line takes it."""
     match given:
         case list():

@@ -47,6 +47,8 @@ _LETTERS = {
 _COMMANDS = frozenset({"page", "one case"})
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
+#: cases whose prompts are read before the first call, for what the run may cost
+_MOST_PRICED = 1000
 
 
 #: own tests that failed beside their answers, of which the summary says why, and lines of the header on misspelt words
@@ -78,6 +80,7 @@ class Terminal:
             lines = [*variants[:_MOST_VARIANTS], *rest, cases]
         else:
             lines = [_who(metadata), cases, _prompt(context, metadata)]
+        lines.append(_most_cost(context))
         lines += self._controller.misspelt[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
         if (resumption := context.session.resumption) is not None:
@@ -228,6 +231,18 @@ def _limited(context: RunContext) -> str:
     rates = {"requests": limits.requests_per_minute, "tokens": limits.tokens_per_minute}
     parts = [f", {rate:,g} {unit} a minute" for unit, rate in rates.items() if rate is not None]
     return "".join(parts) + ("" if limits.max_cost is None else f", at most ${limits.max_cost:,g}")
+
+
+def _most_cost(context: RunContext) -> str:
+    """Say what the suite may cost at most, where a price is published; for it each prompt is read."""
+    plan, settings = context.plan, context.settings
+    is_part = bool(settings.targets.chosen or settings.expressions.strip())
+    if is_part or settings.dry_run or plan.limits.max_cost is not None or not 0 < len(plan.keys) <= _MOST_PRICED:
+        return ""
+    from pytest_jsbench.run.estimate import most_cost
+
+    cost = most_cost(plan, context.handover.metadata)
+    return "" if cost is None else f"at most ${cost:,.2f} by the published price; --jsbench-dry-run tells more"
 
 
 def _resuming(resumption: Resumption) -> str:

@@ -10,11 +10,11 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Request, Usage
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.prices import price_of
+from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.attempts import most_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
-    from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant
 
@@ -32,18 +32,36 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
         yield from _facts(plan, variant, metadata.of_variant(name), of_variant)
 
 
+def most_cost(plan: Plan, metadata: RunMetadata) -> float | None:
+    """Sum up what all calls of the suite may cost at most; None where a variant has no published price."""
+    total = 0.0
+    for name, variant in plan.variants.items():
+        requests = _requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])
+        cost = _price(metadata.of_variant(name), _most(requests), batch=plan.batch is not None)
+        if cost is None:
+            return None
+        total += plan.repeats * cost
+    return total
+
+
 def _facts(plan: Plan, variant: Variant, metadata: RunMetadata, attempts: list[Attempt]) -> Iterator[tuple[str, str]]:
-    engine = metadata.engine_asked
-    requests = [request for attempt in attempts if (request := _request(plan, variant, attempt)) is not None]
-    tokens = sum(estimate(request.prompt).tokens for request in requests)
-    most = [most_of(request) for request in requests]
-    usage = Usage(
-        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
-    )
+    engine, requests = metadata.engine_asked, _requests(plan, variant, attempts)
+    tokens, usage = sum(estimate(request.prompt).tokens for request in requests), _most(requests)
     yield variant.name or "calls", f"{counted(len(requests), 'call')} to {engine.engine} {engine.model}, retries apart"
     yield "tokens", f"about {tokens:,} in, {usage.output_tokens:,} out at most"
     yield "cost", _cost(metadata, usage, batch=plan.batch is not None)
     yield "time", _time(plan, variant, len(requests), tokens)
+
+
+def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Request]:
+    return [request for attempt in attempts if (request := _request(plan, variant, attempt)) is not None]
+
+
+def _most(requests: list[Request]) -> Usage:
+    most = [most_of(request) for request in requests]
+    return Usage(
+        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
+    )
 
 
 def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
@@ -61,11 +79,19 @@ def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
 def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
     if metadata.provider is None:
         return f"none is known: calls of engine '{metadata.engine}' have no published price"
-    try:
-        cost = price_of(metadata, batch=batch)(usage)
-    except JSBenchError:
+    cost = _price(metadata, usage, batch=batch)
+    if cost is None:
         return f"none is known: no published price of {metadata.provider} {metadata.model}"
-    return "none is known" if cost is None else f"${cost:,.2f} at most, by the published price"
+    return f"${cost:,.2f} at most, by the published price"
+
+
+def _price(metadata: RunMetadata, usage: Usage, *, batch: bool) -> float | None:
+    if metadata.provider is None:
+        return None
+    try:
+        return price_of(metadata, batch=batch)(usage)
+    except JSBenchError:
+        return None
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:

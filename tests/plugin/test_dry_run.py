@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 
 import pytest
 
@@ -66,6 +67,33 @@ def test_the_cost_is_that_of_the_published_price_without_a_key(bench: Bench, mon
     result = bench.run_only(*engine, "--jsbench-dataset=schemas", "--jsbench-dry-run")
 
     result.stdout.fnmatch_lines(["calls      1 call to openai gpt-5.4-mini*", "cost       $0.* at most, by the *"])
+
+
+@pytest.mark.parametrize(
+    ("options", "costs"),
+    [
+        (["--jsbench-repeats=2"], {"jsbench: at most $4.00 by the published price; --jsbench-dry-run tells more"}),
+        (["--jsbench-shots=0", "--jsbench-shots=1"], {"jsbench: at most $4.00 by *"}),
+        (["--jsbench-max-cost=1"], set()),
+        (["-k", "a"], set()),
+        (["--jsbench-base-url=http://127.0.0.1:9/v1"], set()),
+    ],
+)
+def test_the_header_says_what_the_suite_may_cost_at_most(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, options: list[str], costs: set[str]
+) -> None:
+    pytest.importorskip("urllib3", reason="needs the extra openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    monkeypatch.setattr(estimate, "price_of", lambda *_, **__: lambda usage: usage.output_tokens / 1000)
+    bench.case("a")
+    bench.case("b")
+
+    engine = ("--jsbench-engine=openai", "--jsbench-model=m", "--jsbench-max-tokens=1000", "--jsbench-dataset=schemas")
+    result = bench.run_only(*engine, "--jsbench-timeout=0.01", "--jsbench-retries=0", "--collect-only", *options)
+
+    lines = {line for line in result.outlines if "at most $" in line and "in flight" not in line}
+    assert len(lines) == len(costs)
+    assert all(fnmatch(line, *costs) for line in lines)
 
 
 def test_the_cost_is_no_less_than_what_a_limit_would_hold_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
