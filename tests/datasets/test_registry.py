@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
 from tests.datasets.reading import keys, problem, read, write
+from tests.packages import install
 
 INSTALLED = """
 from pytest_jsbench.core.cases import Case, CaseKey
@@ -41,24 +40,22 @@ count = 3
 """
 
 
+PROJECT = """
+[project]
+name = "numbers-dataset"
+version = "1.0"
+[project.entry-points."pytest_jsbench.datasets"]
+numbers = "numbers_dataset:Numbers"
+refusing = "numbers_dataset:refuse"
+empty = "numbers_dataset:nothing"
+gone = "numbers_dataset:Gone"
+count = "numbers_dataset:count"
+"""
+
+
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A package that brings datasets, as pip would leave it."""
-    site = write(
-        tmp_path / "site",
-        {
-            "numbers_dataset.py": INSTALLED,
-            "numbers_dataset-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numbers-dataset\nVersion: 1.0\n",
-            "numbers_dataset-1.0.dist-info/entry_points.txt": (
-                "[pytest_jsbench.datasets]\nnumbers = numbers_dataset:Numbers\nrefusing = numbers_dataset:refuse\n"
-                "empty = numbers_dataset:nothing\ngone = numbers_dataset:Gone\ncount = numbers_dataset:count\n"
-            ),
-        },
-    )
-    monkeypatch.syspath_prepend(site)
-    importlib.invalidate_caches()
-    yield
-    importlib.invalidate_caches()
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path / "site", {"numbers_dataset.py": INSTALLED, "pyproject.toml": PROJECT}, monkeypatch)
 
 
 @pytest.mark.usefixtures("installed")

@@ -25,14 +25,6 @@ def test_a_schema_is_shown_as_it_was_packed_with_what_is_hidden_in_it_visible() 
 
 
 @needs_jinja2
-def test_a_huge_answer_is_cut_and_says_where_the_rest_is() -> None:
-    text = page(record("a", generation=examples.completion("x" * 5_000_000)))
-
-    assert len(text) < 100_000
-    assert unpacked(text, "chunk0")[0]["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
-
-
-@needs_jinja2
 def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has() -> None:
     expected = Expected(value={"total": 99.5, "items": [{"n": 1}, {"n": 2}], "tags": [], "<b>": "a\u202e"})
     answer = {"total": 95.9, "items": [{"n": 1}], "tags": [], "<b>": "b", "more": 1}
@@ -65,30 +57,20 @@ def test_beside_each_expected_value_that_is_not_right_stands_what_the_answer_has
 
 
 @needs_jinja2
-def test_a_huge_expected_value_is_cut() -> None:
-    one = replace(record("a"), expected=Expected(value=list(range(100_000))))
+def test_what_is_huge_is_cut_and_says_where_the_rest_is() -> None:
+    numbers = list(range(100_000))
+    huge = record("a", generation=examples.completion("x" * 5_000_000), schema={"enum": numbers})
 
-    lines = unpacked(page(one), "chunk0")[0]["expected"]
+    text = page(replace(huge, expected=Expected(value=numbers)))
 
-    assert lines[-1] == ["… cut: all of it is in records.jsonl", ""]
-    assert len(lines) < 10_000
-
-
-@needs_jinja2
-def test_a_huge_schema_is_cut_and_says_how_long_it_is() -> None:
-    text = page(record("a", schema={"enum": list(range(100_000))}))
-
-    shown, note = unpacked(text, "chunk0")[0]["schema"].split("\n")
-    assert shown.startswith('{"enum": [0, 1, 2')
+    assert len(text) < 200_000
+    (detail,) = unpacked(text, "chunk0")
+    assert detail["answer"].endswith("… and 4,990,000 characters more, in records.jsonl")
+    assert detail["expected"][-1] == ["… cut: all of it is in records.jsonl", ""]
+    assert len(detail["expected"]) < 10_000
+    schema, note = detail["schema"].split("\n")
+    assert schema.startswith('{"enum": [0, 1, 2')
     assert note == "… cut: all of it, 688,900 characters, is in records.jsonl"
-
-
-@needs_jinja2
-def test_cases_are_packed_a_hundred_at_a_time() -> None:
-    text = page(*(record(f"c{at}") for at in range(201)))
-
-    assert unpacked(text, "index")["starts"] == [0, 100, 200]
-    assert [len(unpacked(text, f"chunk{at}")) for at in range(3)] == [100, 100, 1]
 
 
 @needs_jinja2
@@ -111,6 +93,7 @@ def test_what_did_not_pass_comes_first_where_the_list_cannot_show_all_at_once() 
     assert names[:5] == ["c007", "c150", "c090", "c000", "c001"]
     assert len(set(names)) == 151
     assert unpacked(text, "index")["starts"] == [0, 100]
+    assert [len(unpacked(text, name)) for name in ("chunk0", "chunk1")] == [100, 51]
     assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
 
 
