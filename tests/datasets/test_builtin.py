@@ -27,9 +27,11 @@ def strings_and_keys(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
-def test_a_valid_instance_passes(key: CaseKey, judge: Judge) -> None:
+def test_a_case_tells_a_person_what_is_asked_and_its_valid_instances_pass(key: CaseKey, judge: Judge) -> None:
     case = load_builtin(key)
 
+    assert case["schema"]["title"]
+    assert len(case["schema"]["description"]) > 20
     assert judge.inspect(case["schema"]) is None
     assert len(case["valid"]) >= 2
     for instance in case["valid"]:
@@ -79,11 +81,3 @@ def test_between_them_they_use_every_dialect_and_each_says_which() -> None:
         "draft/2019-09/schema",
         "draft/2020-12/schema",
     }
-
-
-@pytest.mark.parametrize("key", KEYS, ids=str)
-def test_a_person_is_told_what_is_asked(key: CaseKey) -> None:
-    schema = load_builtin(key)["schema"]
-
-    assert schema["title"]
-    assert len(schema["description"]) > 20

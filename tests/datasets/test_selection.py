@@ -28,22 +28,20 @@ def selected(source: Path, **selection: object) -> list[str]:
     return [str(key) for key in open_selected(Selection(source=str(source), **selection)).keys()]  # type: ignore[arg-type]
 
 
-def test_all_conditions_must_be_met_and_the_order_stays(schemas: Path) -> None:
-    assert selected(schemas, where=("keywords:pattern", "task:few or id:s00")) == [
-        "few::s03",
-        "few::s06",
-        "few::s09",
-        "many::s00",
-    ]
-
-
-def test_a_broken_row_meets_no_condition_on_its_schema_and_not_its_contrary(schemas: Path) -> None:
-    assert "few::s00" not in selected(schemas, where=("not keywords:type",))
-    assert selected(schemas, where=("id:s00",)) == ["few::s00", "many::s00"]
-
-
-def test_a_limit_counts_what_meets_the_conditions(schemas: Path) -> None:
-    assert selected(schemas, where=("keywords:pattern",), limit=1) == ["few::s03", "many::s00"]
+@pytest.mark.parametrize(
+    ("where", "limit", "expected"),
+    [
+        (("keywords:pattern", "task:few or id:s00"), None, ["few::s03", "few::s06", "few::s09", "many::s00"]),
+        (("id:s00",), None, ["few::s00", "many::s00"]),
+        # of a broken row nothing is known, neither a condition nor its contrary
+        (("not keywords:type", "id:s00"), None, ["many::s00"]),
+        (("keywords:pattern",), 1, ["few::s03", "many::s00"]),
+    ],
+)
+def test_all_conditions_must_be_met_a_limit_counts_what_meets_them_and_the_order_stays(
+    schemas: Path, where: tuple[str, ...], limit: int | None, expected: list[str]
+) -> None:
+    assert selected(schemas, where=where, limit=limit) == expected
 
 
 def test_a_sample_is_taken_of_what_is_left(schemas: Path) -> None:

@@ -196,17 +196,6 @@ def test_a_sentence_names_long_runs_by_their_numbers() -> None:
     assert next(line for line in lines if line.startswith("compared ")).startswith("compared   [2] against [1]: ")
 
 
-def test_metrics_of_another_tool_stay_different_where_their_names_are_cut() -> None:
-    metrics = {f"{'m' * 90}{end}": 1.0 for end in "ab"}
-    found = parse({"metrics": metrics}, source="other.json")
-
-    lines = report_lines(side_by_side([found, found], ["x", "y"], verbose=False))
-
-    names = [line.split()[0] for line in lines if line.startswith("mmm")]
-    assert len(set(names)) == len(names) == 2
-    assert max(map(len, lines)) == 80
-
-
 #: what would be markup, a mention, a link, a reference, a hidden text or a command of a workflow
 HOSTILE = "`x` <b>@octocat</b> [a](https://evil.example) #1 | <!-- jsbench:gate --> \n::error::x ##[error] \x1b[31m$x$"
 

@@ -403,12 +403,6 @@ def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
 
 
-def test_a_rate_over_nothing_is_not_applicable() -> None:
-    run = examples.run(record("a", verdict=examples.EXCLUDED))
-
-    assert "| **total** | n/a | n/a | n/a |" in summary_markdown(run, summarize(run))
-
-
 def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
     timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
     run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)), record("b", task="hard"))

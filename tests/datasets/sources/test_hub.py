@@ -84,11 +84,8 @@ def test_a_card_that_no_package_can_read_is_one_line(hub: Path, monkeypatch: pyt
         opened(str(hub))
 
 
-def test_configs_are_tasks_and_the_test_split_is_taken(hub: Path) -> None:
+def test_configs_are_tasks_and_the_test_split_is_taken_or_another_or_all_of_them(hub: Path) -> None:
     assert keys(hub) == ["easy::e1", "easy::e2", "easy::e3", "hard::h1"]
-
-
-def test_another_split_or_all_of_them_can_be_taken(hub: Path) -> None:
     assert keys(hub, split="train") == ["easy::t1", "hard::t2"]
     assert keys(hub, split="all", tasks=("hard",)) == ["hard::t2", "hard::h1"]
 
