@@ -145,14 +145,16 @@ class JSBenchCase(pytest.Item):
         lines = explanation.split("\n")
         if self.config.get_verbosity() > 0:
             prompt = attempt.read().prompt
-            for message in () if prompt is None else prompt.messages:
-                lines += excerpt(f"{message.role:<6}", message.shown)
+            messages = () if prompt is None else prompt.messages
+            shown = [line for message in messages for line in excerpt(message.role, message.shown)]
+            step = next((at for at, line in enumerate(lines) if line.startswith("  next:")), len(lines))
+            lines[step:step] = shown
         elif stash[_EXPLAINED] > _MOST_EXPLAINED:
-            has_answer = any(line.startswith("  answer:") for line in lines)
+            answer = next((at for at, line in enumerate(lines) if line.startswith("  answer:")), None)
             lines = [line for line in lines if not line.startswith(("  answer:", "    "))]
-            if has_answer and not stash.get(_HIDES_ANSWERS, False):
+            if answer is not None and not stash.get(_HIDES_ANSWERS, False):
                 stash[_HIDES_ANSWERS] = True
-                lines.insert(1, "  answer: not shown from here on; -v shows each")
+                lines.insert(answer, "  answer: not shown from here on; -v shows each")
         return "\n".join(lines)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

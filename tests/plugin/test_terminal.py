@@ -133,8 +133,10 @@ def test_the_answers_of_the_first_ten_failing_cases_are_shown_and_with_v_all_and
 
     assert (text.count('\n  answer:\n    {\n      "n": -1\n    }\n'), verbose.count("\n  answer:\n")) == (10, 11)
     assert (text.count("answer: not shown from here on"), verbose.count("not shown")) == (1, 0)
+    assert re.search(r"\n  minimum at .*\n  answer: not shown from here on; -v shows each\n  next: ", text)
     assert (text.count("\n  next:   "), verbose.count("\n  next:   ")) == (11, 11)
-    assert (text.count("\n  user  :\n"), verbose.count("\n  user  :\n")) == (0, 11)
+    assert (text.count("\n  user:\n"), verbose.count("\n  user:\n")) == (0, 11)
+    assert all(part.index("\n  user:\n") < part.index("\n  next: ") for part in verbose.split("\nschema_violation")[1:])
 
 
 def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(bench: Bench) -> None:
