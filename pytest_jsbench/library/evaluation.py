@@ -66,6 +66,8 @@ class CaseEvaluation:
     """
 
     def __init__(self, engine: Engines, dataset: object, given: Mapping[str, Any]) -> None:
+        # None is what nobody says, but where the run is not to be kept
+        given = {name: value for name, value in given.items() if value is not None or name == "output"}
         values = read_options(given, dataset, engine)
         self._progress = bool(values.get("progress"))
         #: by the variant's name, engines that the program has opened
@@ -114,7 +116,8 @@ class CaseEvaluation:
         row: dict[str, Any] = {}
         if isinstance(entry, Mapping):
             settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
-            row = read_all({key: value for key, value in entry.items() if key != "engine"}, settable, of="evaluate")
+            said = {key: value for key, value in entry.items() if key != "engine" and value is not None}
+            row = read_all(said, settable, of="evaluate")
             entry = entry.get("engine")
         if not isinstance(entry, OpenEngine):
             factory, row["engine"] = factory_of(entry)

@@ -164,8 +164,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
     """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
     read = read_all(given, READERS, of="evaluate")
     refuse_together({**read, "dataset": dataset})
-    values = {**DEFAULTS, "output": RUNS, **read_preset(read.get("preset"))}
-    values |= {name: value for name, value in read.items() if value is not None or name == "output"}
+    values = {**DEFAULTS, "output": RUNS, **read_preset(read.get("preset")), **read}
     if (limits := read.get("limits")) is not None:
         parts = {
             "rpm": "requests_per_minute",
@@ -178,8 +177,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
     if values["resume"] == "newest" and values["output"] is None:
         message = "resume=True goes on with a run in output, which is None: name the run, or an output"
         raise JSBenchError(message, where="resume")
-    said = {name for name, value in {**read, "engine": engine}.items() if value is not None}
-    refuse_recording(values, said)
+    refuse_recording(values, read.keys() if engine is None else {*read, "engine"})
     values["gate"], values["comparer"] = values.pop("gates", ()), values.pop("comparers", {})
     return values
 

@@ -19,12 +19,12 @@ from pytest_jsbench import (
     Case,
     Completion,
     Dataset,
-    EvaluatedRun,
     JSBenchError,
     JudgePolicy,
     RateLimits,
     Record,
     Request,
+    Run,
     aevaluate,
     evaluate,
     load_run,
@@ -55,7 +55,7 @@ def answer(request: Request) -> str:
     return ANSWERS[request.key.id]
 
 
-def ends(run: EvaluatedRun) -> dict[str, str | None]:
+def ends(run: Run) -> dict[str, str | None]:
     return {outcome.key.id: outcome.failure_type for outcome in run.outcomes}
 
 
@@ -518,6 +518,16 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
     with pytest.raises(JSBenchError, match="redact writes no answer, and a recording is one: leave out record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
+
+
+def test_none_is_what_nobody_says() -> None:
+    unsaid: Any = dict.fromkeys(EvaluationOptions.__annotations__)
+
+    with open_engine(answer) as engine:
+        run = evaluate(engine, CASES, **unsaid)
+        several = evaluate({"a": {"engine": engine, "prompt": None, "shots": None}, "b": engine}, CASES, **unsaid)
+
+    assert ends(run) == ends(several.of_variant("a")) == ENDS
 
 
 def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
