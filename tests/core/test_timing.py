@@ -1,15 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_jsbench.core import generations
 from pytest_jsbench.core.generations import Stopwatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -5,15 +5,12 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, Request, Sent
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.testing import CITY, complete, request
-
-if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import Engine, EngineConfig
 
 __all__ = ["CITY", "classified", "complete", "completion_of", "decline", "fault", "fault_of", "fetch", "request"]
 

@@ -6,15 +6,13 @@ import base64
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_jsbench.engines.base import EngineConfig
 from tests.engines import anthropic_wire
 from tests.engines.provider import Provider, Reply, stream_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SECRET = anthropic_wire.SECRET
 MODEL = "us.anthropic.claude-test-v1:0"

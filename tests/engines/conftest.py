@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.engines.provider import Provider
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PROVIDERS_OWN = ("OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "GOOGLE_GEMINI")
 _CLOUDS_OWN = (

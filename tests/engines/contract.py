@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_jsbench import testing
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import FaultKind, FinishReason
+from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 from tests.engines.asking import complete, fault, request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
-
 
 #: seconds; an engine under the contract takes at least so long to answer
 SLOW = 0.05

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_jsbench.core.generations import DeclineReason, FaultKind
 from tests.engines.provider import Reply, dripping, dripping_head, event, json_reply, raw_reply, stream_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.engines.speakers import Speaker
+from tests.engines.speakers import Speaker
 
 #: bytes: `LONGEST_BODY` while the run lasts, so that an oversized answer is no load
 OVERSIZED = 300_000
@@ -163,24 +160,16 @@ FAULTS: tuple[Injected, ...] = (
         words="Invalid schema: oneOf. [key]",
     ),
     Injected(
-        name="an error inside a 200",
-        expected=FaultKind.SERVER,
-        serve=_error_inside,
-        status=200,
-        words="gone, [key]",
+        name="an error inside a 200", expected=FaultKind.SERVER, serve=_error_inside, status=200, words="gone, [key]"
     ),
     Injected(name="closed at once", expected=FaultKind.CONNECTION, serve=lambda _: Reply(pieces=())),
     Injected(name="reset at once", expected=FaultKind.CONNECTION, serve=lambda _: Reply(pieces=(), reset=True)),
     Injected(
-        name="reset in the middle",
-        expected=FaultKind.CONNECTION,
-        serve=lambda speaker: _half(speaker, reset=True),
+        name="reset in the middle", expected=FaultKind.CONNECTION, serve=lambda speaker: _half(speaker, reset=True)
     ),
     Injected(name="closed in the middle", expected=FaultKind.CONNECTION, serve=_half),
     Injected(
-        name="not HTTP",
-        expected=FaultKind.CONNECTION,
-        serve=lambda _: Reply(pieces=(b"220 smtp ready\r\n\r\n",)),
+        name="not HTTP", expected=FaultKind.CONNECTION, serve=lambda _: Reply(pieces=(b"220 smtp ready\r\n\r\n",))
     ),
     Injected(name="half an answer", expected=FaultKind.BAD_RESPONSE, serve=_ended_early),
     Injected(name="an oversized answer", expected=FaultKind.BAD_RESPONSE, serve=_oversized),

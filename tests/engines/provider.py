@@ -8,12 +8,10 @@ import struct
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

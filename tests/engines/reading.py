@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat, Sent, Stopwatch
+from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.http.answers import EventStream
 from pytest_jsbench.engines.http.calls import Deadline, enclosed, reading, settle
 from pytest_jsbench.engines.http.faults import explain_error
+from pytest_jsbench.engines.providers.provider import WireFormat
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import request
 from tests.engines.openai_wire import SECRET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.engines.base import EngineConfig
-    from pytest_jsbench.engines.providers.provider import WireFormat
 
 SENT = Sent(response_format=ResponseFormat.TOOL)
 

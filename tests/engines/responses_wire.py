@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_jsbench.engines.base import EngineConfig
 from tests.engines import openai_wire
 from tests.engines.provider import Provider, event
-
-if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import EngineConfig
 
 USAGE = {
     "input_tokens": 20,

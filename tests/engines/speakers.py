@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pytest_jsbench.engines.base import EngineConfig
 from tests.engines import anthropic_wire as messages
 from tests.engines import cloud_wire
 from tests.engines import gemini_wire as gemini
 from tests.engines import openai_wire as chat
 from tests.engines import responses_wire as responses
 from tests.engines.provider import DONE, Provider, Reply, event, json_reply, stream_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_jsbench.engines.base import EngineConfig
 
 TEXT = json.dumps({"city": "Oslo", "old": True})
 _CUT = len(TEXT) // 2

@@ -7,7 +7,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,6 +26,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find
+from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts
 from pytest_jsbench.run.attempts import RETRIED, Runner
 from pytest_jsbench.verdicts import Judge
@@ -33,9 +34,6 @@ from tests.engines.asking import CITY
 from tests.engines.injected import FAULTS, OVERSIZED, Injected
 from tests.engines.provider import Asked, Provider, Reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
-
-if TYPE_CHECKING:
-    from pytest_jsbench.records.records import Record
 
 #: seconds for one call: of a slow fault, which takes all of them, and of any other, which takes none on a quiet machine
 SHORT, LONG = 2.5, 60.0

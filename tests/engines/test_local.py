@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +25,7 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import read_messages
-from pytest_jsbench.engines.base import EngineConfig, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
@@ -32,11 +33,6 @@ from tests.engines.asking import CITY, complete, completion_of, decline, fault_o
 from tests.engines.contract import EngineContract, ServedByAModel
 from tests.engines.provider import unreachable_url
 from tests.fuzzing import each
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pytest_jsbench.engines.base import Engine, EngineFactory
 
 OPEN = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -69,12 +65,7 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
     assert info.model == local_config.model
     assert "/" not in info.model
     assert ".gguf" not in info.model
-    assert info.details == {
-        "xllamacpp": metadata.version("xllamacpp"),
-        "bounded": True,
-        "slots": 4,
-        "context": 4096,
-    }
+    assert info.details == {"xllamacpp": metadata.version("xllamacpp"), "bounded": True, "slots": 4, "context": 4096}
 
 
 def test_the_model_holds_to_a_schema(engine: Engine) -> None:
@@ -139,11 +130,7 @@ SHAPE = {"name": "x", "schema": CITY, "strict": True}
 TURN = {"role": "user", "content": IN_OSLO}
 STORY = {"role": "user", "content": "Tell a story."}
 CHAT = {"messages": [TURN], "response_format": {"type": "json_schema", "json_schema": SHAPE}, "max_tokens": 32}
-RESPONSES = {
-    "input": IN_OSLO,
-    "text": {"format": {"type": "json_schema", **SHAPE}},
-    "max_output_tokens": 32,
-}
+RESPONSES = {"input": IN_OSLO, "text": {"format": {"type": "json_schema", **SHAPE}}, "max_output_tokens": 32}
 
 
 class Application:
@@ -314,9 +301,7 @@ def test_a_proxy_is_not_asked_for_a_server_on_this_machine(
     assert completion_of(local_config).text
 
 
-def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
 
     def absent(name: str) -> None:

@@ -8,9 +8,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from pytest_jsbench.engines.local import serving
 from pytest_jsbench.engines.local_server import ServerSettings
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import fetch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytest.importorskip("xllamacpp", reason="the local engine needs the package xllamacpp")
 

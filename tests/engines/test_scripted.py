@@ -4,19 +4,16 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, decline, fault, request
 from tests.engines.contract import SLOW, EngineContract
-
-if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import Engine, EngineFactory
 
 
 @pytest.fixture

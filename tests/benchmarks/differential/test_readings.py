@@ -18,8 +18,7 @@ def enums(schema: Any, dialect: Dialect) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("values", "once"),
-    [([1, 2, 1], [1, 2]), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], [{"a": 1, "b": 2}])],
+    ("values", "once"), [([1, 2, 1], [1, 2]), ([{"a": 1, "b": 2}, {"b": 2, "a": 1.0}], [{"a": 1, "b": 2}])]
 )
 def test_a_value_that_an_enum_has_twice_is_asked_once(values: list[Any], once: list[Any]) -> None:
     assert enums({"enum": values}, DRAFT_7) == [{"enum": once}]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,6 @@ from pytest_jsbench.engines.http import answers as event_stream
 from pytest_jsbench.engines.http.answers import EventStream, read_events
 from pytest_jsbench.engines.http.calls import EnclosedError
 from tests.engines.reading import Body, events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: of every kind of line, line end and character
 EVERYTHING = (

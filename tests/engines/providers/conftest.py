@@ -1,18 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.cloud_wire import AWS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.engines.base import Engine, EngineConfig
-    from tests.engines.provider import Provider
+from tests.engines.provider import Provider
 
 
 @pytest.fixture

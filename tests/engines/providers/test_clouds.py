@@ -4,14 +4,14 @@ import json
 import logging
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, FaultKind
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.core.generations import CallError, Completion, Declined, DeclineReason, FaultKind
+from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
 from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
@@ -29,12 +29,6 @@ from tests.engines.cloud_wire import (
 )
 from tests.engines.contract import SLOW, EngineContract
 from tests.engines.provider import Asked, Provider, Reply, json_reply
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_jsbench.core.generations import Completion
-    from pytest_jsbench.engines.base import EngineFactory
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 pytest.importorskip("botocore", reason="the engine anthropic-bedrock needs the package botocore")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,20 +18,14 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines import options
-from pytest_jsbench.engines.base import Engine, EngineConfig
+from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, completion_of, request
 from tests.engines.cloud_wire import BEDROCK, MODEL, VERTEX
 from tests.engines.contract import SLOW, EngineContract, ServedByAModel
-from tests.engines.provider import Provider, kept, stream_reply
+from tests.engines.provider import Asked, Provider, Reply, kept, stream_reply
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.engines.base import Engine, EngineFactory
-    from tests.engines.provider import Asked, Reply
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 

@@ -6,7 +6,7 @@ import json
 import tomllib
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.generations import FaultKind, ResponseFormat
 from pytest_jsbench.engines import presets, secrets
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.providers.openai import Api
 from pytest_jsbench.engines.registry import find, names
@@ -25,9 +25,6 @@ from tests.engines.openai_wire import AZURE_VERSION, chunk, usage_chunk
 from tests.engines.openai_wire import azure as configured
 from tests.engines.provider import DONE, Provider, event
 from tests.engines.reading import body_of
-
-if TYPE_CHECKING:
-    from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,14 @@ from pytest_jsbench.core.generations import (
     DeclineReason,
     FaultKind,
     FinishReason,
+    Generation,
     ResponseFormat,
     Sent,
     Tools,
     Usage,
 )
 from pytest_jsbench.engines import secrets
-from pytest_jsbench.engines.base import EngineConfig
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.providers.gemini import FINISH
 from pytest_jsbench.engines.registry import find
@@ -33,12 +35,6 @@ from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wi
 from tests.engines.asking import CITY, complete, completion_of, decline, fault, fault_of, request
 from tests.engines.openai_wire import chunk, configured
 from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.core.generations import Generation
-    from pytest_jsbench.engines.base import Engine
 
 pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
 

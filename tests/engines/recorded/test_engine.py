@@ -104,14 +104,8 @@ def test_a_file_changes_only_when_what_was_said_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (
-            asking("Say that"),
-            'the prompt is not the recorded one: line 1 was "Say it", is "Say that"',
-        ),
-        (
-            asking(required=["n"]),
-            "the schema is not the recorded one: $.required is new",
-        ),
+        (asking("Say that"), 'the prompt is not the recorded one: line 1 was "Say it", is "Say that"'),
+        (asking(required=["n"]), "the schema is not the recorded one: $.required is new"),
     ],
 )
 def test_another_question_is_not_answered_and_the_difference_is_said(

@@ -114,11 +114,7 @@ def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
     ],
 )
 def test_what_cannot_be_replayed_is_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str | None,
-    options: dict[str, str],
-    message: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, options: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if content is not None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,24 +21,13 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines.base import Batches, BatchState, EngineConfig
 from pytest_jsbench.engines.http.calls import LONGEST_BODY
 from pytest_jsbench.engines.registry import find, require_batches
-from pytest_jsbench.lab.batches.providers import (
-    AnthropicBatches,
-    GeminiBatches,
-    OpenAIBatches,
-    read_lines,
-    sound_id,
-)
+from pytest_jsbench.lab.batches.providers import AnthropicBatches, GeminiBatches, OpenAIBatches, read_lines, sound_id
 from pytest_jsbench.lab.batches.submission import build_batches
 from tests.engines import anthropic_wire, gemini_wire, openai_wire
 from tests.engines.asking import request
-from tests.engines.provider import Provider, Reply, json_reply, kept
+from tests.engines.provider import Asked, Provider, Reply, json_reply, kept
 from tests.examples import replace
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.engines.provider import Asked
 
 UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
 #: JSON may hold what Python's splitlines takes for the end of a line

@@ -2,19 +2,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_jsbench.core.errors import MissingRequirement
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.lab.decoding.engines import MODEL_FILE, model_file, slots_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_jsbench.engines.base import Engine, EngineConfig
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,11 @@ import importlib.util
 import json
 import shutil
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,19 +24,22 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.engines.base import Acceptance, AcceptorFactory, EngineConfig, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.base import (
+    Acceptance,
+    AcceptorFactory,
+    Engine,
+    EngineConfig,
+    EngineFactory,
+    TextTokenizer,
+    TokenCounter,
+)
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.conversation import PROMPT
 from tests.engines.asking import CITY, complete, decline, fault, request
 from tests.engines.contract import EngineContract, ServedByAModel
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pytest_jsbench.engines.base import Engine, EngineFactory
-
-    Decoding = Callable[[str], tuple[EngineConfig, Engine]]
+Decoding = Callable[[str], tuple[EngineConfig, Engine]]
 
 LIBRARIES = ("llguidance", "outlines", "xgrammar")
 

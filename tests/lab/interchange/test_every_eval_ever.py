@@ -26,11 +26,7 @@ needs_schemas = pytest.mark.skipif(not SCHEMAS.is_dir(), reason=f"the schemas of
 HOSTILE = '<script>alert(1)</script>\x1b[31m\u202e\ud800"}\n'
 RECORDS = (
     record("passed"),
-    record(
-        "violated",
-        verdict=examples.VIOLATED,
-        generation=replace(examples.completion(HOSTILE), reasoning=HOSTILE),
-    ),
+    record("violated", verdict=examples.VIOLATED, generation=replace(examples.completion(HOSTILE), reasoning=HOSTILE)),
     record("unstreamed", generation=examples.completion(ttft=None, tokens=None)),
     record("broke", task="hard", verdict=examples.BROKEN, generation=examples.failed()),
     record("declined", task="hard", verdict=examples.UNSUPPORTED, generation=examples.declined()),

@@ -88,10 +88,7 @@ MATCHED = Match(fields={"total": (1, 1), "vendor": (0, 1)}, invented=2)
 @pytest.mark.parametrize(
     ("made", "columns"),
     [
-        (
-            replace(record("a"), match=MATCHED),
-            {"values_right": 1, "values_expected": 2, "values_invented": 2},
-        ),
+        (replace(record("a"), match=MATCHED), {"values_right": 1, "values_expected": 2, "values_invented": 2}),
         (
             record("a", generation=examples.decided("v0", "i0", "i1")),
             {"valid_instances": 2, "valid_rejected": 1, "invalid_instances": 2, "invalid_accepted": 2},

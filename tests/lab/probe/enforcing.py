@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.engines import openai_wire
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import DONE, Asked, Reply, json_reply, stream_reply
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

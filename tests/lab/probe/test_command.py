@@ -325,9 +325,7 @@ def test_a_wrong_option_is_usage(
     assert "sk-secret" not in error
 
 
-def test_an_engine_that_cannot_be_asked_is_usage_in_the_command_s_own_words(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_engine_that_cannot_be_asked_is_usage_in_the_command_s_own_words(capsys: pytest.CaptureFixture[str]) -> None:
     url = unreachable_url()
 
     assert main(["probe", "--engine=openai", f"--base-url={url}/v1"], out=io.StringIO()) == 2
