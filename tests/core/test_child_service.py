@@ -71,12 +71,6 @@ def test_the_first_value_has_the_whole_time_and_each_other_a_second(service: Rec
     assert not service.counted.counting
 
 
-def test_work_that_is_no_iterator_comes_to_one_value(service: Recorded) -> None:
-    service.answer(5, lambda: [1, 2])
-
-    assert service.sent == [[1, 2], WELL]
-
-
 def test_a_value_that_cannot_be_sent_is_an_error(service: Recorded) -> None:
     service.answer(5, object)
 

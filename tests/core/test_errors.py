@@ -42,20 +42,15 @@ def test_a_name_that_is_near_is_offered_before_the_others_and_alone_where_they_a
     assert nearest("nothing", many) == f"expected one of {', '.join(sorted(many))}"
 
 
-def test_an_error_about_a_file_names_the_file_the_size_and_the_bound(tmp_path: Path) -> None:
-    path = tmp_path / "rows.json"
-    path.write_text("[1, 2, 3]")
-    with pytest.raises(DatasetError) as raised:
-        FileReader(largest=5, error=DatasetError).read_json(path)
-    assert (raised.value.where, raised.value.found, raised.value.expected) == (path, 9, 5)
-
-
-def test_an_error_about_a_line_names_the_file_and_the_line(tmp_path: Path) -> None:
+def test_an_error_about_a_file_names_the_file_with_its_line_or_size_and_bound(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text("1\n{\n")
-    with pytest.raises(DatasetError) as raised:
+    with pytest.raises(DatasetError) as too_large:
+        FileReader(largest=3, error=DatasetError).read_json(path)
+    assert (too_large.value.where, too_large.value.found, too_large.value.expected) == (path, 4, 3)
+    with pytest.raises(DatasetError) as torn:
         list(FileReader(error=DatasetError).read_json_lines(path))
-    assert raised.value.where == f"{path}:2"
+    assert torn.value.where == f"{path}:2"
 
 
 def wrapped(error: BaseException) -> BaseException:

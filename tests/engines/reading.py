@@ -22,24 +22,22 @@ SENT = Sent(response_format=ResponseFormat.TOOL)
 class Body:
     """A response, as far as it matters to a stream."""
 
-    def __init__(self, *pieces: str | bytes, pause: float = 0.001) -> None:
-        self.unread = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
+    def __init__(self, *pieces: str) -> None:
+        self.unread = [piece.encode() for piece in pieces]
         self.headers: dict[str, str] = {}
-        self._pause = pause
 
     def iter_bytes(self) -> Iterator[bytes]:
         while self.unread:
-            if self._pause:
-                time.sleep(self._pause)  # so that times are in order
+            time.sleep(0.001)  # so that times are in order
             yield self.unread.pop(0)
 
     def shorten(self) -> None:
         """What follows the last words is read in a moment."""
 
 
-def events(*pieces: str | bytes, pause: float = 0.001) -> EventStream:
+def events(*pieces: str) -> EventStream:
     """The events of a body that comes in these pieces."""
-    body: Any = Body(*pieces, pause=pause)
+    body: Any = Body(*pieces)
     return EventStream(body)
 
 

@@ -68,15 +68,6 @@ def test_it_says_who_it_is_without_saying_where(engine: Engine, local_config: En
     assert info.details == {"xllamacpp": metadata.version("xllamacpp"), "bounded": True, "slots": 4, "context": 4096}
 
 
-def test_the_model_holds_to_a_schema(engine: Engine) -> None:
-    answer = complete(engine, request(CITY, max_tokens=60))
-    instance = json.loads(answer.text)
-    assert set(instance) == {"city", "old"}
-    assert isinstance(instance["city"], str)
-    assert isinstance(instance["old"], bool)
-    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None)
-
-
 def test_an_open_schema_is_sent_bounded_and_comes_to_an_end(engine: Engine) -> None:
     answer = complete(engine, request(OPEN, max_tokens=120))
     assert answer.sent is not None
@@ -353,14 +344,16 @@ def test_one_server_serves_the_whole_run_and_the_engine_is_built_only_with_it(na
         factory.build(EngineConfig(name=name))
 
 
-def test_the_model_is_asked_a_conversation_of_several_turns(engine: Engine) -> None:
+def test_the_model_holds_to_a_schema_in_a_conversation_of_several_turns(engine: Engine) -> None:
     turns = [{"role": "developer", "content": "Answer with JSON."}, *TURNS[5:]]
     asked = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
     alone = replace(asked, prompt=Prompt(messages=read_messages(TURNS[6:])))
 
     conversed, asked_alone = complete(engine, asked), complete(engine, alone)
-    assert json.loads(conversed.text)["city"] == "Oslo"
+    instance = json.loads(conversed.text)
+    assert (instance.keys(), instance["city"], type(instance["old"])) == ({"city", "old"}, "Oslo", bool)
     assert json.loads(asked_alone.text)["city"] != "Oslo"
+    assert conversed.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None)
 
 
 def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine) -> None:

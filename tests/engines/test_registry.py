@@ -99,12 +99,8 @@ def test_a_class_of_ones_own_is_an_engine(own: str) -> None:
     with factory.prepare(config) as prepared:
         assert prepared == config
     assert complete(factory.build(config)).text == "Name a city, as JSON."
-
-
-def test_an_engine_built_to_be_described_is_closed_again(own: str) -> None:
-    name = f"{own}:Parrot"
-    assert find(name).describe(EngineConfig(name=name)).model == "parrot"
-    assert len(sys.modules[own].closed) == 1
+    assert factory.describe(config).model == "parrot"
+    assert len(sys.modules[own].closed) == 1  # what was built to be described
 
 
 def test_the_options_of_a_class_are_told_apart_in_its_details_and_no_text_of_them_is_there(own: str) -> None:
@@ -130,10 +126,8 @@ def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("no_such_module_at_all:Engine", "cannot import no_such_module_at_all: ModuleNotFoundError"),
         ("{own}:Parot", "has no 'Parot': did you mean 'Parrot'?"),
         ("{own}:number", "is an int; expected a factory"),
-        ("not a reference:x", "is not of the form package.module:name"),
     ],
 )
 def test_what_cannot_be_an_engine_is_refused_in_one_line(own: str, reference: str, message: str) -> None:

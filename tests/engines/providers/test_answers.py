@@ -26,11 +26,6 @@ from tests.engines.reading import events, outcome
 
 WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "gemini": GENERATE_CONTENT}
 ROWS = [json.loads(line) for line in Path(__file__).with_name("answers.jsonl").read_text("utf-8").splitlines()]
-STREAMED = [row for row in ROWS if "events" in row]
-
-
-def each(rows: list[dict[str, Any]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("row", rows, ids=[f"{row['wire']}, {row['name']}" for row in rows])
 
 
 def told(result: Completion | Declined | CallError) -> dict[str, Any]:
@@ -56,7 +51,7 @@ def told(result: Completion | Declined | CallError) -> dict[str, Any]:
     return {name: value for name, value in {**fields, "usage": usage}.items() if value not in ("", [], {}, False)}
 
 
-@each(ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row['wire']}, {row['name']}" for row in ROWS])
 def test_what_a_server_sends_comes_to_its_outcome(row: dict[str, Any]) -> None:
     result = outcome(WIRES[row["wire"]], events(*row["events"]) if "events" in row else row["body"])
 
@@ -67,14 +62,6 @@ def test_what_a_server_sends_comes_to_its_outcome(row: dict[str, Any]) -> None:
         end = timing.gct if "in the content" in row["name"] else timing.ttft
         assert end is not None
         assert 0 < timing.reasoning_time <= end
-
-
-@each(STREAMED)
-def test_a_stream_comes_to_the_same_in_single_bytes(row: dict[str, Any]) -> None:
-    data = "".join(row["events"]).encode()
-    single = events(*(data[place : place + 1] for place in range(len(data))), pause=0.0)
-
-    assert told(outcome(WIRES[row["wire"]], single)) == row["outcome"]
 
 
 BODIES = [json.loads(line) for line in Path(__file__).with_name("bodies.jsonl").read_text("utf-8").splitlines()]
