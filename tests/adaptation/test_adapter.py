@@ -56,29 +56,29 @@ def test_a_chain_of_sixty_choices_of_the_same_is_said_at_once() -> None:
 def test_a_schema_that_would_take_for_ever_cannot_be_adapted_and_the_next_one_can() -> None:
     adapt_within(True, "openai", "narrow")
     started = time.perf_counter()
-    found = adapt_within(ENDLESS, "openai", "narrow", seconds=0.5)
+    found = adapt_within(ENDLESS, "openai", "narrow", seconds=0.2)
     assert time.perf_counter() - started < 5
-    assert found == Inexpressible(keyword="", path="", message="the schema cannot be adapted within 0.5 s")
+    assert found == Inexpressible(keyword="", path="", message="the schema cannot be adapted within 0.2 s")
     assert not isinstance(adapt_within({"type": "object", "properties": {}}, "openai", "narrow"), Inexpressible)
 
 
 def test_a_run_adapts_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.5})
+    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.2})
     adapts = adapter("relax:anthropic")
     assert adapts is not None
     found = adapts(ENDLESS)
     assert isinstance(found, Inexpressible)
-    assert found.message == "the schema cannot be adapted within 0.5 s"
+    assert found.message == "the schema cannot be adapted within 0.2 s"
 
 
 def test_the_command_has_a_row_for_what_takes_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.5})
+    monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.2})
     (tmp_path / "endless.json").write_text(json.dumps(ENDLESS))
     out = io.StringIO()
     assert main(["adapt", str(tmp_path), "--subset=openai"], out=out) == 1
     assert (
         out.getvalue().splitlines()[-1]
-        == "openai@2026-08: first obstacle: (the schema cannot be adapted within 0.5 s) 1"
+        == "openai@2026-08: first obstacle: (the schema cannot be adapted within 0.2 s) 1"
     )
 
 

@@ -22,8 +22,8 @@ SENT = Sent(response_format=ResponseFormat.TOOL)
 class Body:
     """A response, as far as it matters to a stream."""
 
-    def __init__(self, *pieces: str) -> None:
-        self.unread = [piece.encode() for piece in pieces]
+    def __init__(self, *pieces: str | bytes) -> None:
+        self.unread = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
         self.headers: dict[str, str] = {}
 
     def iter_bytes(self) -> Iterator[bytes]:
@@ -35,7 +35,7 @@ class Body:
         """What follows the last words is read in a moment."""
 
 
-def events(*pieces: str) -> EventStream:
+def events(*pieces: str | bytes) -> EventStream:
     """The events of a body that comes in these pieces."""
     body: Any = Body(*pieces)
     return EventStream(body)

@@ -87,6 +87,11 @@ def test_what_keeps_the_connection_alive_is_no_value() -> None:
     assert values("data: 1\n\n", *alive, "data: 2\n\n") == [1, 2]
 
 
+def test_values_may_come_in_single_bytes() -> None:
+    body = 'data: {"a": "Å😀"}\n\ndata: [DONE]\n\n'.encode()
+    assert list(events(*(body[place : place + 1] for place in range(len(body))))) == [{"a": "Å😀"}]
+
+
 def test_nothing_after_the_last_words_is_a_value_and_the_body_is_read_to_its_end() -> None:
     body: Any = Body('data: {"a": 1}\n\ndata: [DONE]\n\n', "data: 2\n\n", "rest")
     assert list(EventStream(body)) == [{"a": 1}]
