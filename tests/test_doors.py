@@ -55,7 +55,7 @@ def _text(value: object) -> str:
 
 
 def lines(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The header and the records of a run, without what differs from one run to the next."""
+    """Read the header and the records of a run, without what differs from one run to the next."""
     header, *records = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
     for name in ("run_id", "uuid", "started_at", "entry", "resumed_from"):
         header["run"].pop(name, None)
@@ -182,56 +182,24 @@ def test_a_resumed_run(doors: Doors) -> None:
 def test_a_labelled_run(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     doors.bench.write(
         {
-            "grammar_engine.py": GRAMMAR,
             "labelled/schemas.jsonl": json.dumps(
                 {"schema_id": "number", "task": "simple", "schema": {"type": "integer"}}
             )
             + "\n",
             "labelled/instances.jsonl": "".join(
                 json.dumps({"schema_id": "number", "id": str(valid), "valid": valid, "data": instance}) + "\n"
-                for valid, instance in ((True, 1), (False, "x"))
+                for valid, instance in ((True, 1), (False, 2.5))
             ),
         }
     )
     monkeypatch.syspath_prepend(doors.bench.path)
     doors.options = {"instances": "labelled"}
 
-    by_plugin = doors.by_plugin("--jsbench-engine=grammar_engine:GRAMMAR")
-    by_library = doors.by_library("grammar_engine:GRAMMAR", None)
+    by_plugin = doors.by_plugin("--jsbench-engine=answering:Grammars")
+    by_library = doors.by_library("answering:Grammars", None)
 
     (record,) = assert_alike(by_plugin, by_library)
     assert record["verdict"]["failure_type"] == "wrong_decision"
-
-
-GRAMMAR = """
-from pytest_jsbench import EngineInfo, ResponseFormat
-from pytest_jsbench.engines.base import Acceptance, UnsharedFactory
-
-
-class Grammar:
-    def accepts(self, schema, texts):
-        return Acceptance(accepted=tuple(True for _ in texts), grammar_compilation=0.25)
-
-    def close(self):
-        pass
-
-
-class Factory(UnsharedFactory):
-    def check(self, config):
-        pass
-
-    def describe(self, config):
-        return EngineInfo(engine="grammar", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
-
-    def build(self, config):
-        raise NotImplementedError
-
-    def build_acceptor(self, config):
-        return Grammar()
-
-
-GRAMMAR = Factory()
-"""
 
 
 @pytest.fixture
@@ -280,38 +248,13 @@ def _renamed(folder: Path) -> Path:
     return folder
 
 
-PAID = """
-from pytest_jsbench import Completion, EngineInfo, FinishReason, ResponseFormat, Stopwatch, Usage
-
-
-class Paid:
-    def __init__(self, config):
-        self.info = EngineInfo(
-            engine="paid",
-            model="gpt-4o-mini",
-            response_format=ResponseFormat.TEXT,
-            streaming=False,
-            provider="openai",
-        )
-
-    def generate(self, request):
-        watch = Stopwatch()
-        usage = Usage(input_tokens=100, output_tokens=2048)
-        return Completion(text="{}", finish_reason=FinishReason.STOP, timing=watch.stop(), usage=usage)
-
-    def close(self):
-        pass
-"""
-
-
 def test_a_budget(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("genai_prices", reason="a limit in money needs prices")
-    doors.bench.write({"paid.py": PAID})
     monkeypatch.syspath_prepend(doors.bench.path)
-    doors.options = {"max_cost": 0.003, "concurrency": 1}
+    doors.options = {"max_cost": 0.0017, "concurrency": 1}
 
-    by_plugin = doors.by_plugin("--jsbench-engine=paid:Paid", "--jsbench-dataset=schemas")
-    by_library = doors.by_library("paid:Paid", "schemas")
+    by_plugin = doors.by_plugin("--jsbench-engine=answering:Priced", "--jsbench-dataset=schemas")
+    by_library = doors.by_library("answering:Priced", "schemas")
 
     assert len(assert_alike(by_plugin, by_library)) == 2
     missing = [load_run(folder).unrecorded() for folder in (by_plugin, by_library)]

@@ -63,7 +63,7 @@ def test_its_workflow_and_its_readme_name_options_that_exist(folder: Path) -> No
 
 
 def step(name: str) -> str:
-    """What a step of the workflow of the example `regression` runs."""
+    """Return the script of a step of the workflow of the example `regression`."""
     yaml = pytest.importorskip("yaml", reason="needs the package pyyaml")
     workflow = yaml.safe_load((REGRESSION / ".github" / "workflows" / "jsbench.yml").read_text("utf-8"))
     (found,) = (one for job in workflow["jobs"].values() for one in job["steps"] if one.get("name") == name)
@@ -171,7 +171,7 @@ CLIENTS = {"openai": 3, "instructor": 3, "pydantic_ai": 2, "langchain_openai": 1
 
 
 def passes_in_applications(pytester: pytest.Pytester, *args: str) -> None:
-    """A run of the example's tests; the client packages are too much for a process that goes on."""
+    """Run the example's tests; the client packages are too much for a process that goes on."""
     pytest.importorskip("pydantic", reason="needs the package pydantic")
     shutil.copytree(APPLICATIONS, pytester.path, dirs_exist_ok=True)
     there = [count for name, count in CLIENTS.items() if importlib.util.find_spec(name) is not None]

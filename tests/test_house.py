@@ -70,18 +70,18 @@ def test_a_name_that_authors_of_extensions_were_told_about_is_there(module: str,
 
 
 def pictures() -> list[str]:
-    """The pictures of the page, as Mermaid writes them."""
+    """Read the pictures of the page, as Mermaid writes them."""
     return re.findall(r"^```mermaid\n(.*?)^```$", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def drawn(picture: str) -> list[list[str]]:
-    """The boxes of each floor, from top to bottom."""
+    """Read the boxes of each floor, from top to bottom."""
     floors = re.findall(r"^ *subgraph .*?\n(.*?)^ *end$", picture, flags=re.MULTILINE | re.DOTALL)
     return [re.findall(r"^ *(\w+)(?:\[.*\])?$", floor, flags=re.MULTILINE) for floor in floors]
 
 
 def arrows(picture: str) -> Iterator[tuple[str, str]]:
-    """What each arrow leads from and to."""
+    """Read where each arrow starts and ends."""
     for line in re.findall(r"^ *\w+(?: --> \w+)+$", picture, flags=re.MULTILINE):
         yield from itertools.pairwise(line.strip().split(" --> "))
 

@@ -47,7 +47,7 @@ OF_A_CLOUD = {
 
 
 def requirements(lines: list[str]) -> set[str]:
-    """The names of the distributions, those of the extras of our own that are named included."""
+    """Return the names of the distributions, with those of the extras of our own that are named."""
     names: set[str] = set()
     for line in lines:
         name = re.match(r"[\w.-]+", line)
@@ -79,7 +79,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def imported() -> list[tuple[str, str]]:
-    """The distributions that each module imports from."""
+    """Read the distributions that each module imports from."""
     return sorted({(path, name) for path, tree in trees().items() for name in imports(tree) if name not in IF_THERE})
 
 

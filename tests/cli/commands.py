@@ -27,7 +27,7 @@ def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None
 
 
 def of_variants(folder: Path, **outcomes: str) -> Path:
-    """The folder of a run of variants, each given by how its cases end."""
+    """Write the folder of a run of variants, each given by how its cases end."""
     found = examples.compared(**outcomes)
     found = replace(found, metadata=replace(found.metadata, run_id=folder.name))
     folder.mkdir()
@@ -37,7 +37,7 @@ def of_variants(folder: Path, **outcomes: str) -> Path:
 
 
 def ran(*arguments: object) -> tuple[int, str]:
-    """The exit status of a command, and its output."""
+    """Run a command; return its exit status and its output."""
     out = io.StringIO()
     return main([str(argument) for argument in arguments], out=out), out.getvalue()
 

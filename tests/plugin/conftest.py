@@ -27,20 +27,9 @@ SLOW_PLUGINS = ("hypothesispytest", "anyio")
 WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in SLOW_PLUGINS)
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
-
-
-#: answers as the bench's cases say, and writes down each call
-COUNTING = """
-import json, pathlib
-
-ANSWERS = json.loads(pathlib.Path(__file__).with_name("answers.json").read_text())
-
-def answer(request):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{request.key}\\n")
-    return ANSWERS.get(request.key.id, '{"n": 1}')
-"""
-COUNTED = "--jsbench-engine-option=answers=counting:answer"
+#: what each bench has beside its tests
+ANSWERING = Path(__file__).with_name("answering.py").read_text("utf-8")
+COUNTED = "--jsbench-engine-option=answers=answering:counted"
 
 
 def unless_said(args: Iterable[str], *defaults: str) -> list[str]:
@@ -62,6 +51,9 @@ class Bench:
     #: of the plugins that are left out elsewhere, those that take part
     plugins: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.write({"answering.py": ANSWERING})
+
     @property
     def path(self) -> Path:
         return self.pytester.path / self.folder
@@ -74,7 +66,7 @@ class Bench:
         self.answers[name] = answer
 
     def arguments(self, *args: str) -> list[str]:
-        self.write({"answers.json": json.dumps(self.answers)} | ({"counting.py": COUNTING} if COUNTED in args else {}))
+        self.write({"answers.json": json.dumps(self.answers)})
         return [
             *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
             "--jsbench-dataset=schemas",
@@ -84,7 +76,7 @@ class Bench:
 
     @property
     def quick(self) -> list[str]:
-        """The options of each run: its workers, and no plugin of others that it does without."""
+        """List the options of each run: its workers, and no plugin of others that it does without."""
         left_out = {"randomly", "benchmark", *SLOW_PLUGINS}.difference(self.plugins)
         return [*(f"-pno:{name}" for name in sorted(left_out)), *self.workers]
 
@@ -99,12 +91,12 @@ class Bench:
         return self.pytester.runpytest_subprocess(*self.arguments(*args))
 
     def run_in(self, folder: str = "out") -> Path:
-        """The folder of the only run in a folder of runs."""
+        """Find the only run in a folder of runs."""
         (run,) = (self.path / folder).iterdir()
         return run
 
     def lines(self, folder: str = "out") -> list[dict[str, Any]]:
-        """The header and the records of a run, as they stand in its file."""
+        """Read the header and the records of a run, as they stand in its file."""
         return [json.loads(line) for line in (self.run_in(folder) / "records.jsonl").read_text().splitlines()]
 
     def records(self, folder: str = "out") -> list[dict[str, Any]]:
@@ -132,7 +124,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def not_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is run here is a run of its own, even where these tests are run by xdist or on GitHub."""
+    """Make each session one of its own, even where these tests are run by xdist or on GitHub."""
     for name in [name for name in os.environ if name.startswith(("PYTEST_XDIST_", "GITHUB_")) or name == "CI"]:
         monkeypatch.delenv(name)
     # what a process has compiled, the next one need not compile again, as for a user
@@ -147,7 +139,7 @@ def _warm_python() -> Iterator[str]:
 
 @pytest.fixture
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process is a new interpreter, as a user's is: the start itself is what the test is about."""
+    """Start a new interpreter for each process, as a user does: the test is about the start itself."""
     monkeypatch.setenv("JSBENCH_COLD_START", "1")
 
 
@@ -187,7 +179,7 @@ def _ended() -> dict[tuple[str, ...], Ended]:
 
 @pytest.fixture
 def ended(mixed: Bench, _ended: dict[tuple[str, ...], Ended]) -> Ended:
-    """It is run once in each way, for many tests to look at."""
+    """Run one session in each way, for many tests to look at."""
     if mixed.workers not in _ended:
         result = mixed.run(
             "-rA",

@@ -18,19 +18,6 @@ from pytest_jsbench.records.journal import read, read_run
 from tests.plugin.conftest import Bench, both_ways, with_workers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
-
-ANSWERING = """
-import os, signal, time
-
-def answer(request):
-    if request.key.id == "c03" and os.path.exists("deadly"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    with open("calls.txt", "a") as calls:
-        calls.write(request.key.id + "\\n")
-    if os.path.exists("slow"):
-        time.sleep(0.2 if request.key.id < "c04" else 60)
-    return '{"n": -1}' if request.key.id == "c02" else '{"n": 1}'
-"""
 #: no file gets larger than 20,000 bytes, which is in the middle of a record
 SMALL_DISK = """
 import resource, sys, pytest
@@ -38,7 +25,7 @@ sys.dont_write_bytecode = True  # or half of a module would be found there by th
 resource.setrlimit(resource.RLIMIT_FSIZE, (20000, -1))
 sys.exit(pytest.main(sys.argv[1:]))
 """
-ENGINE = ("--jsbench-engine-option=answers=answering:answer", "--jsbench-output=out")
+ENGINE = ("--jsbench-engine-option=answers=answering:faltering", "--jsbench-output=out")
 
 
 @pytest.fixture
@@ -47,7 +34,6 @@ def twelve(bench: Bench) -> Bench:
 
 
 def with_twelve_cases(bench: Bench) -> Bench:
-    bench.write({"answering.py": ANSWERING})
     for number in range(12):
         bench.case(f"c{number:02}")
     return bench
@@ -84,7 +70,7 @@ def test_a_test_that_breaks_beside_its_call_keeps_its_say_and_the_sum_right(twel
 @with_workers
 @posix
 def test_the_case_whose_worker_died_is_named_missing(twelve: Bench) -> None:
-    twelve.write({"deadly": ""})
+    twelve.write({"deadly.txt": "c03"})
 
     result = twelve.run_subprocess(*ENGINE, "--jsbench-concurrency=1", "--jsbench-min-pass-rate=0.5")
 
@@ -103,15 +89,6 @@ def pytest_keyboard_interrupt():
     pathlib.Path("interrupted").write_text("")
     time.sleep(60 if pathlib.Path("twice").exists() else 1.2)
 """
-TIMED = """
-import time
-
-def answer(request):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{time.monotonic()}\\n")
-    time.sleep(0.4)
-    return '{"n": 1}'
-"""
 
 
 def benches(pytester: pytest.Pytester, count: int) -> list[Bench]:
@@ -123,15 +100,16 @@ def benches(pytester: pytest.Pytester, count: int) -> list[Bench]:
 
 def begin(bench: Bench, *args: str) -> subprocess.Popen[str]:
     """Start a session that is no fork of a server's, so that it gets its signals itself, in a group of its own."""
-    command = [sys.executable, "-m", "pytest", *bench.arguments(*ENGINE, "--jsbench-concurrency=2", *args)]
+    arguments = bench.arguments(*args, "--jsbench-output=out", "--jsbench-concurrency=2")
+    command = [sys.executable, "-m", "pytest", *arguments]
     return subprocess.Popen(command, cwd=bench.path, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def begin_timed(bench: Bench) -> subprocess.Popen[str]:
     """Start a session that notes when each of its calls begins."""
-    bench.write({"answering.py": TIMED, "conftest.py": DESCRIBED})
+    bench.write({"conftest.py": DESCRIBED})
     bench.case("c00")
-    return begin(bench, "--jsbench-repeats=200")
+    return begin(bench, "--jsbench-engine-option=answers=answering:timed", "--jsbench-repeats=200")
 
 
 def wait_for(path: Path, text: str = "") -> None:
@@ -146,7 +124,7 @@ def test_ctrl_c_leaves_a_summary_and_all_that_was_paid_for(pytester: pytest.Pyte
     sides = [with_twelve_cases(bench) for bench in benches(pytester, 2)]
     for bench in sides:
         bench.write({"slow": ""})
-    processes = [begin(bench) for bench in sides]
+    processes = [begin(bench, ENGINE[0]) for bench in sides]
     for bench in sides:
         wait_for(bench.path / "calls.txt", "c05")
     time.sleep(0.3)
@@ -219,7 +197,6 @@ def test_the_signals_of_an_embedding_program_are_its_own_again_after_a_run(bench
 
 @posix
 def test_a_full_disk_stops_the_calls_and_loses_nothing_that_was_written(bench: Bench) -> None:
-    bench.write({"answering.py": ANSWERING})
     for number in range(60):
         bench.case(f"c{number:02}")
     arguments = bench.arguments(*ENGINE, "--jsbench-concurrency=1", "-p", "no:cacheprovider")
@@ -255,7 +232,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(bench: Bench) -> None:
-    bench.write({"conftest.py": RUN_AGAIN, "answering.py": ANSWERING})
+    bench.write({"conftest.py": RUN_AGAIN})
     bench.case("c01")
     bench.case("c02")
 
@@ -265,17 +242,6 @@ def test_an_answer_that_did_not_pass_stands_when_a_plugin_runs_its_test_again(be
     assert [record["verdict"]["passed"] for record in bench.records()] == [True, False]
 
 
-LATE = """
-import threading, pytest
-
-begun, ended = threading.Event(), threading.Event()
-
-def answer(request):
-    if request.key.id == "late":
-        begun.set()
-        ended.wait(30)
-    return '{"n": 1}'
-"""
 ENDING = """
 import answering, pytest
 
@@ -290,11 +256,12 @@ def pytest_unconfigure():
 
 
 def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_up(bench: Bench) -> None:
-    bench.write({"conftest.py": ENDING, "answering.py": LATE})
+    bench.write({"conftest.py": ENDING})
     bench.case("first")
     bench.case("late")
 
-    bench.run(*ENGINE, "--jsbench-concurrency=2")
+    late = "--jsbench-engine-option=answers=answering:late"
+    bench.run(late, "--jsbench-output=out", "--jsbench-concurrency=2")
 
     run = bench.run_in()
     deadline = time.monotonic() + 30
@@ -336,39 +303,11 @@ def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_o
     twelve.run_subprocess(*ENGINE, "--jsbench-resume=out").assert_outcomes(passed=11, failed=1)
 
 
-HUNGRY = """
-import os
-
-from pytest_jsbench import Completion, EngineInfo
-from pytest_jsbench.core.generations import FinishReason, ResponseFormat
-from pytest_jsbench.core.generations import Timing
-
-def answer(request):
-    if request.key.id > "c05" and os.path.exists("exhausted"):
-        raise MemoryError
-    with open("calls.txt", "a") as calls:
-        calls.write(request.key.id + "\\n")
-    return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
-
-class Hungry:
-    info = EngineInfo(engine="hungry", model="m", response_format=ResponseFormat.TEXT, streaming=False)
-
-    def __init__(self, config):
-        pass
-
-    def generate(self, request):
-        return answer(request)
-
-    def close(self):
-        pass
-"""
-
-
 @pytest.mark.parametrize(
     ("bench", "engine"),
     [
-        ("plain", ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1")),
-        ("xdist", ("--jsbench-engine-option=answers=hungry:answer",)),
+        ("plain", ("--jsbench-engine=answering:Hungry", "--jsbench-engine-option=x=1")),
+        ("xdist", ("--jsbench-engine-option=answers=answering:hungry",)),
     ],
     ids=["an engine", "a function, with workers"],
     indirect=["bench"],
@@ -376,7 +315,7 @@ class Hungry:
 def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
     twelve: Bench, engine: tuple[str, ...]
 ) -> None:
-    twelve.write({"hungry.py": HUNGRY, "exhausted": ""})
+    twelve.write({"exhausted": ""})
     hungry = (*engine, "--jsbench-concurrency=1", "--jsbench-output=out")
 
     result = twelve.run(*hungry)
@@ -391,25 +330,11 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
     assert twelve.calls() == [f"c{number:02}" for number in range(12)]
 
 
-GREEDY = """
-import resource
-from contextlib import suppress
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (150, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-held = []
-
-def hold_all():
-    with suppress(OSError):
-        while True:
-            held.append(open(os.devnull))
-""" + HUNGRY.replace("    return Completion(", "    hold_all()\n    return Completion(")
-
-
 @both_ways
 def test_a_call_that_holds_all_other_files_that_may_be_open_keeps_no_answer_off_the_disk(twelve: Bench) -> None:
-    freeing = "import hungry\n\ndef pytest_runtest_logreport(report):\n    hungry.held.clear()\n"
-    twelve.write({"hungry.py": GREEDY, "conftest.py": freeing})
-    greedy = ("--jsbench-engine=hungry:Hungry", "--jsbench-engine-option=x=1", "--jsbench-concurrency=1")
+    freeing = "import answering\n\ndef pytest_runtest_logreport(report):\n    answering.held.clear()\n"
+    twelve.write({"conftest.py": freeing})
+    greedy = ("--jsbench-engine=answering:Greedy", "--jsbench-engine-option=x=1", "--jsbench-concurrency=1")
 
     result = twelve.run_subprocess(*greedy, "--jsbench-output=out", "-k", "c00")
 
@@ -418,34 +343,12 @@ def test_a_call_that_holds_all_other_files_that_may_be_open_keeps_no_answer_off_
     result.stdout.no_fnmatch_line("*not on disk*")
 
 
-AWAY = """
-import os
-from pytest_jsbench import EngineInfo
-from pytest_jsbench.core.generations import ResponseFormat
-
-class Away:
-    info = EngineInfo(engine="away", model="m", response_format=ResponseFormat.TEXT, streaming=False)
-
-    def __init__(self, config):
-        if "PYTEST_XDIST_WORKER" in os.environ:
-            raise RuntimeError("the licence server is away")
-
-    def generate(self, request):
-        raise AssertionError
-
-    def close(self):
-        pass
-"""
-
-
 @with_workers
 def test_an_engine_that_a_worker_cannot_build_is_one_line_and_no_crash(twelve: Bench) -> None:
-    twelve.write({"away.py": AWAY})
-
-    result = twelve.run("--jsbench-engine=away:Away", "--jsbench-engine-option=x=1", "--jsbench-output=out")
+    result = twelve.run("--jsbench-engine=answering:Away", "--jsbench-engine-option=x=1", "--jsbench-output=out")
 
     result.assert_outcomes(skipped=12)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert metrics(twelve)["missing_reasons"]["error"] == 12
-    result.stdout.fnmatch_lines(["warning    engine 'away:Away' cannot be built: RuntimeError: the licence*"])
+    result.stdout.fnmatch_lines(["warning    engine 'answering:Away' cannot be built: RuntimeError: the licence*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")

@@ -129,7 +129,7 @@ def test_it_waits(jsbench):
 
 
 def echo(asked: Asked) -> Reply:
-    """What the last message says after `say `."""
+    """Answer what the last message says after `say `."""
     text = asked.body["messages"][-1]["content"]
     if text == "wait":
         return Reply(pieces=(), hang=True)

@@ -124,7 +124,7 @@ def test_openai_s_client_reads_what_breaks_off(gpt):
 
 
 def echo(provider: Provider, asked: Asked) -> Reply:
-    """The number that is asked for, in the words of the API; busy at first where it is asked for so."""
+    """Answer the number that is asked for, in the words of the API; be busy at first where it is asked for so."""
     last = asked.body["messages"][-1]["content"].split()
     claude = asked.path == "/v1/messages"
     if last[0] == "busy" and [one.body for one in provider.asked].count(asked.body) == 1:

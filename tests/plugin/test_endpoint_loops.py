@@ -59,7 +59,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
 
 
 def counting(asked: Asked) -> Reply:
-    """The number of the turn, or what the first message says of it."""
+    """Answer by the number of the turn, or as the first message says."""
     turns, text = len(asked.body["messages"]) // 2 + 1, asked.body["messages"][0]["content"]
     if text == "odd":
         return json_reply(whole('{"n": 1}'))

@@ -21,7 +21,7 @@ COMMAND, *SHOWN = SESSION.splitlines()
 
 @pytest.fixture
 def acme(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """The package as pip would leave it, and the page's conftest.py in an empty folder."""
+    """Install the package as pip would leave it, and write the page's conftest.py in an empty folder."""
     package = {name: text for name, text in FILES.items() if name != "conftest.py"}
     install(tmp_path / "site", {**package, "acme_jsbench/__init__.py": ""}, monkeypatch)
     bench.write({"conftest.py": FILES["conftest.py"]})

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.plugin.conftest import Bench
+from tests.plugin.test_project_tests import run_one
 
 
 def three_of_four(bench: Bench) -> Bench:
@@ -57,3 +58,79 @@ def test_a_variant_that_the_baseline_does_not_have_is_said_to_be_compared_with_n
 
     result.stdout.fnmatch_lines(["baseline   *", "warning    variant three is compared with nothing:*"])
     result.stdout.no_fnmatch_line("*variant one is compared with nothing*")
+
+
+MARK = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+TESTS = (
+    f"{MARK}def test_right(jsbench): assert jsbench.generate(text='{{\"n\": 1}}').instance['n'] == 1\n"
+    f"{MARK}def test_wrong(jsbench): assert jsbench.generate(text='{{\"n\": 1}}').instance['n'] == 2\n"
+    f"{MARK}def test_broken(jsbench): jsbench.generate(text='{{\"n\": -1}}')\n"
+    f"{MARK}def test_late(jsbench):\n"
+    "    jsbench.generate(text='{\"n\": 1}')\n"
+    "    pytest.fail('Timeout (>1.0s) from pytest-timeout.')\n"
+    f"{MARK}def test_skipped(jsbench):\n    jsbench.generate(text='{{\"n\": 1}}')\n    pytest.skip('not now')\n"
+    f"{MARK}@pytest.mark.xfail\ndef test_expected(jsbench): assert jsbench.generate(text='{{\"n\": 1}}') is None\n"
+    "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=4, min_pass=1)\n"
+    "def test_often(jsbench): assert jsbench.generate().instance['n'] == 3\n"
+    "@pytest.fixture\ndef answer(jsbench): return jsbench.generate(text='{\"n\": 1}')\n"
+    f"{MARK}def test_through_a_fixture(answer): assert not answer.instance\n"
+)
+
+
+def test_how_tests_ended_is_counted_shown_and_gated(bench: Bench) -> None:
+    result = run_one(bench, TESTS, "--jsbench-output=out", "--jsbench-gate=tests_passed>=0.9")
+
+    result.assert_outcomes(passed=2, failed=4, skipped=1, xfailed=1)
+    metrics = bench.run_json()["metrics"]
+    assert (metrics["tests_passed"], metrics["test_failures"]) == (
+        2 / 9,
+        {"answer": 3, "type_refused": 0, "assertion": 3, "timeout": 1, "error": 0},
+    )
+    result.stdout.fnmatch_lines(
+        ["tests      2/9 = 0.222 passed; *", "gate       tests_passed 2/9 = 0.2222, gate >= 0.9: NOT MET"]
+    )
+
+
+EXPECTING = """
+import pytest
+INVOICE = {"properties": {"total": {"type": "number"}, "vendor": {"type": "string"}}}
+
+@pytest.mark.parametrize("name", list("abcdefgh"))
+@pytest.mark.jsbench(schema=INVOICE, prompt="an invoice", expected={"total": 1, "vendor": "ACME"})
+def test_it(jsbench, name): assert jsbench.generate().instance["total"] == 1
+"""
+
+
+def test_two_runs_are_compared_by_their_values_and_the_ends_of_their_tests_though_every_verdict_is_the_same(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write({"test_one.py": EXPECTING})
+    scripted = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:invoiced", "test_one.py")
+    monkeypatch.setenv("TOTAL", "1")
+    bench.run_only(*scripted, "--jsbench-output=before").assert_outcomes(passed=8)
+    monkeypatch.setenv("TOTAL", "2")
+    gates = ("--jsbench-gate=baseline.tests.worse<=0", "--jsbench-gate=baseline.values.worse<=0")
+
+    result = bench.run_only(*scripted, "--jsbench-output=out", "--jsbench-baseline=before", *gates)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "baseline   *",
+            "           the same verdict on each of 8 cases",
+            "tests      8 fewer of 8 cases pass their test (-1.000, *",
+            "worse      no longer passed by their test in 8: *",
+            "values     8 fewer of 8 cases have every value right *",
+            "field      total: 8 fewer of 8 cases have it right *",
+            "worse      fewer values right in 8: test_one::test_it-a, *",
+            "gate       baseline.tests.worse 8, gate <= 0: NOT MET",
+            "gate       baseline.values.worse 8, gate <= 0: NOT MET",
+        ]
+    )
+    compared = bench.run_json()["baseline"]
+    tests, values = compared["tests"], compared["values"]
+    assert (tests["n"], tests["difference"], len(tests["worse"])) == (8, -1, 8)
+    assert (values["p_value"], values["worse"][0]) == (0.0078125, "test_one::test_it-a")
+    assert values["fields"]["vendor"]["p_value"] == 1
+    (page,) = bench.path.glob("out/*/report.html")
+    assert "8 fewer of 8 cases have every value right" in page.read_text()

@@ -11,30 +11,6 @@ import pytest
 from tests.plugin.conftest import Bench, with_workers
 from tests.plugin.test_records import validate
 
-#: takes what begins with a digit; and what its schema says of itself
-GRAMMARS = """
-import contextlib
-from pytest_jsbench.engines.base import Acceptance
-from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, EngineInfo, FaultKind, ResponseFormat
-
-class Acceptor:
-    def accepts(self, schema, texts):
-        match schema.get("title"):
-            case "declines": return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no titles")
-            case "hangs": raise CallError(FaultKind.HANG, "no grammar within 20 s")
-        return Acceptance(accepted=tuple(text[0].isdigit() for text in texts), grammar_compilation=0.002)
-    def close(self):
-        with open("closed", "a") as file: file.write("x")
-
-class Factory:
-    concurrency, shared, max_tokens = 2, True, 10
-    def check(self, config): pass
-    def describe(self, config):
-        return EngineInfo(engine="digits", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
-    def prepare(self, config): raise AssertionError("a server for no model")
-    def build(self, config): raise AssertionError("an engine for no model")
-    def build_acceptor(self, config): return Acceptor()
-"""
 INTEGER = {"type": "integer"}
 
 
@@ -51,7 +27,6 @@ def labelled(bench: Bench) -> Bench:
     answers += [("wrong", True, -1), ("wrong", True, 2), ("wrong", False, 2.5)]
     bench.write(
         {
-            "grammars.py": GRAMMARS,
             "labels/schemas.jsonl": "".join(
                 json.dumps({"schema_id": name, "task": "easy", "schema": schema}) + "\n"
                 for name, schema in schemas.items()
@@ -65,7 +40,7 @@ def labelled(bench: Bench) -> Bench:
     return bench
 
 
-def run(bench: Bench, *args: str, engine: str = "grammars:Factory") -> pytest.RunResult:
+def run(bench: Bench, *args: str, engine: str = "answering:Grammars") -> pytest.RunResult:
     return bench.run_only(f"--jsbench-engine={engine}", "--jsbench-instances=labels", *args)
 
 
@@ -76,12 +51,9 @@ def test_the_grammars_wrong_decisions_fail_a_case_and_are_counted(labelled: Benc
     result.stdout.fnmatch_lines(
         [
             "wrong_decision (both): 1 of 2 valid answers rejected (wrong#5), 1 of 1 invalid answers accepted (wrong#7)",
-            "  again:  pytest --jsbench-engine=grammars:Factory --jsbench-instances=labels jsbench::easy::wrong",
-            "Task *Pass rate *Declared *Valid, *Invalid, *Compile *Errors",
+            "  again:  pytest --jsbench-engine=answering:Grammars --jsbench-instances=labels jsbench::easy::wrong",
             "easy *0.50 (.??-.??) *1/3* *1/2* *2.00 *1",
             "failures   *wrong_decision 1*",
-            "excluded   1 case*",
-            "errors     1 of 4 attempts (hang 1): the figures are incomplete",
         ]
     )
     data = labelled.run_json()
@@ -107,5 +79,5 @@ def test_project_tests_are_skipped_where_no_model_is_called(labelled: Bench) -> 
     result = run(labelled, "test_one.py", "-rs")
 
     result.assert_outcomes(passed=1, failed=3, skipped=2)
-    result.stdout.fnmatch_lines(["jsbench: labelled answers of labels (no model is called), 5 cases, 2 in flight"])
+    result.stdout.fnmatch_lines(["jsbench: labelled answers of labels (no model is called), 5 cases, 16 in flight"])
     result.stdout.fnmatch_lines(["SKIPPED*--jsbench-instances calls no model; leave it out to run a project's own*"])

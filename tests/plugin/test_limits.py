@@ -6,35 +6,6 @@ import pytest
 
 from tests.plugin.conftest import Bench, with_workers
 
-CLOCK = """
-import time
-
-def answer(request):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{time.monotonic()}\\n")
-    return '{"n": 1}'
-"""
-PRICED = """
-from pytest_jsbench import Completion, Timing, Usage
-from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
-
-class Priced:
-    # $0.15 and $0.60 for a million tokens in and out: a call costs $0.000327, and no more than it was reserved at
-    info = EngineInfo(
-        engine="priced", model="gpt-4o-mini", provider="openai", response_format=ResponseFormat.TEXT, streaming=False
-    )
-
-    def __init__(self, config):
-        pass
-
-    def generate(self, request):
-        usage = Usage(input_tokens=180, output_tokens=500)
-        return Completion(text='{"n": 1}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1), usage=usage)
-
-    def close(self):
-        pass
-"""
-
 
 def add_cases(bench: Bench, count: int) -> None:
     for number in range(count):
@@ -43,10 +14,9 @@ def add_cases(bench: Bench, count: int) -> None:
 
 @with_workers
 def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> None:
-    bench.write({"clock.py": CLOCK})
     add_cases(bench, 16)
 
-    result = bench.run("--jsbench-engine-option=answers=clock:answer", "--jsbench-rpm=600")
+    result = bench.run("--jsbench-engine-option=answers=answering:clocked", "--jsbench-rpm=600")
 
     result.assert_outcomes(passed=16)
     result.stdout.fnmatch_lines(["jsbench: dataset schemas, 16 cases, 16 in flight, 600 requests a minute"])
@@ -56,8 +26,7 @@ def test_requests_a_minute_are_those_of_all_workers_together(bench: Bench) -> No
 
 
 def priced(bench: Bench, *args: str) -> pytest.RunResult:
-    bench.write({"priced.py": PRICED})
-    return bench.run_only("--jsbench-engine=priced:Priced", "--jsbench-dataset=schemas", *args)
+    return bench.run_only("--jsbench-engine=answering:Priced", "--jsbench-dataset=schemas", *args)
 
 
 @with_workers
@@ -81,20 +50,10 @@ def test_calls_stop_before_they_cost_more_than_allowed_and_the_rest_is_reported(
     )
 
 
-WRONG_KEY = """
-from pytest_jsbench import CallError
-from pytest_jsbench.core.generations import FaultKind
-
-def answer(request):
-    raise CallError(FaultKind.AUTH, "no such key")
-"""
-
-
 def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
-    bench.write({"wrong.py": WRONG_KEY})
     add_cases(bench, 40)
     result = bench.run(
-        "--jsbench-engine-option=answers=wrong:answer", "--jsbench-concurrency=2", "--jsbench-output=out"
+        "--jsbench-engine-option=answers=answering:wrong_key", "--jsbench-concurrency=2", "--jsbench-output=out"
     )
 
     metrics: dict[str, Any] = bench.run_json()["metrics"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugin.conftest import NUMBER, Bench, with_workers
-from tests.plugin.test_project_tests import ANSWERING, arguments, run_one
+from tests.plugin.test_project_tests import arguments, run_one
 
 SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
 ENDS = (
@@ -49,7 +49,7 @@ def test_may_not_pass(jsbench): assert say(jsbench) == 1
 
 
 def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
-    """What each record says of its test: the end, with the cause and the message of a failure."""
+    """Read what each record says of its test: the end, with the cause and the message of a failure."""
     found = {}
     for one in bench.records(folder):
         name = one["id"] + (f"[{one['repeat']}]" if one["repeat"] else "")
@@ -142,7 +142,7 @@ def test_a_hostile_message_is_short_and_harmless_and_holds_no_secret(
 
 def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
     code = SAYING + "import os\ndef test_it(jsbench): jsbench.generate(text='{\"n\": 1}'); os._exit(3)\n"
-    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}", "answering.py": ANSWERING})
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{code}"})
     bench.pytester.runpytest_subprocess(*arguments(bench, "test_one.py", "--jsbench-output=out"))
 
     lines = [line for path in bench.run_in().glob("records*.jsonl") for line in path.read_text().splitlines()]

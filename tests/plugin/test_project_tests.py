@@ -8,18 +8,6 @@ import pytest
 from pytest_jsbench.plugin.settings import Settings
 from tests.plugin.conftest import NUMBER, Bench, unless_said, with_workers
 
-#: answers by the last message: what it says after `say `, and `{"n": <repeat>}` to anything else
-ANSWERING = """
-import json, pathlib
-def answer(request):
-    text = request.prompt.messages[-1].content
-    with open("calls.txt", "a") as log:
-        log.write(json.dumps([str(request.key), request.repeat, text, request.params.temperature]) + "\\n")
-    if text.startswith("say "):
-        return text.removeprefix("say ")
-    return '{"n": %d}' % request.repeat if request.repeat % 2 else '{"n": -1}'
-"""
-
 TESTS = """
 import pathlib
 import pytest
@@ -75,14 +63,14 @@ class TestGroup:
 @pytest.fixture
 def project(bench: Bench) -> Bench:
     """Tests of a project's own, with one answer of each kind."""
-    bench.write({"tests/test_numbers.py": TESTS, "tests/number.json": json.dumps(NUMBER), "answering.py": ANSWERING})
+    bench.write({"tests/test_numbers.py": TESTS, "tests/number.json": json.dumps(NUMBER)})
     return bench
 
 
 def arguments(bench: Bench, *args: str) -> list[str]:
     return [
         *bench.quick,
-        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer"),
+        *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:said"),
         *args,
     ]
 
@@ -94,7 +82,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 def run_one(bench: Bench, code: str, *args: str) -> pytest.RunResult:
     """Run one module, whose tests find the schema in `NUMBER`."""
     head = f"import pytest\nNUMBER = {NUMBER!r}\n"
-    bench.write({"test_one.py": head + code, "answering.py": ANSWERING})
+    bench.write({"test_one.py": head + code})
     return run(bench, "test_one.py", *args)
 
 
@@ -125,7 +113,6 @@ def test_the_marker_s_schema_file_is_read_as_a_dataset_s_schema_is(bench: Bench)
             "tests/number.json": json.dumps(NUMBER),
             "tests/number.yaml": "properties: {n: {minimum: 0}}",
             "tests/twice.json": '{"type": "string", "type": "object"}',
-            "answering.py": ANSWERING,
         }
     )
     result = run(bench, "tests")
@@ -163,7 +150,7 @@ def test_project_tests_are_judged_recorded_and_counted_like_any_case(project: Be
     junit = (project.path / "junit.xml").read_text()
     assert '<failure message="schema_violation: $.n: -1 is less than the minimum of 0"' in junit
     assert '<property name="jsbench.attempts" value="4"' in junit
-    again = "E         again:  pytest --jsbench-engine=scripted --jsbench-engine-option=answers=answering:answer"
+    again = "E         again:  pytest --jsbench-engine=scripted --jsbench-engine-option=answers=answering:said"
     result.stdout.fnmatch_lines_random(
         [
             ">       jsbench.generate(text='{\"n\": -1}')",

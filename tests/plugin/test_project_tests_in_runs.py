@@ -11,26 +11,14 @@ import pytest
 
 from pytest_jsbench.plugin.project_tests import ProjectTest
 from tests.plugin.conftest import NUMBER, Bench
-from tests.plugin.test_limits import PRICED
 from tests.plugin.test_project_tests import run_one
 
 #: about as long as the priced engine says that a prompt is
 LONG = "count " * 150
-FREE = """
-from pytest_jsbench import Completion, Timing
-from pytest_jsbench.core.generations import EngineInfo, FinishReason, ResponseFormat
-
-class Free:
-    info = EngineInfo(engine="free", model="m", response_format=ResponseFormat.TEXT, streaming=False)
-    def __init__(self, config): pass
-    def generate(self, request):
-        return Completion(text='{"n": 2}', finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1))
-    def close(self): pass
-"""
 
 
 def calls(bench: Bench) -> list[str]:
-    """The cases of those made since the last time."""
+    """Take the cases of the calls that were made since the last time."""
     return sorted(json.loads(line)[0].partition("::")[2] for line in bench.calls())
 
 
@@ -42,16 +30,14 @@ def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(
     pytest.importorskip("genai_prices", reason="needs genai-prices")
     bench.write(
         {
-            "priced.py": PRICED,
-            "free.py": FREE,
             "test_one.py": f"import pytest\npytestmark = pytest.mark.jsbench(schema={NUMBER!r}, prompt={LONG!r})\n"
             "@pytest.mark.parametrize('n', range(30))\ndef test_it(jsbench, n): jsbench.generate()\n"
-            "@pytest.mark.jsbench(engine='free:Free')\ndef test_other(jsbench): jsbench.generate()\n",
+            "@pytest.mark.jsbench(engine='answering:StandIn')\ndef test_other(jsbench): jsbench.generate()\n",
         }
     )
     limited = ("--jsbench-max-cost=0.005", "--jsbench-max-tokens=500", "--jsbench-output=out", "-rs")
 
-    result = bench.run_only("test_one.py", "--jsbench-engine=priced:Priced", *limited)
+    result = bench.run_only("test_one.py", "--jsbench-engine=answering:Priced", *limited)
 
     metrics = bench.run_json()["metrics"]
     passed, skipped = metrics["passed"], metrics["missing_reasons"]["limit"]
@@ -61,7 +47,7 @@ def test_what_a_limit_forbids_is_skipped_with_the_reason_and_counted_as_missing(
     result.stdout.fnmatch_lines_random(
         [
             "SKIPPED * not run: --jsbench-max-cost=0.005 would be passed",
-            "E * --jsbench-max-cost: calls of engine 'free' have no published price; leave the limit out",
+            "E * --jsbench-max-cost: calls of engine 'standin' have no published price; leave the limit out",
         ]
     )
 

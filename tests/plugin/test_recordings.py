@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.cli.main import main
 from pytest_jsbench.engines.recorded import recordings
-from tests.plugin.conftest import COUNTED, COUNTING, NUMBER, Bench
+from tests.plugin.conftest import COUNTED, NUMBER, Bench
 
 TEST = """
 @pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
@@ -61,7 +61,7 @@ recordings.write_atomically = write
 def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
     bench: Bench, mode: str, *, own: bool
 ) -> None:
-    bench.write({"conftest.py": FULL, "counting.py": COUNTING, "answers.json": "{}"})
+    bench.write({"conftest.py": FULL, "answers.json": "{}"})
     dataset = [] if own else ["--jsbench-dataset=schemas"]
     if own:
         write(bench, **{f"t{number:02}": asks(str(number)) for number in range(40)})
@@ -87,14 +87,7 @@ def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost
 def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_for(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, mode: str
 ) -> None:
-    bench.write(
-        {
-            "counting.py": COUNTING,
-            "answers.json": "{}",
-            "elsewhere/x": "",
-            **({"kept": ""} if place == "file" else {"kept/y": ""}),
-        }
-    )
+    bench.write({"elsewhere/x": "", **({"kept": ""} if place == "file" else {"kept/y": ""})})
     if place == "link":
         (bench.path / "kept/orders").symlink_to(bench.path / "elsewhere", target_is_directory=True)
     if place == "full":
@@ -246,17 +239,11 @@ import pytest
 def test_a(jsbench, text, expected):
     assert jsbench.generate(text=text).instance["n"] == expected
 """
-ENGINE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:answer", "--jsbench-record=kept")
-ANSWERED = """
-def answer(request):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{request.key.id}\\n")
-    return '{"n": %s}' % request.prompt.messages[-1].content[-1]
-"""
+ENGINE = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:numbered", "--jsbench-record=kept")
 
 
 def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
-    bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER), "answering.py": ANSWERED})
+    bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER)})
 
 
 def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_test_has_changed(bench: Bench) -> None:

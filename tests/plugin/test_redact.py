@@ -118,13 +118,13 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 def unpacked(page: str) -> str:
-    """All that a report says, with its packed cases."""
+    """Return all that a report says, with its packed cases."""
     packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
     return page + "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
 
 
 def written(bench: Bench) -> dict[str, str]:
-    """What the run has written, by path."""
+    """Read what the run has written, by path."""
     given = {"rows.jsonl", "conftest.py", "test_own.py", "answers.json", "log.txt"}
     texts = {
         str(path.relative_to(bench.path)): path.read_bytes().decode("utf-8", "replace")

@@ -190,21 +190,21 @@ _ELSEWHERE = {"netrc", "third party's option", "third party's variable"}
 
 
 def forms(secret: str) -> set[str]:
-    """The secret as it may stand in a file."""
+    """Return the secret as it may stand in a file."""
     data = secret.encode()
     coded = {base64.b64encode(b"u:"[:before] + data).decode()[4:-4] for before in range(3)}
     return {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], *coded}
 
 
 def quoting() -> str:
-    """All of them, each in several writings."""
+    """Quote all of them, each in several writings."""
     told = [secret for name, secret in SECRETS.items() if name not in _ELSEWHERE]
     written = [(one, base64.b64encode(f"u:{one}".encode()).decode(), *forms(one)) for one in told]
     return " ".join(word for words in written for word in words[:2] + tuple(w for w in words[2:] if "-" in w))
 
 
 def hostile(asked: Asked) -> Reply:
-    """Quotes what it was sent in each place of an answer, in turn by the number in the prompt."""
+    """Quote what was sent in each place of an answer, in turn by the number in the prompt."""
     words = quoting()
     turn = next((number for number in range(9) if f"turn {number}" in json.dumps(asked.body)), 0)
     text = json.dumps({"n": 1, "said": words})
@@ -294,7 +294,7 @@ def server() -> Iterator[Provider]:
 
 @pytest.fixture
 def arranged(bench: Bench, server: Provider, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A secret in every place where a user may put one."""
+    """Put a secret in every place where a user may put one."""
     pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     bench.case("open", schema={"type": "object"})
     bench.case("closed")
@@ -348,7 +348,7 @@ WRITING = (
 
 
 def leaks(root: Path, shown: str) -> list[str]:
-    """Where a secret stands, and which."""
+    """List each place where a secret stands, with its name."""
     files = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     files["what was shown"] = shown.encode()
     found = [

@@ -13,29 +13,6 @@ def summary(result: pytest.RunResult) -> list[str]:
     return result.outlines[start:]
 
 
-def test_the_summary_is_the_table_of_the_seed_within_eighty_columns(ended: Ended) -> None:
-    lines = summary(ended.result)
-
-    text = "\n".join(lines)
-    pytest.LineMatcher(lines).fnmatch_lines(
-        [
-            "Task *Declared *Empirical *TGT *Errors",
-            " *coverage *coverage *(s)",
-            "orders *1.00 (.29-1) *0.67 (.09-.99) *",
-            "talk *0.40 (.05-.85) *0.00 (0-.84) *1",
-            "total *0.62 (.24-.91) *0.40 (.05-.85) *1",
-            "pass rate  1/8 = 0.125 (95 % interval 0.003 to 0.527)",
-            "failures   api_error 1, unsupported_schema 1, refusal 1, truncated 1,*",
-            "           *hallucination 1*",
-            "excluded   1 case whose own schema is broken (skipped)",
-            "errors     1 of 8 attempts (bad_request 1): the figures are incomplete",
-            "records    *",
-        ]
-    )
-    # a link or a command that is broken in two is none
-    assert max(len(line) for line in lines if not line.startswith(("page ", "one case "))) <= 80, text
-
-
 def test_the_summary_is_the_last_thing_before_pytests_own_last_line(mixed: Bench) -> None:
     pytest.importorskip("pytest_benchmark", reason="needs pytest-benchmark")
     mixed.plugins = ("benchmark",)

@@ -19,30 +19,17 @@ TABLE = """
 [[variants]]
 name = "good"
 engine = "scripted"
-engine_option = { answers = "asking:good" }
+engine_option = { answers = "answering:good" }
 [[variants]]
 name = "bad"
 engine = "scripted"
-engine_option = { answers = "asking:bad" }
+engine_option = { answers = "answering:bad" }
 concurrency = 2
 [[variants]]
 name = "chatty"
 engine = "scripted"
 prompt = "chat"
-engine_option = { answers = "asking:chatty" }
-"""
-ASKING = """
-from pathlib import Path
-def _answer(request, name, text):
-    with open("calls.txt", "a") as calls:
-        calls.write(f"{name} {request.key.id}\\n")
-    return text
-def good(request):
-    return _answer(request, "good", '{"n": 1}')
-def bad(request):
-    return _answer(request, "bad", '{"n": -1}' if request.key.id in "ac" else '{"n": 2}')
-def chatty(request):
-    return _answer(request, "chatty", "Sure!" if len(request.prompt.messages) > 1 and request.key.id == "a" else "3")
+engine_option = { answers = "answering:chatty" }
 """
 
 
@@ -55,7 +42,7 @@ def prepared(bench: Bench) -> Bench:
     """Four cases and three variants in a table; each call is written down."""
     for name in "abcd":
         bench.case(name)
-    bench.write({"jsbench.toml": TABLE, "asking.py": ASKING})
+    bench.write({"jsbench.toml": TABLE})
     return bench
 
 
@@ -68,7 +55,7 @@ def newest(bench: Bench, folder: str) -> Path:
 
 
 def by_variant(path: Path) -> dict[str, list[Any]]:
-    """The records of each variant, as those of a run of its own."""
+    """Read the records of each variant, as those of a run of its own."""
     found: dict[str, list[Any]] = {}
     for line in without_times([json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()[1:]]):
         found.setdefault(line.pop("variant", ""), []).append(line)

@@ -23,7 +23,7 @@ BAD = "jsbench.generate(text='prose')"
 
 
 def verdict(bench: Bench, result: pytest.RunResult) -> tuple[str, list[str]]:
-    """The verdict's status and reasons, which every output says alike."""
+    """Return the verdict's status and reasons, which every output says alike."""
     folder = bench.run_in()
     found: dict[str, Any] = json.loads((folder / "run.json").read_text())["verdict"]
     status, because = found["status"], found["because"]
@@ -45,22 +45,18 @@ def suite_properties(bench: Bench) -> dict[str, str]:
     return {one.get("name", ""): one.get("value", "") for one in suite.findall("properties/property")}
 
 
-CHANGING = """
-import itertools
-asked = itertools.count()
-def answer(request):
-    with open("calls.txt", "a") as log:
-        log.write(str(request.key) + "\\n")
-    return "prose" if next(asked) == 0 else '{"n": 1}'
-"""
-
-
 def run_changing(bench: Bench, code: str, *args: str) -> pytest.RunResult:
-    """An engine whose first answer is prose, and every other good."""
+    """Run a module whose first answer is prose, and every other good."""
     head = "import pytest\nNUMBER = {'type': 'object', 'required': ['n']}\n"
-    bench.write({"test_one.py": head + code, "changing.py": CHANGING})
+    bench.write({"test_one.py": head + code})
     return bench.run_only(
-        *("--jsbench-engine=scripted", "--jsbench-engine-option=answers=changing:answer", "test_one.py", *KEPT, *args)
+        *(
+            "--jsbench-engine=scripted",
+            "--jsbench-engine-option=answers=answering:changing",
+            "test_one.py",
+            *KEPT,
+            *args,
+        )
     )
 
 
@@ -169,11 +165,9 @@ def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: B
         f"{ASKS}@late\ndef test_after(jsbench):\n    {GOOD}\n    signal.raise_signal(signal.SIGALRM)\n"
         f"{ASKS}@late\ndef test_within(jsbench): jsbench.generate(text='late')\n"
     )
-    head = "import signal\ndef answer(request):\n    if 'late' in request.prompt.messages[-1].content:\n"
-    late = "        signal.raise_signal(signal.SIGALRM)\n    return '{\"n\": 1}'\n"
-    bench.write({"test_one.py": f"import pytest\nNUMBER = {{}}\n{code}", "late.py": head + late})
+    bench.write({"test_one.py": f"import pytest\nNUMBER = {{}}\n{code}"})
 
-    late_engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=late:answer")
+    late_engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:alarmed")
     result = bench.run_only(*late_engine, "test_one.py", *KEPT, "--jsbench-gate=n>=1")
 
     status, because = verdict(bench, result)

@@ -1,0 +1,246 @@
+"""
+What answers in the sessions that tests start, and notes its calls.
+
+Each bench has a copy of this module beside its tests, and nothing here needs the others: a function is named by
+`--jsbench-engine-option=answers=answering:NAME`, an engine by `--jsbench-engine=answering:NAME`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from pytest_jsbench import CallError, Completion, EngineConfig, EngineInfo, Request, Usage
+from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind, FinishReason, ResponseFormat, Timing
+from pytest_jsbench.engines.base import Acceptance, UnsharedFactory
+
+RIGHT, WRONG = '{"n": 1}', '{"n": -1}'
+
+
+def note(*words: object) -> None:
+    with Path("calls.txt").open("a") as calls:
+        calls.write(" ".join(map(str, words)) + "\n")
+
+
+def last(request: Request) -> str:
+    return request.prompt.messages[-1].content
+
+
+def counted(request: Request) -> str:
+    """Answer as the bench's cases say."""
+    note(request.key)
+    answers = json.loads(Path(__file__).with_name("answers.json").read_text())
+    return str(answers.get(request.key.id, RIGHT))
+
+
+def said(request: Request) -> str:
+    """Answer what the last message says after `say `, and the number of the repeat to anything else."""
+    note(json.dumps([str(request.key), request.repeat, last(request), request.params.temperature]))
+    if last(request).startswith("say "):
+        return last(request).removeprefix("say ")
+    return f'{{"n": {request.repeat}}}' if request.repeat % 2 else WRONG
+
+
+def heard(request: Request) -> str:
+    return json.dumps(" | ".join(f"{message.role}: {message.content}" for message in request.prompt.messages))
+
+
+def numbered(request: Request) -> str:
+    """Answer the digit with which the prompt ends."""
+    note(request.key.id)
+    return f'{{"n": {last(request)[-1]}}}'
+
+
+def seeded(request: Request) -> str:
+    return f'{{"n": {request.params.seed}}}'
+
+
+def invoiced(_: Request) -> str:
+    return json.dumps({"total": int(os.environ["TOTAL"]), "vendor": "ACME"})
+
+
+_asked = itertools.count()
+
+
+def changing(request: Request) -> str:
+    """Answer with prose at first, and well ever after."""
+    note(request.key)
+    return "prose" if next(_asked) == 0 else RIGHT
+
+
+def good(request: Request) -> str:
+    note("good", request.key.id)
+    return RIGHT
+
+
+def bad(request: Request) -> str:
+    note("bad", request.key.id)
+    return WRONG if request.key.id in "ac" else '{"n": 2}'
+
+
+def chatty(request: Request) -> str:
+    note("chatty", request.key.id)
+    return "Sure!" if len(request.prompt.messages) > 1 and request.key.id == "a" else "3"
+
+
+def clocked(_: Request) -> str:
+    note(time.monotonic())
+    return RIGHT
+
+
+def timed(request: Request) -> str:
+    clocked(request)
+    time.sleep(0.4)
+    return RIGHT
+
+
+def _listed(name: str) -> Sequence[str]:
+    path = Path(name)
+    return path.read_text().split() if path.exists() else ()
+
+
+def faltering(request: Request) -> str:
+    """Break, and end the process, at the cases that two files list; be slow where a third one says so."""
+    name = request.key.id
+    note(name)
+    if name in _listed("broken.txt"):
+        raise CallError(FaultKind.SERVER, "down")
+    if name in _listed("deadly.txt"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if Path("slow").exists():
+        time.sleep(0.2 if name < "c04" else 60)
+    return WRONG if name in {"c02", "violated"} else RIGHT
+
+
+begun, ended = threading.Event(), threading.Event()
+
+
+def late(request: Request) -> str:
+    """Answer one case after the session's end."""
+    if request.key.id == "late":
+        begun.set()
+        ended.wait(30)
+    return RIGHT
+
+
+def alarmed(request: Request) -> str:
+    """Have the alarm go off that a time limit of pytest-timeout sets."""
+    if "late" in last(request):
+        signal.raise_signal(signal.SIGALRM)
+    return RIGHT
+
+
+def wrong_key(_: Request) -> str:
+    raise CallError(FaultKind.AUTH, "no such key")
+
+
+def completion(usage: Usage | None = None) -> Completion:
+    return Completion(
+        text=RIGHT, finish_reason=FinishReason.STOP, timing=Timing(tgt=0.1), usage=Usage() if usage is None else usage
+    )
+
+
+def hungry(request: Request) -> Completion:
+    """Answer until there is no more memory."""
+    if request.key.id > "c05" and Path("exhausted").exists():
+        raise MemoryError
+    note(request.key.id)
+    return completion()
+
+
+class StandIn:
+    """An engine that answers each case alike."""
+
+    model, provider = "m", ""
+    usage = Usage()
+
+    def __init__(self, _config: EngineConfig) -> None:
+        self.info = EngineInfo(
+            engine=type(self).__name__.lower(),
+            model=self.model,
+            provider=self.provider or None,
+            response_format=ResponseFormat.TEXT,
+            streaming=False,
+        )
+
+    def generate(self, request: Request) -> Completion:
+        return completion(self.usage)
+
+    def close(self) -> None: ...
+
+
+class Priced(StandIn):
+    """An engine whose calls cost $0.000327, at $0.15 and $0.60 for a million tokens in and out, as was reserved."""
+
+    model, provider = "gpt-4o-mini", "openai"
+    usage = Usage(input_tokens=180, output_tokens=500)
+
+
+class Hungry(StandIn):
+    def generate(self, request: Request) -> Completion:
+        return hungry(request)
+
+
+held: list[IO[str]] = []
+
+
+class Greedy(StandIn):
+    """Hold all files that may be open while it answers."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (150, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        super().__init__(config)
+
+    def generate(self, request: Request) -> Completion:
+        with suppress(OSError):
+            while True:
+                held.append(Path(os.devnull).open())  # noqa: SIM115
+        return completion()
+
+
+class Away(StandIn):
+    def __init__(self, config: EngineConfig) -> None:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise RuntimeError("the licence server is away")
+        super().__init__(config)
+
+
+class Digits:
+    """A grammar that takes what begins with a digit, unless its schema says otherwise of itself."""
+
+    def accepts(self, schema: Any, texts: Sequence[str]) -> Acceptance | Declined:
+        match schema.get("title"):
+            case "declines":
+                return Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no titles")
+            case "hangs":
+                raise CallError(FaultKind.HANG, "no grammar within 20 s")
+        return Acceptance(accepted=tuple(text[0].isdigit() for text in texts), grammar_compilation=0.002)
+
+    def close(self) -> None:
+        with Path("closed").open("a") as file:
+            file.write("x")
+
+
+class Grammars(UnsharedFactory):
+    """The factory of an engine that calls no model."""
+
+    def check(self, _config: EngineConfig) -> None: ...
+
+    def describe(self, _config: EngineConfig) -> EngineInfo:
+        return EngineInfo(engine="digits", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=False)
+
+    def build(self, _config: EngineConfig) -> StandIn:
+        raise AssertionError("an engine for no model")
+
+    def build_acceptor(self, _config: EngineConfig) -> Digits:
+        return Digits()
