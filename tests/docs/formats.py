@@ -22,6 +22,7 @@ from pytest_jsbench.metrics.case_outcomes import CaseOutcome
 from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import metadata
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.evaluations import RUN_VERSION, FinishedRun, RunFile, VariantFigures
@@ -37,10 +38,8 @@ IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Ve
 ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "entry")}
 #: those that stand by their names; every other type stands where it is used
 NAMED = {
-    **{
-        name.title(): name
-        for name in ("completion", "declined", "failed", "decided", "timing", "usage", "sent", "verdict")
-    },
+    **{name: name.lower() for name in ("Completion", "Declined", "Failed", "Decided", "Timing", "Usage", "Sent")},
+    "Verdict": "verdict",
     "RunMetadata": "variant",
 }
 
@@ -153,50 +152,36 @@ def _parts(hint: Any) -> list[Any]:
     return [part for each in getattr(hint, "__args__", ()) for part in _parts(each)]
 
 
+def head(name: str, title: str, docstring: str | None) -> dict[str, Any]:
+    """The first fields of a published schema, described by a type's docstring."""
+    described = " ".join((docstring or "").split())
+    return {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:{name}", "title": title, "description": described}
+
+
 def records() -> dict[str, Any]:
     """The JSON Schema of a line of records.jsonl."""
     made = Formats(Record, RunMetadata)
     run = made.of(RunMetadata)
     parts = made.part(MetadataParts)
-    own: tuple[str, ...] = (
-        "variant",
-        "engine",
-        "model",
-        "response_format",
-        "streaming",
-        "provider",
-        "details",
-        "params",
-    )
-    own += ("asked_params", "prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan")
     for name, part in parts.items():
         run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
     run["properties"]["variants"]["minItems"] = 1
-    variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in own}
-    named = [
-        Completion,
-        Declined,
-        *(made._kinds[name] for name in ("Failed", "Decided", "Timing", "Usage")),
-        Sent,
-        Verdict,
-    ]
+    variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in metadata._OWN}
     version = {"type": "string", "description": "The version of these lines; raised when a field is added."}
     header = {
         "type": {"const": "run", "description": "What the line is."},
         "records_version": version,
         "run": {"$ref": "#/$defs/run", "description": "What produced the run."},
     }
+    described = "The first line is the header, each other line one attempt. Readers ignore what is new."
     return {
-        "$schema": DIALECT,
-        "$id": f"urn:pytest-jsbench:records:{RECORDS_VERSION}",
-        "title": "A line of records.jsonl",
-        "description": "The first line is the header, each other line one attempt. Readers ignore what is new.",
+        **head(f"records:{RECORDS_VERSION}", "A line of records.jsonl", described),
         "oneOf": [
             {"title": "header", "type": "object", "required": list(header), "properties": header},
             {"title": "record", **made.of(Record)},
         ],
         "$defs": {
-            **{kind.__name__.lower(): made.of(kind) for kind in named},
+            **{place: made.of(made._kinds[name]) for name, place in NAMED.items() if name != "RunMetadata"},
             "run": run,
             "variant": {"type": "object", "required": list(variant), "properties": variant},
         },
@@ -263,14 +248,8 @@ def run() -> dict[str, Any]:
         del described["plan"]
         there = [*added, *(each for each in shared["required"] if each in described)]
         parts[name] = {"type": "object", "required": there, "properties": described}
-    return {
-        "$schema": DIALECT,
-        "$id": f"urn:pytest-jsbench:run:{RUN_VERSION}",
-        "title": "run.json",
-        "description": " ".join(inspect.cleandoc(RunFile.__doc__ or "").split()),
-        **file,
-        "$defs": {"metrics": metrics(), **parts},
-    }
+    named = head(f"run:{RUN_VERSION}", "run.json", RunFile.__doc__)
+    return {**named, **file, "$defs": {"metrics": metrics(), **parts}}
 
 
 def history() -> dict[str, Any]:
@@ -278,12 +257,7 @@ def history() -> dict[str, Any]:
     made = Formats(HistoryLine, NamedRun)
     line = made.of(HistoryLine)
     line["properties"]["run"] = {**made.of(NamedRun), "description": line["properties"]["run"]["description"]}
-    named = {
-        "$schema": DIALECT,
-        "$id": f"urn:pytest-jsbench:history:{HISTORY_VERSION}",
-        "title": "A line of history.jsonl",
-    }
-    return {**named, "description": " ".join(inspect.cleandoc(HistoryLine.__doc__ or "").split()), **line}
+    return {**head(f"history:{HISTORY_VERSION}", "A line of history.jsonl", HistoryLine.__doc__), **line}
 
 
 def evaluation() -> dict[str, Any]:
@@ -296,8 +270,7 @@ def evaluation() -> dict[str, Any]:
     file, metrics = (_flat(made["$defs"][kind.__name__]) for kind in (EvalOutput, EvalMetrics))
     described = file["properties"]["metrics"]["description"]
     file["properties"]["metrics"] = {**metrics, "description": described}
-    named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:evaluation:{RUN_VERSION}", "title": "Evaluation"}
-    return {**file, **named}
+    return {**file, **head(f"evaluation:{RUN_VERSION}", "Evaluation", EvalOutput.__doc__)}
 
 
 def _flat(schema: Any) -> Any:
@@ -327,8 +300,7 @@ def of_two_types(schema: dict[str, Any]) -> dict[str, Any]:
 
 def probe() -> dict[str, Any]:
     """The JSON Schema of what a probe found."""
-    named = {"$schema": DIALECT, "$id": f"urn:pytest-jsbench:probe:{PROBE_VERSION}", "title": "Probe"}
-    return {**named, "description": sentence(ProbeReport.__doc__ or ""), **Formats(ProbeReport).of(ProbeReport)}
+    return {**head(f"probe:{PROBE_VERSION}", "Probe", ProbeReport.__doc__), **Formats(ProbeReport).of(ProbeReport)}
 
 
 def presets() -> dict[str, Any]:
