@@ -91,23 +91,9 @@ def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made()
     assert compare({key("a"): ended("passed", "passed")}, {key("a"): ended("passed", "truncated")}).newly_failing
 
 
-@pytest.mark.parametrize(
-    ("data", "problem"),
-    [
-        (None, "the whole is null"),
-        ({}, "the whole has no attempts"),
-        ({"attempts": []}, "attempts is an array: expected array of length >= 1"),
-        ({"attempts": "passed"}, 'attempts is "passed": expected array'),
-        ({"attempts": [["passed"]]}, r"attempts\[0\] is an array: expected str"),
-        ({"schema": 1, "attempts": ["passed"]}, "schema is 1: expected str"),
-    ],
-)
-def test_what_is_no_outcome_is_refused(data: object, problem: str) -> None:
-    with pytest.raises(RecordError, match=f"not the outcome of a case: {problem}"):
-        CaseOutcome.from_dict(data)
-
-
-def test_an_end_that_is_none_is_refused_by_name() -> None:
+def test_an_outcome_without_attempts_or_with_an_end_that_is_none_is_refused() -> None:
+    with pytest.raises(RecordError, match="not the outcome of a case: attempts is an array: expected array of length"):
+        CaseOutcome.from_dict({"attempts": []})
     with pytest.raises(RecordError, match=r"cannot end in 'won'; expected passed, missing or a failure type"):
         CaseOutcome.from_dict({"attempts": ["won"]})
     assert CaseOutcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
@@ -200,11 +186,8 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ([1], r"values\[0\] is 1: expected object | null"),
-        ({"a": 1}, "values is an object: expected array"),
         ([{"fields": {"n": [2, 1]}, "invented": 0, "problem": ""}], "more fields right than expected"),
         ([None, None], "values of a case: 2; expected one for each of its attempts"),
-        (7, "values is 7: expected array"),
     ],
 )
 def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object, problem: str) -> None:
@@ -314,12 +297,9 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
     outcome = measured(**TIMES)[key("c1")]
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
-    for odd in ([-1], ["1"], [True], [1, 2], 3, [float("inf")]):
+    for odd in ([-1], [1, 2], [float("inf")]):
         with pytest.raises(RecordError, match=r"(measures.*expected|ttft of a case: 2; expected one)"):
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
-    for other in ([1], "x", 1, None):
-        with pytest.raises(RecordError, match=r"measures is .*expected object"):
-            CaseOutcome.from_dict({**outcome.to_dict(), "measures": other})
 
 
 def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:

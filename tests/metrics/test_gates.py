@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from pytest_jsbench.core.cases import CaseKey, Expected
 from pytest_jsbench.core.errors import GateError
-from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import published
 from pytest_jsbench.lab.interchange import every_eval_ever
@@ -436,13 +435,6 @@ def _of_markdown(text: str) -> tuple[str, list[str]]:
 def _details(path: Path) -> dict[str, Any]:
     details: dict[str, Any] = json.loads(path.read_text("utf-8"))["source_metadata"]["additional_details"]
     return details
-
-
-@pytest.mark.parametrize("data", [None, [], {}, {"status": "won", "exit_status": 0, "because": []}])
-def test_what_is_no_verdict_is_refused_in_one_line(data: object) -> None:
-    with pytest.raises(ValueError, match=r"status is \"won\": |the whole (is|has no) ") as refused:
-        from_json(RunVerdict, data)
-    assert len(str(refused.value).splitlines()) == 1
 
 
 def test_a_file_that_is_older_than_verdicts_has_none() -> None:

@@ -20,6 +20,7 @@ from pytest_jsbench.schemas.references import (
     tokens_of,
 )
 from tests.core.test_text import is_shown_as_it_is
+from tests.fuzzing import examples
 
 ROOT: dict[str, Any] = {
     "$id": "https://example.org/root",
@@ -118,6 +119,7 @@ def test_pointers_escape_slash_and_tilde() -> None:
     assert json_pointer(["properties", "a/b~c", 0]) == "/properties/a~1b~0c/0"
 
 
+@examples(200)
 @given(st.lists(st.integers(min_value=0) | st.text(st.characters()), max_size=5))
 def test_every_place_is_one_bounded_line_that_encodes(parts: list[str | int]) -> None:
     for text in (json_path(parts), json_pointer(parts)):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.values import Comparer, Match, described, expecting, match
+from tests.fuzzing import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -72,6 +73,7 @@ def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missi
     }
 
 
+@examples(200)
 @given(JSON)
 def test_an_instance_is_right_beside_itself(value: Any) -> None:
     found = of(value, json.loads(json.dumps(value)))
@@ -80,6 +82,7 @@ def test_an_instance_is_right_beside_itself(value: Any) -> None:
     assert found.expected >= 1
 
 
+@examples(200)
 @given(JSON, JSON)
 def test_a_match_survives_its_way_through_a_record(expected: Any, answer: Any) -> None:
     found = of(expected, answer)
@@ -221,15 +224,10 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
 @pytest.mark.parametrize(
     "changed",
     [
-        {"fields": []},
         {"fields": {"a": [2, 1]}},
-        {"fields": {"a": "11"}},
         {"fields": {"a": [1.0, 1e300]}},
         {"fields": {"a": [1, 10**400]}},
         {"invented": -1},
-        {"invented": True},
-        {"problem": ["no"]},
-        {"differences": [{"path": 1, "fault": "wrong", "expected": 1, "found": 2}]},
         {"differences": [{"path": "$", "fault": "odd", "expected": 1, "found": 2}]},
     ],
 )
