@@ -97,11 +97,11 @@ def test_more_cases_than_can_be_tests_are_one_line(root: Path, monkeypatch: pyte
     assert len(keys(root, limit=5)) == 5
 
 
-def test_a_packed_file_of_labelled_answers_that_would_fill_the_memory_is_one_line(root: Path) -> None:
-    with gzip.open(root / "instances.jsonl.gz", "wb", compresslevel=1) as file:
-        for _ in range(23):
-            file.write(b" " * 9_000_000 + b"\n")
-    (root / "schemas.jsonl").write_text("")
+def test_a_packed_file_of_labelled_answers_that_would_fill_the_memory_is_one_line(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_jsbench.core.files.LARGEST_UNPACKED", 1_000_000)
+    write(root, {"instances.jsonl.gz": gzip.compress(b" " * 1_000_000 + b"\n"), "schemas.jsonl": ""})
     with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz: cannot be read: [\d,]+ bytes; expected at most"):
         open_labelled(Selection(source=str(root), labelled=True))
 

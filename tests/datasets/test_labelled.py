@@ -85,12 +85,6 @@ def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | 
         opened(tmp_path)
 
 
-def test_a_file_that_is_not_gzipped_though_it_says_so_is_said(tmp_path: Path) -> None:
-    (tmp_path / "instances.jsonl.gz").write_text("{}")
-    with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz: cannot be read: Not a gzipped file"):
-        opened(tmp_path)
-
-
 def test_a_source_that_is_nothing_is_said_with_what_was_expected(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no labelled answers '.*none': expected builtin, or a folder with"):
         opened(tmp_path / "none")
