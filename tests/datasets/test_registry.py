@@ -49,7 +49,6 @@ version = "1.0"
 numbers = "numbers_dataset:Numbers"
 refusing = "numbers_dataset:refuse"
 empty = "numbers_dataset:nothing"
-gone = "numbers_dataset:Gone"
 count = "numbers_dataset:count"
 """
 
@@ -74,7 +73,6 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
             "dataset 'refusing' cannot be opened by numbers_dataset:refuse (package numbers-dataset 1.0): ValueE",
         ),
         ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
-        ("gone", "dataset 'gone': cannot import numbers_dataset:Gone (package numbers-dataset 1.0): AttributeError: "),
         (
             "count",
             "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a",
