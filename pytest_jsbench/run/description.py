@@ -7,9 +7,10 @@ import functools
 import hashlib
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,20 +44,21 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
     """Describe all that the answers of a run depend on; a mere listing leaves open what cannot be found out."""
     now = datetime.now(UTC)
     policy = asdict(plan.policy)
-    shared = {
-        "uuid": str(uuid4()),
-        "started_at": now.isoformat(timespec="seconds"),
-        "entry": entry,
-        "redacted": plan.redact,
-        "repeats": plan.repeats,
-        "dataset": _describe_cases(plan),
-        "classifiers": [classifier.name for classifier in plan.classifiers if not classifier.counts],
-        "metrics": [classifier.name for classifier in plan.classifiers if classifier.counts],
-        "comparers": {name: comparer.how for name, comparer in plan.comparers.items()},
-        "policy": {name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
-        "versions": {**_versions(entry), "python": platform.python_version()},
-        "host": {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(), **_gpus()},
-    }
+    shared = partial(
+        RunMetadata,
+        uuid=str(uuid4()),
+        started_at=now.isoformat(timespec="seconds"),
+        entry=entry,
+        redacted=plan.redact,
+        repeats=plan.repeats,
+        dataset=_describe_cases(plan),
+        classifiers=[classifier.name for classifier in plan.classifiers if not classifier.counts],
+        metrics=[classifier.name for classifier in plan.classifiers if classifier.counts],
+        comparers={name: comparer.how for name, comparer in plan.comparers.items()},
+        policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
+        versions={**_versions(entry), "python": platform.python_version()},
+        host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(), **_gpus()},
+    )
     described = []
     for variant in plan.variants.values():
         with errors_of(variant.name):
@@ -69,11 +71,10 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
 
 
 def _describe_variant(
-    variant: Variant, info: EngineInfo, shared: Mapping[str, Any], run_id: str, streaming: bool
+    variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata], run_id: str, streaming: bool
 ) -> RunMetadata:
     """Describe one way to ask, as a run of its own."""
-    return RunMetadata(
-        **shared,
+    return shared(
         variant=variant.name,
         run_id=run_id,
         engine=info.engine,
