@@ -116,9 +116,7 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
         except ValueError as error:
             raise RecordError(f"not the outcome of a case: {error}") from error
         if unknown := [end for end in outcome.attempts if end not in _ENDS]:
-            message = (
-                f"an attempt cannot end in {printable(repr(unknown[0]), 40)}; expected passed, missing or a failure"
-            )
+            message = f"no attempt ends in {printable(repr(unknown[0]), 40)}; expected passed, missing or a failure"
             raise RecordError(f"{message} type", found=unknown[0], expected=list(_ENDS))
         lists = {"values": outcome.matches, "tests": outcome.tests, **outcome.measures}
         for name, each in lists.items():

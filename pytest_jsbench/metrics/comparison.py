@@ -297,9 +297,7 @@ def told(change: PairedDifference, *, does: str = "pass", same: str = "the same 
     if not (change.fell or change.rose):
         return f"as many attempts {does} in each of {cases}" if change.repeated else f"{same} of {cases}"
     if change.repeated:
-        more = (
-            "the same" if change.value == 0 else f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}"
-        )
+        more = f"{abs(change.value):.3f} {'higher' if change.value > 0 else 'lower'}" if change.value else "the same"
         words = f"the share of attempts that {does} is {more} over {cases}"
         ups = f"; {counted(change.rose, 'case')} up, {change.fell} down"
     elif change.value == 0:

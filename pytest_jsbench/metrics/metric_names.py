@@ -257,7 +257,9 @@ def _range_of_values(name: MetricName, rate: Rate, metrics: Metrics) -> Reading:
     """The range of a rate over values: one that never came may be right or wrong in everything."""
     value: float | None = getattr(rate, name.bound or "value")
     if value is None:
-        return _nothing("nothing judged" if rate.value is None else "one document has no interval")
+        of_k = name.metric.startswith(("pass_at.", "pass_hat."))
+        unmeasured = "some case has fewer attempts" if of_k else "nothing judged"
+        return _nothing(unmeasured if rate.value is None else "one document has no interval")
     unknown = metrics.errors + metrics.unjudged + metrics.uncompared
     low, high = (0.0, 1.0) if unknown else (value, value)
     shown = f"{rate.successes}/{rate.n} = {rate.value:.4g}" if isinstance(rate, Proportion) else f"{rate.value:.4g}"

@@ -157,9 +157,7 @@ def break_down(
         raise RecordError(message, found=metric, expected=measurable, option="metric")
     by_case = metric == DEFAULT_METRIC or metric in MEASURES
     if not by_case and by is not Grouping.TASK:
-        message = (
-            f"by {by} runs are told by their pass rate alone, found {metric}: leave out --metric, or give --by=task"
-        )
+        message = f"by {by} runs are told by their pass rate alone, found {metric}: leave it out, or give --by=task"
         raise RecordError(message, found=metric, expected=DEFAULT_METRIC, option="metric")
     lengths = _lengths(evaluations) if by is Grouping.LENGTH else {}
     parts = [_by_group(evaluation, by, keywords or {}, lengths) for evaluation in evaluations]

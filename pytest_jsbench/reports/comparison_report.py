@@ -98,9 +98,7 @@ def comparison_markdown(
 def marker(name: str) -> str:
     """The hidden first line by which a workflow finds its comment again; ExportError where the name is none."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
-        message = (
-            f"no name of a comment: '{printable(name, 60)}'; expected letters, digits and any of _ . + and single -"
-        )
+        message = f"no name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
         raise ExportError(message, found=name, option="comment")
     return f"<!-- jsbench:{name} -->"
 
@@ -125,12 +123,10 @@ def _blocks(
         yield table_of_runs("Run", list(zip(names, evaluations, strict=True)))
     if verbose or not ours:
         yield _table_of_metrics(evaluations, columns)
+    short = distinct(names, _LONGEST_PLACE)
     if legend:
         yield legend
-    if legend:
         short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
-    else:
-        short = distinct(names, _LONGEST_PLACE)
     if warnings := [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]:
         yield warnings
     shown = dict(zip(names, short, strict=True))

@@ -94,7 +94,7 @@ def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made()
 def test_an_outcome_without_attempts_or_with_an_end_that_is_none_is_refused() -> None:
     with pytest.raises(RecordError, match="not the outcome of a case: attempts is an array: expected array of length"):
         CaseOutcome.from_dict({"attempts": []})
-    with pytest.raises(RecordError, match=r"cannot end in 'won'; expected passed, missing or a failure type"):
+    with pytest.raises(RecordError, match=r"no attempt ends in 'won'; expected passed, missing or a failure type"):
         CaseOutcome.from_dict({"attempts": ["won"]})
     assert CaseOutcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
 

@@ -88,6 +88,12 @@ def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message:
         Gate.parse(text, ["good"])
 
 
+def test_a_rate_of_more_attempts_than_some_case_has_says_that_it_was_not_measured() -> None:
+    found = summary(record("a"))
+
+    assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, some case has fewer attempts")
+
+
 def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> None:
     gate = Gate.parse("Github_esay.pass_rate>=0.9")
 

@@ -172,7 +172,7 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
         ('{"metrics": {}}', "holds no metrics"),
         ('{"metrics": [1]}', "holds no metrics"),
         ('{"name": "x"}', "holds no metrics"),
-        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "cannot end in 'won'"),
+        ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "no attempt ends in 'won'"),
         ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
     ],
 )

@@ -95,9 +95,7 @@ def _aggregate(options: argparse.Namespace, out: Output) -> bool:
 def _migrate(options: argparse.Namespace, out: Output) -> bool:
     names = Counter(path.name for path in options.files)
     if options.output is not None and (twice := [name for name, count in names.items() if count > 1]):
-        message = (
-            f"two files are called {printable(twice[0])}, and one would be written over the other: name one of them"
-        )
+        message = f"two files are called {printable(twice[0])}, and one would replace the other: name one of them"
         raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
         migrated = migrate(evaluations.load(path))
