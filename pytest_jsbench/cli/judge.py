@@ -89,9 +89,7 @@ def _judge_records(options: argparse.Namespace, out: Output) -> bool:
         notes = [f"warning: {printable(warning)}" for warning in run.warnings]
         if missing and any(outcome.match is not None for outcome in run.outcomes):
             wanted = printable(" ".join(f"--comparer '{name}={how}'" for name, how in missing.items()))
-            notes.append(
-                f"warning: values stay as the run compared them, which loads no function by itself: add {wanted}"
-            )
+            notes.append(f"warning: values stay as the run compared them, for it loads no function: add {wanted}")
         out.lines([*notes, *_changed(before, run)])
         out.report(report(run, summary, keywords=options.verbose))
         if output is not None:

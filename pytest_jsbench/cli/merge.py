@@ -43,9 +43,7 @@ def add_merge(commands: Any) -> None:
         metavar="DIR",
         help="a run's folder, a folder of runs (the newest); or its URL, such as 's3://bucket/shard-*' (extra stores)",
     )
-    merge.add_argument(
-        "--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run is written"
-    )
+    merge.add_argument("--output", "-o", type=Path, required=True, metavar="DIR", help="where the merged run goes")
     for name in GATES:
         add_option(merge, name)
     add_option(merge, "baseline", type=Path)

@@ -44,7 +44,6 @@ class Merged:
     """A run put together of several, and the notes on it."""
 
     run: Run
-    #: of the runs that it is made of
     parts: tuple[RunMetadata, ...]
     #: one line each
     notes: tuple[str, ...]

@@ -89,9 +89,7 @@ def _after_fault(generation: Failed, params: GenerationParams) -> str:
         case FaultKind.RATE_LIMITED:
             return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
         case FaultKind.CONNECTION | FaultKind.SERVER | FaultKind.BAD_RESPONSE | FaultKind.ENGINE:
-            return (
-                "a broken call is not the model's failure: run the case again, or with --jsbench-resume all that broke"
-            )
+            return "a broken call is not the model's fault: run the case again, or with --jsbench-resume all that broke"
         case FaultKind.AUTH | FaultKind.QUOTA | FaultKind.BAD_REQUEST | FaultKind.HANG | FaultKind.CRASH:
             return ""
         case _:

@@ -303,7 +303,7 @@ def test_a_function_that_a_run_names_is_not_loaded_but_asked_for_in_one_line(
     for options in ([], ["--comparer=total=tolerance:0.01"]):
         lines = judged(run, *options)[1].splitlines()
         assert lines[0].startswith(
-            "warning: values stay as the run compared them, which loads no function by itself: add --comparer '"
+            "warning: values stay as the run compared them, for it loads no function: add --comparer '"
         )
         assert any(line.startswith("values     1/2") for line in lines)
     assert "add --comparer 'vendor=function:own:same'" in lines[0]
