@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from msgspec import structs
 
@@ -318,5 +318,16 @@ def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]
             yield text
 
 
-def _header(metadata: RunMetadata) -> dict[str, Any]:
+class Header(TypedDict):
+    """The first line of a file of records."""
+
+    #: what the line is
+    type: Literal["run"]
+    #: the version of these lines; raised when a field is added
+    records_version: str
+    #: what produced the run
+    run: dict[str, Any]
+
+
+def _header(metadata: RunMetadata) -> Header:
     return {"type": "run", "records_version": RECORDS_VERSION, "run": metadata.to_dict()}

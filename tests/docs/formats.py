@@ -23,6 +23,7 @@ from pytest_jsbench.metrics.figures import RATES, TIMES, TOKENS
 from pytest_jsbench.metrics.metrics import Metrics
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import metadata
+from pytest_jsbench.records.journal import Header
 from pytest_jsbench.records.metadata import MetadataParts, RunMetadata
 from pytest_jsbench.records.records import RECORDS_VERSION, Record
 from pytest_jsbench.reports.evaluations import RUN_VERSION, FinishedRun, RunFile, VariantFigures
@@ -167,17 +168,13 @@ def records() -> dict[str, Any]:
         run["properties"][name] = {**part, "description": run["properties"][name]["description"]}
     run["properties"]["variants"]["minItems"] = 1
     variant = {name: {"$ref": f"#/$defs/run/properties/{name}"} for name in metadata._OWN}
-    version = {"type": "string", "description": "The version of these lines; raised when a field is added."}
-    header = {
-        "type": {"const": "run", "description": "What the line is."},
-        "records_version": version,
-        "run": {"$ref": "#/$defs/run", "description": "What produced the run."},
-    }
+    header = Formats(Header).of(Header)
+    header["properties"]["run"] |= {"$ref": "#/$defs/run"}
     described = "The first line is the header, each other line one attempt. Readers ignore what is new."
     return {
         **head(f"records:{RECORDS_VERSION}", "A line of records.jsonl", described),
         "oneOf": [
-            {"title": "header", "type": "object", "required": list(header), "properties": header},
+            {"title": "header", **header},
             {"title": "record", **made.of(Record)},
         ],
         "$defs": {
