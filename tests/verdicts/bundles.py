@@ -8,16 +8,13 @@ describes: each document that it refers to is embedded under its own URI.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urldefrag, urljoin
 
+from pytest_jsbench.schemas.dialects import Dialect
 from pytest_jsbench.schemas.keywords import children
 from tests.verdicts.data import DATA
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_jsbench.schemas.dialects import Dialect
 
 _HOST = "http://localhost:1234/"
 _REMOTES = DATA / "JSON-Schema-Test-Suite" / "remotes"

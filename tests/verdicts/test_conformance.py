@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import pytest
 
@@ -11,9 +12,6 @@ from pytest_jsbench.verdicts.in_process import InProcessJudge
 from tests.fuzzing import at_least, each, needs_all_data
 from tests.verdicts.bundles import bundle
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,6 @@ from pytest_jsbench.schemas.dialects import (
 )
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}

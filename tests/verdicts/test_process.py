@@ -9,8 +9,9 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,6 @@ from pytest_jsbench.core.child_service import AlarmKind
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENT = JudgePolicy(validator="jsonschema-rs", timeout=60)
@@ -112,8 +109,15 @@ def test_either_alarm_ends_a_child_that_takes_too_long(alarm: AlarmKind) -> None
 
 @posix
 def test_a_child_that_dies_at_work_leaves_the_answer_unjudged(judge: Judge) -> None:
-    killer = threading.Timer(0.1, child_of(judge).kill)
-    killer.start()
+    process = child_of(judge)
+
+    def kill_at_work() -> None:
+        while not judge._calls._lock.locked():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        process.kill()
+
+    threading.Thread(target=kill_at_work).start()
     verdict = judge.judge(ENDLESS, "1")
     assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "crashed")
     assert "exit status -9" in verdict.message
@@ -175,7 +179,9 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
         print(judge._calls._child._process.pid, flush=True)
         if endless:
             threading.Thread(target=judge.judge, args=(endless, "1"), daemon=True).start()
-            time.sleep(0.1)
+            while not judge._calls._lock.locked():
+                time.sleep(0.001)
+            time.sleep(0.05)
         os._exit(0)
     """
     process = start(tmp_path, program, stdin=subprocess.PIPE)

@@ -6,12 +6,14 @@ import functools
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
 
 import jsonschema
 import jsonschema_rs
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, find_dialect
@@ -19,11 +21,6 @@ from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, SecondOpini
 from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.verdicts import Note, write_schema
 from tests import fuzzing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from hypothesis.strategies import SearchStrategy
 
 DEFAULT = JudgePolicy()
 WITHOUT_INSTANCE = {
