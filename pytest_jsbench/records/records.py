@@ -312,8 +312,12 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
-        step = "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
-        return "\n".join([*lines, *([f"  next:   {step}"] if step else [])])
+        return "\n".join([*lines, *([f"  next:   {self.next_step}"] if self.next_step else [])])
+
+    @property
+    def next_step(self) -> str:
+        """The change that may let it pass; empty where it passed, or its attempt shows none."""
+        return "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
 
     @property
     def failure(self) -> tuple[str, str]:

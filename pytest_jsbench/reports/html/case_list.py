@@ -161,6 +161,7 @@ def details_of(record: Record) -> dict[str, Any]:
     turns = [] if prompt is None else [f"[{message.role}]\n{message.shown}" for message in prompt.messages]
     return {
         "verdict": _cut("\n".join(_verdict(record.verdict))),
+        "next": record.next_step,
         "test": _test(record.test_outcome),
         "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),

@@ -133,6 +133,7 @@ def test_an_attempt_shows_prompt_schema_answer_and_what_is_wrong_and_no_markup_o
 
     assert HOSTILE not in page
     assert HOSTILE in unescape(page)
+    assert "<h3>Next step</h3><pre>the engine was sent minimum and did not enforce it: " in page
     for heading in ("Verdict", "Answer", "Prompt", "Schema"):
         assert f"<h3>{heading}</h3>" in page
 

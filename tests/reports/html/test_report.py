@@ -195,6 +195,7 @@ def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tm
     assert 'data-ready="yes"' in shown
     assert "1 of 2 attempts" in shown
     assert "<pre>&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
+    assert "<h3>Next step</h3><pre>the engine was sent &lt;/script&gt;&lt;script&gt;" in shown
     # the layout of JSON is made in the page, and nothing in its strings is taken for a part of it
     assert "<pre>{\n  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<mark>  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown

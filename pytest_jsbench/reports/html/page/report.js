@@ -95,7 +95,7 @@
       return;
     }
     const detail = await detailOf(at);
-    parts(place, [["Verdict", detail.verdict], ["Test", detail.test], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values],
+    parts(place, [["Verdict", detail.verdict], ["Next step", detail.next], ["Test", detail.test], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values],
       ["Expected", detail.expected], ["Prompt", detail.prompt], ["Schema", laidOut(detail.schema)],
       ["Schema that was sent", laidOut(detail.sent)], ["Measured", detail.measured]]);
   };
@@ -111,7 +111,7 @@
       side.append(element("h3", "side", (variants[one.variant] ?? "of no variant") + " " + one.name.slice(caseOf(one).length)));
       const detail = details[number];
       if (detail) {
-        parts(side, [["Verdict", detail.verdict], ["Test", detail.test], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values], ["Expected", detail.expected], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
+        parts(side, [["Verdict", detail.verdict], ["Next step", detail.next], ["Test", detail.test], ["Answer", detail.answer], ["Reasoning", detail.reasoning], ["Values", detail.values], ["Expected", detail.expected], ["Schema that was sent", common("sent") ? "" : laidOut(detail.sent)],
           ["Prompt", common("prompt") ? "" : detail.prompt], ["Measured", detail.measured]]);
       } else {
         side.append(noRoom());
