@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 #: runs whose attempts are held in memory
 _KEPT = 4
+#: seconds that a page waits for a run to be read
+PATIENCE = 1.0
 #: bytes of a records file that are looked through at once
 _PIECE = 1 << 20
 
@@ -78,38 +80,42 @@ class _Kept(Generic[T]):
     """
     Keeps what was read of runs, and reads a run again when one of its files has changed.
 
-    A shelf makes one for each thing that is read; the threads in which pages are made ask it. Whoever asks for a run
-    that is being read waits for that reading, and nobody waits for the reading of another run.
+    A shelf makes one for each thing that is read; the threads in which pages are made ask it. Runs are read in threads
+    of its own: whoever asks for a run that is being read waits for that reading a moment, and then gets what was read
+    before, or a TimeoutError.
     """
 
     def __init__(self, read: Callable[[Path], T], most: int | None = None) -> None:
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        #: by run, the one that was asked for last at the end: the state of its files, and what was read of them
-        self._readings: dict[Path, tuple[object, Future[T]]] = {}
+        self._threads = ThreadPoolExecutor()
+        #: by run, the one that was asked for last at the end: the state of its files, what is read of them, and what
+        #: was read of them before
+        self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
     def of(self, path: Path) -> T:
-        """Return what was read of the run; raises what reading it raises."""
+        """Return what was read of the run; raises what reading it raises, TimeoutError where that goes on."""
         state = _state(path)
         with self._lock:
-            before, reading = self._readings.pop(path, (None, Future[T]()))
-            begins = before is None or (before != state and reading.done())
-            if begins:
-                before, reading = state, Future()
-            self._readings[path] = before, reading
+            before, reading, earlier = self._readings.pop(path, (None, None, None))
+            if reading is None or (before != state and reading.done()):
+                before, reading, earlier = state, self._threads.submit(self._read, path), reading
+            self._readings[path] = before, reading, earlier
             if self._most is not None:
-                ended = [other for other, (_, each) in self._readings.items() if each.done()]
+                ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
                 for oldest in ended[: -self._most]:
                     del self._readings[oldest]
-        if begins:
-            try:
-                reading.set_result(self._read(path))
-            except BaseException as error:  # noqa: BLE001  whoever waits for it gets it
-                with self._lock:
-                    self._readings.pop(path, None)
-                reading.set_exception(error)
-        return reading.result()
+        try:
+            return reading.result(PATIENCE)
+        except BaseException:
+            if not reading.done():
+                if earlier is not None:
+                    return earlier.result()
+                raise
+            with self._lock:
+                self._readings.pop(path, None)
+            raise
 
 
 class Shelf:
@@ -137,7 +143,7 @@ class Shelf:
         raise RecordError(f"no run of this name: {printable(name)}", found=name)
 
     def run(self, name: str) -> ShelvedRun:
-        """Read the run of that name; JSBenchError where there is none, or it cannot be read."""
+        """Read the run of that name; JSBenchError where that cannot be, TimeoutError while it is read."""
         return self._runs.of(self.path(name))
 
 

@@ -72,7 +72,7 @@ def make_site(folder: Path, token: str) -> Starlette:
             Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"]),
             Middleware(BaseHTTPMiddleware, dispatch=guard),
         ],
-        exception_handlers={JSBenchError: _unreadable},
+        exception_handlers={JSBenchError: _unreadable, TimeoutError: site.reading},
     )
 
 
@@ -160,6 +160,10 @@ class _Site:
         if not sides:
             raise HTTPException(404)
         return self._attempts(case, sides)
+
+    def reading(self, *_: object) -> Response:
+        """The page that is shown while a run is read, and that asks again."""
+        return self._page("reading.html")
 
     def _attempts(self, title: str, attempts: Iterable[tuple[str, ListedAttempt]]) -> Response:
         """The attempts of runs, side by side."""

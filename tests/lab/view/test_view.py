@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.cli import main
+from pytest_jsbench.lab.view import shelf
 from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
@@ -226,10 +227,10 @@ def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFi
 
 def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "first")
-    shelf = Shelf(Path())
+    runs = Shelf(Path())
 
-    assert [run.name for run in shelf.listed()] == ["first"]
-    assert len(shelf.run("first").attempts) == 3
+    assert [run.name for run in runs.listed()] == ["first"]
+    assert len(runs.run("first").attempts) == 3
 
 
 def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_who_ask(
@@ -254,6 +255,27 @@ def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_w
     assert sorted(begun) == ["first", "second"]
 
 
+def test_a_run_that_goes_on_is_shown_as_it_was_read_before_while_it_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, runs = threading.Event(), Shelf(folder)
+    first = runs.run("third")
+
+    def slowly(path: Path) -> Run:
+        assert go_on.wait(timeout=60)
+        return read_run(path)
+
+    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", slowly)
+    monkeypatch.setattr(shelf, "PATIENCE", 0.01)
+    run = examples.run(examples.record("a", task="orders"), examples.record("z", task="orders"))
+    journal.write(folder / "third" / "records.jsonl", run.metadata, run.records)
+    assert runs.run("third") is first
+
+    go_on.set()
+    monkeypatch.setattr(shelf, "PATIENCE", 60)
+    assert len(runs.run("third").attempts) == 2
+
+
 def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(client: TestClient, folder: Path) -> None:
     whole = (folder / "first" / "run.json").read_bytes()
     (folder / "first" / "run.json").write_bytes(b" " * len(whole))
@@ -266,11 +288,11 @@ def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(clie
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
-    shelf = Shelf(tmp_path)
+    runs = Shelf(tmp_path)
     tracemalloc.start()
     try:
-        assert next(shelf.listed()).evaluation is not None
-        run = shelf.run("many")
+        assert next(runs.listed()).evaluation is not None
+        run = runs.run("many")
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_jsbench.lab.view import shelf
+from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.reports.evaluations import read_run
+from tests import examples
+from tests.browser import Browser, needs_chromium
+from tests.lab.view.test_view import TOKEN, keep
+
+pytestmark = needs_chromium
+#: a name of a run as pytest-jsbench gives it
+NAME = "2026-11-26T03-01-22Z-4f1c2a90"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """The address at which the runs of the folder `runs` are served."""
+    import uvicorn
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    records = [
+        examples.record(f"case{number:03}", task="orders", verdict=examples.VIOLATED if number < 7 else examples.PASSED)
+        for number in range(230)
+    ]
+    keep(tmp_path / "runs" / NAME, examples.run(*records))
+    keep(tmp_path / "runs" / "second", examples.run(*records[:20]))
+    server = uvicorn.Server(uvicorn.Config(make_site(tmp_path / "runs", TOKEN), log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(timeout=60)
+
+
+@pytest.fixture
+def browser(tmp_path: Path, address: str) -> Iterator[Browser]:
+    """A phone on which the printed link was opened."""
+    with Browser(tmp_path / "profile") as phone:
+        phone.open(f"{address}/?token={TOKEN}")
+        yield phone
+
+
+def fits(browser: Browser) -> bool:
+    """Tell whether nothing stands beside the screen, and no word is broken into its letters."""
+    narrow = "[...document.querySelectorAll('th, td, h1, a')].filter((each) => each.clientHeight > 110).length"
+    within = browser.evaluate("document.documentElement.scrollWidth <= innerWidth && innerWidth === 390")
+    return bool(within) and browser.evaluate(narrow) == 0
+
+
+def test_a_phone_shows_the_list_and_a_run_without_scrolling_sideways(browser: Browser, address: str) -> None:
+    assert fits(browser)
+    assert "Pass rate" in browser.evaluate("getComputedStyle(document.querySelectorAll('td')[2], '::before').content")
+    assert browser.evaluate("document.querySelector('.wide').scrollWidth <= innerWidth")
+    assert browser.evaluate("document.querySelector('.runs tbody th').clientHeight") < 40
+
+    browser.open(f"{address}/run/{NAME}")
+
+    assert fits(browser)
+    assert browser.evaluate("document.querySelector('.attempts tbody tr').getBoundingClientRect().bottom < innerHeight")
+
+
+def test_a_filter_is_a_link_that_shows_the_same_to_whoever_opens_it(browser: Browser, address: str) -> None:
+    rows = "document.querySelectorAll('.attempts tbody tr').length"
+    browser.open(f"{address}/run/{NAME}")
+    browser.evaluate("document.querySelector('[name=outcome]').value = '!'")
+    browser.evaluate("document.querySelector('[name=text]').value = 'CASE00'")
+    browser.evaluate("document.querySelector('form button').click()")
+    browser.wait_for(f"location.search && document.readyState === 'complete' && {rows} === 7")
+    link = browser.evaluate("location.href")
+
+    browser.open(f"{address}/")
+    browser.open(link)
+
+    assert "outcome=%21" in link
+    assert browser.evaluate(rows) == 7
+    assert browser.evaluate("document.querySelector('[name=outcome]').value") == "!"
+
+
+def test_a_run_that_takes_long_to_read_says_so_at_once_and_then_appears_by_itself(
+    browser: Browser, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = threading.Event()
+
+    def slowly(path: Path) -> Run:
+        assert go_on.wait(timeout=60)
+        return read_run(path)
+
+    monkeypatch.setattr(shelf, "read_run", slowly)
+    monkeypatch.setattr(shelf, "PATIENCE", 0.1)
+    browser.open(f"{address}/run/{NAME}")
+    assert "being read" in browser.evaluate("document.body.innerText")
+
+    go_on.set()
+    browser.wait_for("document.querySelectorAll('.attempts tbody tr').length === 100")
+    assert "230 of 230 attempts, 1 to 100" in browser.evaluate("document.body.innerText")
