@@ -14,6 +14,8 @@ from tests.sources import trees
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}
 _CODE = {"FunctionType", "CodeType"}
 _CODE_OF = {"__code__", "__globals__", "__closure__"}
+#: functions that take the name of an attribute, or of a module
+_BY_NAME = {"getattr", "setattr", "delattr", "hasattr", "attrgetter", "methodcaller", "import_module", "__import__"}
 
 
 #: private by their look alone: of named tuples and of os
@@ -29,6 +31,8 @@ def tricks(tree: ast.Module, inherited: Set[str] = frozenset()) -> Iterator[str]
     own = set(_own_names(tree))
     for node in ast.walk(tree):
         match node:
+            case ast.ImportFrom(module="sys", names=names) if any(f"sys.{one.name}" in _TRICKS for one in names):
+                yield from (f"sys.{one.name}" for one in names)
             case ast.ImportFrom(module=module, names=names):
                 private = [one.name for one in names if _is_private(one.name)]
                 yield from (f"import {name}" for name in [*private, *filter(_is_private, (module or "").split("."))])
@@ -42,11 +46,17 @@ def tricks(tree: ast.Module, inherited: Set[str] = frozenset()) -> Iterator[str]
                 pass
             case ast.Attribute(attr=name) if name in _CODE_OF or (_is_private(name) and name not in own):
                 yield f".{name}"
-            case ast.Call(
-                func=ast.Name(id="getattr" | "setattr" | "delattr"), args=[_, ast.Constant(value=str(name)), *_]
-            ):
-                if _is_private(name) and name not in own:
-                    yield f".{name}"
+            case (
+                ast.Call(func=ast.Name(id=function), args=[_, ast.Constant(value=str(name)), *_])
+                | ast.Call(func=ast.Attribute(attr=function), args=[ast.Constant(value=str(name)), *_])
+                | ast.Call(func=ast.Name(id=function), args=[ast.Constant(value=str(name)), *_])
+            ) if function in _BY_NAME:
+                yield from (f".{part}" for part in name.split(".") if _is_private(part) and part not in own)
+            case ast.Subscript(
+                value=ast.Call(func=ast.Name(id="vars")) | ast.Attribute(attr="__dict__"),
+                slice=ast.Constant(value=str(name)),
+            ) if _is_private(name) and name not in own:
+                yield f".{name}"
             case ast.Name(id=name) if name in _CODE:
                 yield name
             case ast.Constant(value=str(text)):  # a program for another interpreter
@@ -84,6 +94,13 @@ def test_the_package_goes_through_public_doors_alone() -> None:
         ("client._pool.close()", "._pool"),
         ("getattr(config, '_benchmarksession', None)", "._benchmarksession"),
         ("setattr(client, '_client', ours)", "._client"),
+        ("hasattr(client, '_client')", "._client"),
+        ("attrgetter('config._parser')(session)", "._parser"),
+        ("operator.methodcaller('_close')(client)", "._close"),
+        ("importlib.import_module('_pytest.config')", "._pytest"),
+        ("vars(client)['_client']", "._client"),
+        ("client.__dict__['_client']", "._client"),
+        ("from sys import modules", "sys.modules"),
         ("import sys\nsys.modules['openai'] = ours", "sys.modules"),
         ("sys.meta_path.insert(0, finder)", "sys.meta_path"),
         ("PROGRAM = 'import sys; sys.modules[name] = it'", "sys.modules"),

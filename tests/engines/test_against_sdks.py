@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +11,13 @@ import pytest
 
 from pytest_jsbench import open_engine
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import Completion, ResponseFormat
+from pytest_jsbench.core.generations import CallError, Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire
 from tests.engines.asking import request
 from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
+from tests.engines.providers.test_answers import ROWS
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
 
 openai = pytest.importorskip("openai", reason="the SDK is the reference")
@@ -117,6 +119,101 @@ def test_the_same_call_goes_out_and_the_same_answer_is_read(speaker: Speaker, fo
     usage = answer.usage
     assert reading == Reading(text=TEXT, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     assert answer.text == TEXT
+
+
+def _called_chat(provider: Provider, *, streamed: bool) -> tuple[str, list[list[str]]]:
+    client = openai.OpenAI(base_url=f"{provider.url}/v1", api_key="k", max_retries=0)
+    if streamed:
+        with client.chat.completions.stream(model="m", messages=ASKED) as stream:
+            message = stream.get_final_completion().choices[0].message
+    else:
+        message = client.chat.completions.create(model="m", messages=ASKED).choices[0].message
+    calls = [[call.function.name, call.function.arguments] for call in message.tool_calls or []]
+    return message.content or message.refusal or "", calls
+
+
+def _called_responses(provider: Provider, *, streamed: bool) -> tuple[str, list[list[str]]]:
+    client = openai.OpenAI(base_url=f"{provider.url}/v1", api_key="k", max_retries=0)
+    if streamed:
+        with client.responses.stream(model="m", input="a?") as stream:
+            answer = stream.get_final_response()
+    else:
+        answer = client.responses.create(model="m", input="a?")
+    calls = [[item.name, item.arguments] for item in answer.output if item.type == "function_call"]
+    return answer.output_text, calls
+
+
+def _called_messages(provider: Provider, *, streamed: bool) -> tuple[str, list[list[str]]]:
+    client = anthropic.Anthropic(base_url=provider.url, api_key="k", max_retries=0)
+    if streamed:
+        with client.messages.stream(model="m", messages=ASKED, max_tokens=9) as stream:
+            answer = stream.get_final_message()
+    else:
+        answer = client.messages.create(model="m", messages=ASKED, max_tokens=9)
+    calls = [
+        [block.name, json.dumps(block.input, ensure_ascii=False)]
+        for block in answer.content
+        if block.type == "tool_use"
+    ]
+    return "".join(block.text for block in answer.content if block.type == "text"), calls
+
+
+ASKED = [{"role": "user", "content": "a?"}]
+CALLING = {"chat": _called_chat, "responses": _called_responses, "messages": _called_messages}
+#: answers as the provider itself sends them; the other rows are servers' own ways, which the SDKs do not read
+OFFICIAL = {
+    "chat": {
+        *("a tool's arguments", "a tool's arguments in pieces", "two calls and a text 1", "two calls and a text 5"),
+        *("ended by stop", "ended by length", "ended by content_filter", "refusal 3", "stream: a sum in each chunk"),
+        *("stream: a role first, with empty text", "stream: no choices at first", "stream: usage before the end"),
+        *("reasoning: chat, reasoning_content", "reasoning in one piece: chat, reasoning_content"),
+    },
+    "responses": {
+        *(f"answer {number}" for number in (3, 4, 5, 6, 7, 9, 11)),
+        *("two calls and a text 2", "reasoning in one piece: responses, a summary"),
+    },
+    "messages": {
+        *(f"answer {number}" for number in (1, 2, 3, 4, 5, 6)),
+        *("two calls and a text 3", "what the cache holds", "reasoning in one piece: messages"),
+    },
+}
+
+
+READABLE = [row for row in ROWS if row["name"] in OFFICIAL.get(row["wire"], ())]
+
+
+@pytest.mark.parametrize("row", READABLE, ids=[f"{row['wire']}, {row['name']}" for row in READABLE])
+def test_an_sdk_reads_the_same_text_calls_and_refusal_out_of_an_answer(row: dict[str, Any]) -> None:
+    with Provider() as provider:
+        provider.replies.append(stream_reply(*row["events"]) if "events" in row else json_reply(row["body"]))
+        reading = CALLING[row["wire"]](provider, streamed="events" in row)
+
+    outcome = row["outcome"]
+    calls = outcome.get("calls", [])
+    text = outcome.get("beside", "") if calls else outcome.get("text", outcome.get("message"))
+    assert reading == (text, calls)
+
+
+def test_each_official_answer_is_a_row() -> None:
+    rows = {(row["wire"], row["name"]) for row in ROWS}
+    assert {(wire, name) for wire, names in OFFICIAL.items() for name in names} <= rows
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 529])
+@pytest.mark.parametrize("speaker", BESIDE, ids=lambda speaker: speaker.name)
+def test_an_sdk_reads_the_same_error(speaker: Speaker, status: int) -> None:
+    with Provider() as provider:
+        provider.replies += 2 * [json_reply(speaker.error("that is it"), status=status)]
+        engine = find(speaker.engine).build(speaker.config(provider))
+        with pytest.raises(CallError) as ours:
+            engine.generate(request(temperature=None))
+        engine.close()
+        with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as theirs:
+            SDKS[speaker.name.partition(",")[0]](provider, dict(provider.asked[0].body))
+
+    assert ours.value.status == theirs.value.status_code == status
+    assert "that is it" in ours.value.message
+    assert "that is it" in theirs.value.message
 
 
 VARIABLES = {
