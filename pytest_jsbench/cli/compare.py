@@ -91,11 +91,11 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         out.json({**data, **{table.name: table.to_dict() for table in beside}})
         return True
     more: list[Block] = [block for table in beside for block in table.blocks()]
-    content: dict[str, Any] = {"by": by, "margin": options.margin, "more": more}
-    if options.markdown or options.comment is not None:
-        out.write(comparison_markdown(runs, names, comment=options.comment, **content))
+    margin, verbose, comment = options.margin, options.verbose, options.comment
+    if options.markdown or comment is not None:
+        out.write(comparison_markdown(runs, names, by=by, margin=margin, more=more, comment=comment))
     else:
-        out.report(comparison_report.side_by_side(runs, names, verbose=options.verbose, **content))
+        out.report(comparison_report.side_by_side(runs, names, verbose=verbose, by=by, margin=margin, more=more))
     return True
 
 

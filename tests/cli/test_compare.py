@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from pytest_jsbench.metrics import comparison
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.reports import comparison_report
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 from tests import examples
 from tests.cli.commands import failed, of_variants, run, shown
@@ -160,6 +163,16 @@ def test_a_run_is_set_beside_published_figures_in_every_form(tmp_path: Path) -> 
     assert "| `<b>` | 1.000 (0.292 to 1.000)" in shown(*arguments, "--markdown")
     told = json.loads(shown(*arguments, "--json"))["published"]
     assert told["tasks"]["Glaiveai2K"]["Gemini"]["compliance"]["value"] == 1.0
+
+
+def test_runs_are_paired_once_also_where_a_margin_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [run(tmp_path / f"{name}.json", name, 20) for name in ("one", "two")]
+    paired = Mock(wraps=comparison.pairs)
+    monkeypatch.setattr(comparison_report, "paired", paired)
+
+    shown("compare", *files, "--margin", "0.2")
+
+    paired.assert_called_once()
 
 
 def test_a_margin_asks_whether_a_run_is_shown_to_be_no_worse(tmp_path: Path) -> None:
