@@ -211,7 +211,12 @@ def _with_options(function: F) -> F:
     signature = inspect.signature(function)
     own = [part for part in signature.parameters.values() if part.kind is not part.VAR_KEYWORD]
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=EVALUATION_DEFAULTS[name], annotation=kind)
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=EVALUATION_DEFAULTS[name],
+            annotation=kind.__forward_arg__,  # the type as it is written
+        )
         for name, kind in EvaluationOptions.__annotations__.items()
     ]
     function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]

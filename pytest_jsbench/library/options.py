@@ -157,6 +157,7 @@ EVALUATION_DEFAULTS: Values = {
     **{name: DEFAULTS.get(name) for name in EvaluationOptions.__annotations__},
     **dict.fromkeys(("resume", "redact", "replay_strict", "progress"), False),
     "output": RUNS,
+    "adapt": "verbatim",
 }
 
 

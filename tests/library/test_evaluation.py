@@ -35,7 +35,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
 from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.lab.batches import submission
-from pytest_jsbench.library.options import READERS, EvaluationOptions
+from pytest_jsbench.library.options import READERS, EvaluationOptions, read_options
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason
@@ -91,6 +91,9 @@ def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> 
     assert parameters.keys() - {"engine", "dataset"} == EvaluationOptions.__annotations__.keys()
     assert EvaluationOptions.__annotations__.keys() == READERS.keys()
     assert parameters["retries"].default == 2
+    assert parameters["retries"].annotation == "int"
+    given = {name: part.default for name, part in parameters.items() if part.kind is part.KEYWORD_ONLY}
+    read_options({name: default for name, default in given.items() if default is not None}, engine=None, dataset="x")
 
 
 def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
