@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from xml.etree import ElementTree
 
 from pytest_jsbench.core.text import printable, shortened
+from pytest_jsbench.metrics.figures import FIGURES, bounded
 from pytest_jsbench.records.variants import engine_settings
 from pytest_jsbench.verdicts import NOT_THE_MODELS
 
@@ -50,10 +51,12 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
+    """The figures that are known and not 0, and the chief ones also where they are."""
+    chief = bounded(name for name, row in FIGURES.items() if row.chief)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
         for name, value in metrics.to_dict().items()
-        if isinstance(value, int | float)
+        if isinstance(value, int | float) and (value or name in chief)
     }
 
 

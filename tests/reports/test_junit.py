@@ -90,17 +90,19 @@ def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_pat
     assert found == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
 
 
-def test_the_suites_properties_are_figures_and_gates_and_leave_out_what_is_not_applicable(tmp_path: Path) -> None:
+def test_the_suites_properties_are_gates_and_figures_without_what_is_unknown_or_0_unless_it_is_chief() -> None:
     verdict = RunVerdict.of(RunStatus.PASSED, 0, ["the gate is met"])
-    run = replace(examples.run(record(generation=examples.completion(ttft=None))), verdict=verdict)
+    wrong = record(generation=examples.completion(ttft=None), verdict=examples.VIOLATED)
+    run = replace(examples.run(wrong), verdict=verdict)
     summary = summarize(run)
 
     found = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),))
 
-    assert found["jsbench.pass_rate"] == "1"
+    assert (found["jsbench.pass_rate"], found["jsbench.pass_rate_ci_low"]) == ("0", "0")
+    assert found["jsbench.planned"] == "1"
     assert found["jsbench.gate.1"] == "n 1, gate >= 1: met"
     assert (found["jsbench.model"], found["jsbench.verdict"]) == ("m", "passed")
-    assert "jsbench.ttft_p50" not in found
+    assert not {"jsbench.ttft_p50", "jsbench.errors", "jsbench.error_rate", "jsbench.value_accuracy"} & found.keys()
 
 
 def test_the_figures_of_each_variant_are_properties() -> None:
