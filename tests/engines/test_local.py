@@ -346,13 +346,13 @@ def test_one_server_serves_the_whole_run_and_the_engine_is_built_only_with_it(na
 
 def test_the_model_holds_to_a_schema_in_a_conversation_of_several_turns(engine: Engine) -> None:
     turns = [{"role": "developer", "content": "Answer with JSON."}, *TURNS[5:]]
-    asked = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
-    alone = replace(asked, prompt=Prompt(messages=read_messages(TURNS[6:])))
+    question = replace(request(CITY, max_tokens=60), prompt=Prompt(messages=read_messages(turns)))
+    last_turn = replace(question, prompt=Prompt(messages=read_messages(TURNS[6:])))
 
-    conversed, asked_alone = complete(engine, asked), complete(engine, alone)
+    conversed, alone = complete(engine, question), complete(engine, last_turn)
     instance = json.loads(conversed.text)
     assert (instance.keys(), instance["city"], type(instance["old"])) == ({"city", "old"}, "Oslo", bool)
-    assert json.loads(asked_alone.text)["city"] != "Oslo"
+    assert json.loads(alone.text)["city"] != "Oslo"
     assert conversed.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None)
 
 

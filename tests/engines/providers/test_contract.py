@@ -85,14 +85,14 @@ class TestALanguageModel(ServedByAModel):
         return FinishReason.STOP if api == "responses" else FinishReason.LENGTH
 
     def test_what_the_model_said_before_is_taken(self, engine: Engine) -> None:
-        said = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello")]
-        prompt = Prompt(messages=(*said, Message(role="user", content="Name a city.")))
+        turns = [Message(role="user", content="Hi"), Message(role="assistant", content="Hello")]
+        prompt = Prompt(messages=(*turns, Message(role="user", content="Name a city.")))
         assert complete(engine, replace(request(temperature=0, max_tokens=6), prompt=prompt)).text
 
     def test_the_whole_answer_is_the_streamed_one(self, config: EngineConfig, engine: Engine) -> None:
-        asked = request(temperature=0, max_tokens=16)
-        whole = completion_of(replace(config, options={**config.options, "stream": False}), asked)
-        streamed = complete(engine, asked)
+        question = request(temperature=0, max_tokens=16)
+        whole = completion_of(replace(config, options={**config.options, "stream": False}), question)
+        streamed = complete(engine, question)
         assert (whole.text, whole.usage) == (streamed.text, streamed.usage)
         assert whole.timing is not None
         assert streamed.timing is not None

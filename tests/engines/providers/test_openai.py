@@ -222,8 +222,8 @@ def llama(local_config: EngineConfig) -> EngineConfig:
 @pytest.mark.parametrize("response_format", preset_of("llamacpp").formats["chat"])  # type: ignore[union-attr]
 def test_llama_cpp_takes_each_format_of_its_preset(llama: EngineConfig, response_format: ResponseFormat) -> None:
     tokens = 40 if response_format is ResponseFormat.TOOL else 12
-    asked = request({"const": {}}, max_tokens=tokens, temperature=0)
-    answer = completion_of(replace(llama, response_format=response_format), asked)
+    question = request({"const": {}}, max_tokens=tokens, temperature=0)
+    answer = completion_of(replace(llama, response_format=response_format), question)
     assert answer.text
     if response_format is ResponseFormat.JSON_SCHEMA:
         assert json.loads(answer.text) == {}
@@ -243,5 +243,5 @@ def test_what_servers_of_ones_own_are_asked_llama_cpp_takes(
     llama: EngineConfig, name: str, reasoning: dict[str, Any]
 ) -> None:
     options = {"extra_body": {"cache_prompt": False}, **reasoning}
-    asked = request({"const": {}}, max_tokens=12, temperature=0)
-    assert json.loads(completion_of(replace(llama, name=name, options=options), asked).text) == {}
+    question = request({"const": {}}, max_tokens=12, temperature=0)
+    assert json.loads(completion_of(replace(llama, name=name, options=options), question).text) == {}
