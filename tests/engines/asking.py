@@ -12,7 +12,7 @@ from pytest_jsbench.engines.http.faults import ProviderError, classify_error
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.testing import CITY, complete, request
 
-__all__ = ["CITY", "classified", "complete", "completion_of", "decline", "fault", "fault_of", "fetch", "request"]
+__all__ = ["CITY", "complete", "request"]
 
 
 def decline(engine: Engine, asked: Request | None = None) -> Declined:
@@ -30,6 +30,12 @@ def fault(engine: Engine, asked: Request | None = None) -> CallError:
         return error
     message = f"no fault, but {outcome}"
     raise AssertionError(message)
+
+
+def generation_of(config: EngineConfig, question: Request | None = None) -> Completion | Declined:
+    """What an engine of its own makes of the question."""
+    with closing(find(config.name).build(config)) as engine:
+        return engine.generate(question or request())
 
 
 def completion_of(config: EngineConfig, asked: Request | None = None) -> Completion:

@@ -13,9 +13,8 @@ from pytest_jsbench import open_engine
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.registry import find
 from tests.engines import anthropic_wire, openai_wire
-from tests.engines.asking import request
+from tests.engines.asking import completion_of, request
 from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
 from tests.engines.providers.test_answers import ROWS
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
@@ -86,10 +85,7 @@ BESIDE = [speaker for speaker in SPEAKERS if speaker.name.partition(",")[0] in S
 
 
 def told(provider: Provider, config: EngineConfig) -> tuple[Asked, Completion]:
-    engine = find(config.name).build(config)
-    answer = engine.generate(request(temperature=None))
-    engine.close()
-    assert isinstance(answer, Completion)
+    answer = completion_of(config)
     return provider.asked[-1], answer
 
 

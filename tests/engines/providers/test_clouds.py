@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import ANY
@@ -10,11 +11,11 @@ from unittest.mock import ANY
 import pytest
 
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import CallError, Completion, Declined, DeclineReason, FaultKind
+from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
-from tests.engines.asking import CITY, complete, decline, fault, fault_of, request
+from tests.engines.asking import CITY, completion_of, fault, fault_of, generation_of, request
 from tests.engines.cloud_wire import (
     AWS,
     BEDROCK,
@@ -60,14 +61,6 @@ def signing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def asked_once(config: EngineConfig) -> Completion | Declined:
-    engine = find(config.name).build(config)
-    try:
-        return engine.generate(request(max_tokens=7))
-    finally:
-        engine.close()
-
-
 class TestBedrockKeepsTheContract(EngineContract):
     @pytest.fixture
     def factory(self) -> EngineFactory:
@@ -95,8 +88,7 @@ def test_a_cloud_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider)
     provider.replies.append(bedrock_stream(*ANSWER))
     provider.stream(*ANSWER)
     for config in (bedrock(provider), vertex(provider)):
-        answer = asked_once(config)
-        assert not isinstance(answer, Declined)
+        answer = completion_of(config, request(max_tokens=7))
         assert (answer.text, answer.usage.output_tokens) == ('{"city": "Oslo"}', 9)
     of_bedrock, of_vertex = provider.asked
     assert of_bedrock.path == f"/model/{MODEL}/invoke-with-response-stream"
@@ -108,7 +100,7 @@ def test_a_cloud_is_asked_for_a_model_in_the_path_with_a_key(provider: Provider)
 @pytest.mark.usefixtures("signing")
 def test_bedrock_is_asked_with_a_signature_where_there_is_no_key(provider: Provider) -> None:
     provider.json(whole(TEXT))
-    asked_once(bedrock(provider, api_key=None, options={"stream": False}))
+    completion_of(bedrock(provider, api_key=None, options={"stream": False}))
     (asked,) = provider.asked
     assert asked.path == f"/model/{MODEL}/invoke"
     assert asked.headers["authorization"].startswith(f"AWS4-HMAC-SHA256 Credential={AWS['AWS_ACCESS_KEY_ID']}/")
@@ -126,7 +118,7 @@ def test_a_profile_of_the_users_files_signs_and_says_the_region(
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
     provider.json(whole(TEXT))
     options = {"profile": "bench", "stream": False}
-    asked_once(replace(bedrock(provider, api_key=None), options=options))
+    completion_of(replace(bedrock(provider, api_key=None), options=options))
     (asked,) = provider.asked
     assert "Credential=AKIAOFTHEFILE0123456/" in asked.headers["authorization"]
     assert "/ap-south-1/bedrock/" in asked.headers["authorization"]
@@ -144,27 +136,31 @@ def test_vertex_fetches_a_token_and_keeps_it_out_of_what_it_says(provider: Provi
         return json_reply(error_body(f"no such thing for {token}"), status=400)
 
     provider.choose = choose
-    engine = find("anthropic-vertex").build(vertex(provider, api_key=None))
-    messages = [fault(engine).message for _ in range(2)]
-    engine.close()
+    with closing(find("anthropic-vertex").build(vertex(provider, api_key=None))) as engine:
+        messages = [fault(engine).message for _ in range(2)]
     assert messages == ["no such thing for [key]"] * 2
     assert [asked.path for asked in provider.asked].count("/token") == 1
     assert provider.asked[-1].headers["authorization"] == f"Bearer {token}"
 
 
-@pytest.mark.usefixtures("fetching")
-def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account(provider: Provider) -> None:
-    provider.json({"error": "invalid_grant", "error_description": "Token has been expired or revoked."}, status=400)
-    error = fault_of(vertex(provider, api_key=None))
-    assert error.kind is FaultKind.AUTH
-    assert error.message.startswith("no credentials: OAuthError: ")
+REVOKED = {"error": "invalid_grant", "error_description": "Token has been expired or revoked."}
 
 
 @pytest.mark.usefixtures("fetching")
-def test_a_server_of_tokens_that_cannot_be_reached_is_a_fault_of_the_connection(provider: Provider) -> None:
-    provider.replies.append(Reply(pieces=()))
+@pytest.mark.parametrize(
+    ("reply", "kind", "message"),
+    [
+        (json_reply(REVOKED, status=400), FaultKind.AUTH, "no credentials: OAuthError: "),
+        (Reply(pieces=()), FaultKind.CONNECTION, ""),
+    ],
+)
+def test_a_token_that_cannot_be_fetched_is_a_fault_of_the_account_or_the_connection(
+    provider: Provider, reply: Reply, kind: FaultKind, message: str
+) -> None:
+    provider.replies.append(reply)
     error = fault_of(vertex(provider, api_key=None))
-    assert error.kind is FaultKind.CONNECTION
+    assert error.kind is kind
+    assert error.message.startswith(message)
 
 
 @pytest.mark.usefixtures("signing")
@@ -178,11 +174,9 @@ def test_what_a_call_was_signed_with_is_in_no_answer_no_message_and_no_log(
         return json_reply({"message": f"The request signature does not match: {held}"}, status=403)
 
     provider.choose = quoting
-    engine = find("anthropic-bedrock").build(bedrock(provider, api_key=None, options={"stream": False}))
+    config = bedrock(provider, api_key=None, options={"stream": False})
     with caplog.at_level(logging.DEBUG):
-        answer = complete(engine)
-        error = fault(engine)
-    engine.close()
+        answer, error = completion_of(config), fault_of(config)
     signature = provider.asked[0].headers["authorization"].rpartition("=")[2]
     assert len(signature) == 64
     assert answer.secret_replaced
@@ -207,14 +201,13 @@ def test_an_exception_in_a_stream_of_bedrock_is_what_its_name_says(
     provider: Provider, kind: str, words: str, outcome: FaultKind | DeclineReason
 ) -> None:
     provider.replies.append(bedrock_stream(start(), delta("{"), exception(kind, words)))
-    engine = find("anthropic-bedrock").build(bedrock(provider))
     if isinstance(outcome, FaultKind):
-        error = fault(engine)
+        error = fault_of(bedrock(provider))
         assert (error.kind, error.message) == (outcome, words)
     else:
-        declined = decline(engine)
+        declined = generation_of(bedrock(provider))
+        assert isinstance(declined, Declined)
         assert (declined.reason, declined.message) == (outcome, words)
-    engine.close()
 
 
 BROKEN = frame(b"{}", message_type="event", event_type="chunk")[:-1] + b"?"
@@ -234,9 +227,7 @@ BROKEN = frame(b"{}", message_type="event", event_type="chunk")[:-1] + b"?"
 )
 def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, piece: bytes) -> None:
     provider.replies.append(bedrock_stream(start(), delta("{"), piece))
-    with pytest.raises(CallError) as caught:
-        asked_once(bedrock(provider))
-    assert caught.value.kind is FaultKind.BAD_RESPONSE
+    assert fault_of(bedrock(provider)).kind is FaultKind.BAD_RESPONSE
 
 
 def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,6 @@ from pytest_jsbench.core.generations import (
     DeclineReason,
     FaultKind,
     FinishReason,
-    Generation,
     ResponseFormat,
     Sent,
     Tools,
@@ -32,7 +31,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.verdicts import FailureType, Judge, decide
 from tests.conversation import PROMPT
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
-from tests.engines.asking import CITY, complete, completion_of, decline, fault, fault_of, request
+from tests.engines.asking import CITY, complete, completion_of, decline, fault, fault_of, generation_of, request
 from tests.engines.openai_wire import chunk, configured
 from tests.engines.provider import DONE, Asked, Provider, Reply, event, json_reply, stream_reply
 
@@ -254,12 +253,6 @@ def groq(message: str, code: str, **more: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "code": code, **more}}
 
 
-def asked_of(provider: Provider, wire: Any) -> Generation:
-    config = wire.configured(provider)
-    with closing(find(config.name).build(config)) as engine:
-        return engine.generate(request())
-
-
 @pytest.mark.parametrize(
     ("message", "code", "more", "text", "failure"),
     [
@@ -289,7 +282,7 @@ def test_what_groq_finds_wrong_is_judged_as_the_models_answer(
         provider.stream(openai_wire.chunk("", role="assistant"), event(error, name="error"))
     else:
         provider.json(error, status=400)
-    answer = asked_of(provider, openai_wire)
+    answer = generation_of(configured(provider))
     assert isinstance(answer, Completion)
     expected = FinishReason.LENGTH if text == LIMIT else FinishReason.REJECTED
     assert (answer.text, answer.finish_reason) == (text or "", expected)
@@ -303,7 +296,7 @@ def test_what_groq_finds_wrong_is_judged_as_the_models_answer(
 
 def test_what_groq_finds_wrong_and_does_not_show_at_all_is_the_models_failure(provider: Provider) -> None:
     provider.json(groq(NO_JSON, "json_validate_failed"), status=400)
-    answer = asked_of(provider, openai_wire)
+    answer = generation_of(configured(provider))
     assert isinstance(answer, Completion)
     assert (answer.text, answer.finish_reason) == ("", FinishReason.REJECTED)
 
