@@ -25,7 +25,7 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import read_messages
-from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.base import Engine, EngineConfig, TextTokenizer, TokenCounter
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
@@ -50,10 +50,6 @@ def engine(local_config: EngineConfig) -> Iterator[Engine]:
 
 
 class TestContract(EngineContract, ServedByAModel):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("local")
-
     @pytest.fixture
     def config(self, local_config: EngineConfig) -> EngineConfig:
         return local_config

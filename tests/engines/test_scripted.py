@@ -10,7 +10,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason, ResponseFormat, Sent, Usage
-from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, decline, fault, request
 from tests.engines.contract import SLOW, EngineContract
@@ -34,10 +34,6 @@ def configured(folder: Path, text: str) -> EngineConfig:
 
 
 class TestContract(EngineContract):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("scripted")
-
     @pytest.fixture
     def config(self, tmp_path: Path) -> EngineConfig:
         return configured(tmp_path, json.dumps({"*": {"text": "{}", "ttft": SLOW / 2, "delay": SLOW}}))
@@ -258,7 +254,7 @@ def test_that_a_function_has_no_more_memory_is_not_its_own_fault(function: Any) 
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("eco", "did you mean 'echo'"), ("constant", "is a int; expected a function that takes a request")],
+    [("eco", "did you mean 'echo'"), ("constant", "is an int; expected a function that takes a request")],
 )
 def test_what_is_no_function_is_refused(function: Any, name: str, message: str) -> None:
     with pytest.raises(EngineError, match=message):

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import Declined, DeclineReason, FaultKind
-from pytest_jsbench.engines.base import EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.engines.anthropic_wire import TEXT, delta, error_body, start, stop, whole
 from tests.engines.asking import CITY, completion_of, fault, fault_of, generation_of, request
@@ -62,10 +62,6 @@ def signing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestBedrockKeepsTheContract(EngineContract):
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find("anthropic-bedrock")
-
     @pytest.fixture(params=["in frames", "signed"])
     def config(self, request: pytest.FixtureRequest, provider: Provider) -> EngineConfig:
         if request.param == "in frames":

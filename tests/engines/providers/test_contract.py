@@ -18,7 +18,7 @@ from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.engines import options
-from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
+from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
 from tests.engines.asking import complete, completion_of, request
@@ -44,10 +44,6 @@ def engine(speaker: Speaker, provider: Provider) -> Iterator[Engine]:
 
 
 class TestContract(EngineContract):
-    @pytest.fixture
-    def factory(self, speaker: Speaker) -> EngineFactory:
-        return find(speaker.engine)
-
     @pytest.fixture
     def config(self, speaker: Speaker, provider: Provider) -> EngineConfig:
         good = stream_reply(*speaker.events, pause=SLOW) if speaker.streaming else speaker.good()

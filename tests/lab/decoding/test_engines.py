@@ -29,7 +29,6 @@ from pytest_jsbench.engines.base import (
     AcceptorFactory,
     Engine,
     EngineConfig,
-    EngineFactory,
     TextTokenizer,
     TokenCounter,
 )
@@ -50,10 +49,6 @@ class Contract(EngineContract, ServedByAModel):
     @pytest.fixture
     def config(self, decoding: Decoding) -> EngineConfig:
         return decoding(self.name)[0]
-
-    @pytest.fixture
-    def factory(self) -> EngineFactory:
-        return find(self.name)
 
     @pytest.fixture
     def engine(self, decoding: Decoding) -> Engine:
