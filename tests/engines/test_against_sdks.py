@@ -11,10 +11,10 @@ import pytest
 
 from pytest_jsbench import open_engine
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.core.generations import CallError, Completion, ResponseFormat
+from pytest_jsbench.core.generations import Completion, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from tests.engines import anthropic_wire, openai_wire
-from tests.engines.asking import completion_of, request
+from tests.engines.asking import completion_of, fault_of, request
 from tests.engines.provider import Asked, Provider, Reply, json_reply, stream_reply
 from tests.engines.providers.test_answers import ROWS
 from tests.engines.speakers import SPEAKERS, TEXT, Speaker
@@ -200,15 +200,12 @@ def test_each_official_answer_is_a_row() -> None:
 def test_an_sdk_reads_the_same_error(speaker: Speaker, status: int) -> None:
     with Provider() as provider:
         provider.replies += 2 * [json_reply(speaker.error("that is it"), status=status)]
-        engine = find(speaker.engine).build(speaker.config(provider))
-        with pytest.raises(CallError) as ours:
-            engine.generate(request(temperature=None))
-        engine.close()
+        ours = fault_of(speaker.config(provider))
         with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as theirs:
             SDKS[speaker.name.partition(",")[0]](provider, dict(provider.asked[0].body))
 
-    assert ours.value.status == theirs.value.status_code == status
-    assert "that is it" in ours.value.message
+    assert ours.status == theirs.value.status_code == status
+    assert "that is it" in ours.message
     assert "that is it" in theirs.value.message
 
 
