@@ -14,7 +14,6 @@ from typing import Any, NoReturn, TypeVar
 #: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-_VALUES_SHOWN = (str, int, float)
 
 
 def arguments(
@@ -84,11 +83,10 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         return readers[name](value)
     except (TypeError, ValueError) as error:
         from pytest_jsbench.core.errors import JSBenchError
-        from pytest_jsbench.core.text import kind_of, printable
+        from pytest_jsbench.core.text import plain_value
 
-        shown = repr(value) if isinstance(value, _VALUES_SHOWN) or value is None else kind_of(value)
         expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
-        message = f"{of}: {name} is {printable(shown, 80)}; expected {expected}"
+        message = f"{of}: {name} is {plain_value(value)}; expected {expected}"
         raise JSBenchError(message, found=value, expected=expected, option=name) from None
 
 

@@ -146,11 +146,6 @@ class Prompt:
         return [message.to_dict() for message in self.messages]
 
     @property
-    def calls_tools(self) -> bool:
-        """True where the assistant has called tools."""
-        return any(message.tool_calls for message in self.messages)
-
-    @property
     def digest(self) -> str:
         """The SHA-256 of the messages, as `sha256:<hex>`."""
         return digest(self.to_messages())

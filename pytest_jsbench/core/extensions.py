@@ -63,11 +63,8 @@ def installed(group: str, *, kind: str, error: type[JSBenchError]) -> dict[str, 
     for point in metadata.entry_points(group=group):
         other = entries.setdefault(point.name, point)
         if other.value != point.value:
-            message = (
-                f"{kind} '{printable(point.name)}' is brought twice, by {origin(other)} and by {origin(point)}; "
-                "uninstall one of them"
-            )
-            raise error(message)
+            places = f"{origin(other)} and by {origin(point)}"
+            raise error(f"{kind} '{printable(point.name)}' is brought twice, by {places}; uninstall one of them")
     return entries
 
 

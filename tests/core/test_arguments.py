@@ -45,7 +45,7 @@ def test_arguments_are_what_their_readers_make_of_them() -> None:
     [
         (lambda: untyped(taken)("8"), "taken: size is '8'; expected a whole number of at least 1"),
         (lambda: untyped(taken)(size=None), "taken: size is None; expected"),
-        (lambda: untyped(taken)(1, tasks=[5]), "taken: tasks is a list; expected a list of names"),
+        (lambda: untyped(taken)(1, tasks=[5]), "taken: tasks is [5]; expected a list of names"),
         (
             lambda: untyped(taken)(1, taks=[]),
             "taken has no argument 'taks': did you mean 'tasks'? (one of anything, size, tasks)",

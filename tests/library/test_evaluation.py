@@ -405,7 +405,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"resume": 5}, "resume is 5; expected True, or the path of a run"),
         ({"limits": {"requests_per_minute": 60}}, r"limits is a dict; expected a RateLimits, such as RateLimits\(requ"),
         ({"policy": "strict"}, "policy is 'strict'; expected a JudgePolicy"),
-        ({"classify": [5]}, "classify is a list; expected a list of functions of a record, or of names"),
+        ({"classify": [5]}, r"classify is \[5\]; expected a list of functions of a record, or of names"),
         ({"comparers": {"n": 5}}, "comparers is a dict; expected a mapping of fields to comparers, such as"),
         ({"redact": "off"}, "redact is 'off'; expected True or False"),
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),

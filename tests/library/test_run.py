@@ -127,14 +127,14 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     [
         (lambda run: run.compare(7), "EvaluatedRun.compare: baseline is 7; expected a run, or its path"),
         (lambda run: run.check("baseline.n>0", baseline=7), "check: baseline is 7; expected a run, or its path"),
-        (lambda run: load_run(run.warnings), "load_run: path is a tuple; expected a path"),
+        (lambda run: load_run(run.warnings), "load_run: path is (); expected a path"),
         (lambda run: plot_runs(run), "runs is an EvaluatedRun; expected a mapping of names to one run or more"),
         (lambda run: plot_runs({"a": run.warnings}), "runs is a dict; expected a mapping"),
         (
             lambda run: run.plot(metric="pass_rate"),
             "EvaluatedRun.plot has no argument 'metric': did you mean 'metrics'",
         ),
-        (lambda run: summarize(run.warnings), "summarize: run is a tuple; expected a run"),
+        (lambda run: summarize(run.warnings), "summarize: run is (); expected a run"),
         (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no folder none; make it, or"),
         (lambda run: run.to_csv("."), "cannot write .: it is a folder; name a file"),
         (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no folder none"),

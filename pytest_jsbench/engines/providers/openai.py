@@ -220,7 +220,7 @@ class OpenAIEngine(ProviderEngine):
 
     def declined(self, prompt: Prompt) -> Declined | None:
         """Say that the model cannot be asked where its chat template leaves out a call of the prompt."""
-        if not self._settings.has_template or not prompt.calls_tools:
+        if not self._settings.has_template or not any(message.tool_calls for message in prompt.messages):
             return None
         rendered = self.ask_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
         names = [call.name for turn in prompt.messages for call in turn.tool_calls]
