@@ -35,9 +35,17 @@ CALLING = ("local", "openai", "anthropic", "llguidance", "outlines", "xgrammar")
 
 
 @pytest.fixture
-def folder(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where a reader would run what the pages say: docs/examples, the files that pages show, and what has been run."""
-    path = pytester.path
+def folder(files: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a reader would run what the pages say."""
+    shutil.copytree(files, pytester.path, dirs_exist_ok=True)
+    monkeypatch.syspath_prepend(pytester.path)
+    return pytester.path
+
+
+@pytest.fixture(scope="session")
+def files(imported: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a reader has: docs/examples, the files that pages show, and what has been run."""
+    path = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / "docs" / "examples", path, dirs_exist_ok=True)
     for page in PAGES:
         for block in blocks_of(page):
@@ -51,7 +59,6 @@ def folder(imported: None, pytester: pytest.Pytester, monkeypatch: pytest.Monkey
     _runs(path)
     _benchmark(path)
     _labelled(path)
-    monkeypatch.syspath_prepend(path)
     return path
 
 
