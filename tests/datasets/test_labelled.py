@@ -150,7 +150,7 @@ def test_what_a_schema_refers_to_in_remotes_is_brought_into_it(tmp_path: Path, j
 
     assert isinstance(found, Case)
     assert URI not in json.dumps(found.schema)
-    assert [judge.judge(found.schema, one.text).valid for one in dataset.instances(key)] == [True, False]
+    assert [judge.judge(found.schema, instance.text).valid for instance in dataset.instances(key)] == [True, False]
 
 
 @pytest.mark.parametrize("path", ["../secret.json", "{root}/secret.json"])
@@ -200,15 +200,15 @@ def test_the_official_suite_is_read_whole_and_the_judge_agrees_with_each_label(
     judge: Judge, draft: str, cases: int, broken: int
 ) -> None:
     dataset = opened(DATA / "JSON-Schema-Test-Suite" / "tests" / draft)
-    found = {key: case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)}
-    asked = {key: case.schema for key, case in found.items() if judge.inspect(case.schema) is None}
+    whole = {key: case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)}
+    sound = {key: case.schema for key, case in whole.items() if judge.inspect(case.schema) is None}
 
     # references that lead to what depends on the way there, and metaschemas of one's own that stand elsewhere
-    assert (len(dataset.keys()), len(dataset.keys()) - len(asked)) == (cases, broken)
+    assert (len(dataset.keys()), len(dataset.keys()) - len(sound)) == (cases, broken)
     wrong = [
         str(key)
-        for key, schema in list(asked.items())[::7]
-        for one in dataset.instances(key)
-        if key.task != "format" and judge.judge(schema, one.text).valid is not one.valid
+        for key, schema in list(sound.items())[::7]
+        for instance in dataset.instances(key)
+        if key.task != "format" and judge.judge(schema, instance.text).valid is not instance.valid
     ]
     assert wrong == []

@@ -205,9 +205,9 @@ def test_no_mutation_of_a_source_is_more_than_one_line(
             path.rmdir() if path.is_dir() else path.unlink()
         READERS[reader](chance, tmp_path)
 
-    found = survive(reader, attempt, KEPT.get(reader, ()))
+    survived = survive(reader, attempt, KEPT.get(reader, ()))
 
-    print(f"{reader}: {found}")
-    assert not found.broken, str(found)
-    assert found.slowest[0] < 20, str(found)
-    assert found.grown < 1_000_000_000, str(found)
+    print(f"{reader}: {survived}")
+    assert not survived.broken, str(survived)
+    assert survived.slowest[0] < 20, str(survived)
+    assert survived.grown < 1_000_000_000, str(survived)

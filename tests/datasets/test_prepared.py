@@ -20,11 +20,11 @@ ROWS = {
 }
 
 
-def dataset(asked: list[CaseKey], *, texts: bool) -> Listing:
+def dataset(reads: list[CaseKey], *, texts: bool) -> Listing:
     """A dataset that notes which cases are read of it, and gives the texts of its rows or does not."""
 
     def read(key: CaseKey) -> Case | BrokenCase:
-        asked.append(key)
+        reads.append(key)
         return BrokenCase(key=key, problem="null") if ROWS[key] is None else Case(key=key, schema=True)
 
     return Listing(
@@ -77,14 +77,14 @@ def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Pa
 
 @pytest.mark.parametrize("texts", [False, True])
 def test_a_selection_is_handed_over_without_being_made_again(tmp_path: Path, texts: bool) -> None:
-    asked: list[CaseKey] = []
-    source = dataset(asked, texts=texts)
+    reads: list[CaseKey] = []
+    source = dataset(reads, texts=texts)
     chosen = tuple(sampled(list(ROWS), Sample(size=3)))
     prepare(source.only(chosen), tmp_path)
 
     prepared = open_prepared(tmp_path, lambda: source)
 
     assert prepared.keys() == chosen
-    assert asked == []
+    assert reads == []
     assert all(prepared.case(key).key == key for key in prepared.keys())
-    assert len(asked) == (sum(key.id == "null" for key in chosen) if texts else 3)
+    assert len(reads) == (sum(key.id == "null" for key in chosen) if texts else 3)

@@ -159,7 +159,7 @@ def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge
 
 
 @pytest.mark.parametrize(
-    ("reference", "said"),
+    ("reference", "reason"),
     [
         ("../secret.json", "is outside of"),
         ("../../../../../../../../etc/passwd", "is outside of"),
@@ -172,7 +172,7 @@ def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge
         ("bad.json", "not JSON"),
     ],
 )
-def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference: str, said: str) -> None:
+def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference: str, reason: str) -> None:
     write(
         tmp_path,
         {
@@ -184,10 +184,10 @@ def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference:
     )
     (tmp_path / "in" / "link.json").symlink_to(tmp_path / "secret.json")
 
-    found = problem(tmp_path / "in", "order")
+    message = problem(tmp_path / "in", "order")
 
-    assert found.startswith(f"{tmp_path}/in/order.json: refers to '{reference}', which ")
-    assert said in found
+    assert message.startswith(f"{tmp_path}/in/order.json: refers to '{reference}', which ")
+    assert reason in message
 
 
 @pytest.mark.parametrize("reference", ["https://example.com/x.json", "http://[bad", "urn:x:y", "#/nowhere"])
@@ -196,10 +196,10 @@ def test_what_only_a_network_could_bring_is_left_to_the_judge_who_has_none(
 ) -> None:
     write(tmp_path, {"order.json": order(reference)})
 
-    found = judge.inspect(schema(tmp_path, "order"))
+    verdict = judge.inspect(schema(tmp_path, "order"))
 
-    assert found is not None
-    assert (found.failure_type, found.reason) == (FailureType.INVALID_SCHEMA, "unresolvable_reference")
+    assert verdict is not None
+    assert (verdict.failure_type, verdict.reason) == (FailureType.INVALID_SCHEMA, "unresolvable_reference")
 
 
 def test_a_published_metaschema_is_what_the_judge_knows(tmp_path: Path, judge: Judge) -> None:
@@ -211,10 +211,10 @@ def test_a_published_metaschema_is_what_the_judge_knows(tmp_path: Path, judge: J
 def test_what_depends_on_the_way_to_it_is_not_put_elsewhere(tmp_path: Path, judge: Judge) -> None:
     write(tmp_path, {"order.json": order("tree.json"), "tree.json": {"properties": {"x": {"$dynamicRef": "#node"}}}})
 
-    found = judge.inspect(schema(tmp_path, "order"))
+    verdict = judge.inspect(schema(tmp_path, "order"))
 
-    assert found is not None
-    assert found.reason == "unresolvable_reference"
+    assert verdict is not None
+    assert verdict.reason == "unresolvable_reference"
 
 
 OLD = {

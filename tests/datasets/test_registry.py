@@ -101,7 +101,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("*.json", ["schemas::a"]),
         ("**/*.json", ["schemas::a", "deep::d", "deep_er-4866c111::e"]),
@@ -109,8 +109,8 @@ def folder(tmp_path: Path) -> Path:
         ("[ab].*", ["schemas::a", "schemas::b"]),
     ],
 )
-def test_a_pattern_takes_what_it_matches(folder: Path, pattern: str, found: list[str]) -> None:
-    assert keys(folder / pattern) == found
+def test_a_pattern_takes_what_it_matches(folder: Path, pattern: str, expected: list[str]) -> None:
+    assert keys(folder / pattern) == expected
 
 
 def test_a_folder_gives_the_same_however_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,10 +27,10 @@ pytest.importorskip("yaml", reason="needs the extra yaml")
     ],
 )
 def test_yaml_is_read_as_json_would_be(text: str, value: Any) -> None:
-    found = parse_yaml(text)
+    parsed = parse_yaml(text)
 
-    assert found == value
-    assert repr(found) == repr(value)
+    assert parsed == value
+    assert repr(parsed) == repr(value)
 
 
 @pytest.mark.parametrize(

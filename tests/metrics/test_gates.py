@@ -350,8 +350,6 @@ ENDINGS = st.builds(
     lacking=st.lists(TEXT, max_size=1).map(tuple),
     deselected=st.integers(0, 2),
 )
-#: as every output says it: status, exit status, reasons
-Said = tuple[str, int | None, list[str] | str]
 
 
 @st.composite

@@ -11,14 +11,14 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, last
 
 def published() -> set[str]:
     """The keywords that the metaschemas of all dialects, and their vocabularies, name."""
-    found: set[str] = set()
+    names: set[str] = set()
     for uri in jsonschema_specifications.REGISTRY:
         schema = jsonschema_specifications.REGISTRY.contents(uri)
         if uri in {dialect.uri.rstrip("#") for dialect in DIALECTS} | {dialect.uri for dialect in DIALECTS}:
-            found |= schema["properties"].keys()
+            names |= schema["properties"].keys()
         elif "/meta/" in uri:
-            found |= schema.get("properties", {}).keys()
-    return found
+            names |= schema.get("properties", {}).keys()
+    return names
 
 
 def test_each_published_keyword_can_be_broken_or_cannot() -> None:

@@ -82,7 +82,7 @@ def test_what_a_metric_counts_is_a_pair_of_whole_numbers_or_refused(
     classified, errors = classify(record("a"), [replace(classifier(lambda _: result), counts=True)])
 
     assert classified.scores == scores
-    assert [said.startswith(error or "") for said in errors] == [True] * (error is not None)
+    assert [message.startswith(error or "") for message in errors] == [True] * (error is not None)
 
 
 def test_codes_of_several_classifiers_add_up_each_once() -> None:
@@ -96,12 +96,12 @@ def test_codes_of_several_classifiers_add_up_each_once() -> None:
 
 @pytest.mark.parametrize("attempt", [record("a"), record("a", verdict=examples.EXCLUDED)], ids=["passed", "excluded"])
 def test_what_did_not_fail_is_shown_to_no_classifier_and_has_no_code(attempt: Record) -> None:
-    asked: list[Record] = []
+    shown: list[Record] = []
 
-    classified, _ = classify(replace(attempt, codes=("of_an_earlier_verdict",)), [classifier(asked.append)])
+    classified, _ = classify(replace(attempt, codes=("of_an_earlier_verdict",)), [classifier(shown.append)])
 
     assert classified == attempt
-    assert asked == []
+    assert shown == []
 
 
 def test_a_classifier_cannot_change_the_record() -> None:
@@ -132,7 +132,7 @@ def despair(_: Record) -> str:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (despair, "raised Unspeakable"),
         (lambda _: Unspeakable(), "gave a Unspeakable; expected None or a code"),
@@ -147,13 +147,13 @@ def despair(_: Record) -> str:
         (lambda _: "x" * 65, "expected None or a code"),
     ],
 )
-def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: object, said: str) -> None:
+def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: object, message: str) -> None:
     classified, errors = classify(FAILED, [classifier(function), classifier(lambda _: "fine")])
 
     assert classified == replace(FAILED, codes=("fine",))
     (error,) = errors
     assert error.startswith("classifier 'mine', a test, ")
-    assert said in error
+    assert message in error
     assert "\n" not in error
 
 

@@ -44,9 +44,9 @@ def test_as_many_calls_are_in_flight_as_the_server_of_ours_has_slots(pytester: p
     local = "--jsbench-engine=local"
     slots = [[local], [local, "--jsbench-engine-option=slots=1"], [local, "--jsbench-engine-option=slots=many"]]
     made = [variants(pytester, *args)[""].concurrency for args in slots]
-    said = variants(pytester, local, "--jsbench-engine-option=slots=1", "--jsbench-concurrency=3")[""].concurrency
+    given = variants(pytester, local, "--jsbench-engine-option=slots=1", "--jsbench-concurrency=3")[""].concurrency
 
-    assert (made, said) == ([4, 1, 4], 3)
+    assert (made, given) == ([4, 1, 4], 3)
 
 
 def test_options_that_are_typed_twice_are_multiplied_their_values_in_the_order_of_the_command_line(
@@ -96,14 +96,14 @@ def test_a_variant_is_named_after_what_it_has_for_itself(
 
 
 def test_no_secret_is_part_of_a_name(pytester: pytest.Pytester) -> None:
-    found = names(
+    named = names(
         pytester,
         *("--jsbench-base-url=http://me:hunter2@a/v1", "--jsbench-base-url=http://me:hunter2@b/v1"),
         *("--jsbench-engine-option=api_key=sk-one", "--jsbench-engine-option=api_key=sk-two"),
     )
 
-    assert len(set(found)) == 4
-    assert not any(secret in name for name in found for secret in ("hunter2", "sk-", "me"))
+    assert len(set(named)) == 4
+    assert not any(secret in name for name in named for secret in ("hunter2", "sk-", "me"))
 
 
 def test_what_is_typed_replaces_what_is_configured_of_which_the_last_alone_wins(

@@ -9,7 +9,7 @@ from pytest_jsbench.values.comparers import read_comparer
 
 
 @pytest.mark.parametrize(
-    ("said", "expected", "found", "equal"),
+    ("how", "expected", "answer", "equal"),
     [
         ({}, 1, 1.0, True),
         ({}, 1, True, False),
@@ -38,13 +38,13 @@ from pytest_jsbench.values.comparers import read_comparer
     ],
 )
 def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
-    said: dict[str, object], expected: object, found: object, equal: bool
+    how: dict[str, object], expected: object, answer: object, equal: bool
 ) -> None:
-    assert Comparer.of(said).equal(expected, found) is equal
+    assert Comparer.of(how).equal(expected, answer) is equal
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("how", "message"),
     [
         (7, "a JSON number; expected an object with tolerance"),
         ({"tolerance": -1}, "tolerance: -1; expected a number of at least 0"),
@@ -55,9 +55,9 @@ def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
         ({"function": "os:system"}, "only --jsbench-comparer may name"),
     ],
 )
-def test_what_is_no_comparer_says_what_was_found_and_expected(said: object, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        Comparer.of(said)
+def test_what_is_no_comparer_says_what_was_found_and_expected(how: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Comparer.of(how)
 
 
 def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
@@ -68,9 +68,9 @@ def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
         "anyOf": [{"x-jsbench-compare": {"ignore": True}}],
     }
 
-    found, expected = expecting(schema, {"a/b": 1})
+    shown, expected = expecting(schema, {"a/b": 1})
 
-    assert found == {
+    assert shown == {
         "properties": {"a/b": {"type": "number"}, "x-jsbench-compare": {"type": "string"}},
         "const": {"x-jsbench-compare": "data"},
         "anyOf": [{}],

@@ -24,49 +24,49 @@ INVOICE = {"total": 99.5, "items": [{"name": "a", "amount": 1}, {"name": "b", "a
 KEYWORD: dict[str, Any] = {"x-jsbench-compare": {"casefold": True}}
 
 
-def of(expected: object, found: object, schema: Any = True, **comparers: Comparer) -> Match:
+def of(expected: object, answer: object, schema: Any = True, **comparers: Comparer) -> Match:
     shown, held = expecting(schema, expected)
-    return match(held, found, schema=shown, comparers=comparers)
+    return match(held, answer, schema=shown, comparers=comparers)
 
 
-def faults(found: Match) -> dict[str, str]:
-    return {one.path: one.fault.value for one in found.differences}
+def faults(compared: Match) -> dict[str, str]:
+    return {difference.path: difference.fault.value for difference in compared.differences}
 
 
 def test_each_leaf_of_the_expected_instance_is_a_field_of_its_own() -> None:
-    found = of(INVOICE, INVOICE)
+    compared = of(INVOICE, INVOICE)
 
-    assert found.fields == {"total": (1, 1), "items.*.name": (2, 2), "items.*.amount": (2, 2), "tags": (1, 1)}
-    assert (found.right, found.expected, found.exact) == (6, 6, True)
+    assert compared.fields == {"total": (1, 1), "items.*.name": (2, 2), "items.*.amount": (2, 2), "tags": (1, 1)}
+    assert (compared.right, compared.expected, compared.exact) == (6, 6, True)
 
 
 def test_wrong_missing_and_invented_values_are_told_apart_by_their_place() -> None:
     answer = {"total": 95.9, "items": [{"name": "a", "amount": 1}, {"name": "b"}, {"name": "c"}], "tags": ["x"], "k": 1}
 
-    found = of(INVOICE, answer)
+    compared = of(INVOICE, answer)
 
-    assert faults(found) == {
+    assert faults(compared) == {
         "$.total": "wrong",
         "$.items[1].amount": "missing",
         "$.items[2].name": "invented",
         "$.tags[0]": "invented",
         "$.k": "invented",
     }
-    assert (found.right, found.expected, found.invented, found.exact) == (4, 6, 3, False)
-    all_of_it, first = described(found)[:2]
+    assert (compared.right, compared.expected, compared.invented, compared.exact) == (4, 6, 3, False)
+    all_of_it, first = described(compared)[:2]
     assert all_of_it == "4 of 6 values are right, and 3 that nobody expects"
     assert first == "$.total: 95.9; expected 99.5"
 
 
 def test_of_an_answer_that_does_not_conform_nothing_is_right_and_nothing_is_named() -> None:
-    found = match(Expected(value=INVOICE))
+    compared = match(Expected(value=INVOICE))
 
-    assert (found.right, found.expected, found.differences, found.exact) == (0, 6, (), False)
+    assert (compared.right, compared.expected, compared.differences, compared.exact) == (0, 6, (), False)
 
 
-@pytest.mark.parametrize("found", [None, 7, "x", []])
-def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missing(found: object) -> None:
-    assert faults(of({"a": {"b": 1, "c": 2}}, {"a": found})) == {
+@pytest.mark.parametrize("value", [None, 7, "x", []])
+def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missing(value: object) -> None:
+    assert faults(of({"a": {"b": 1, "c": 2}}, {"a": value})) == {
         "$.a": "invented",
         "$.a.b": "missing",
         "$.a.c": "missing",
@@ -76,20 +76,20 @@ def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missi
 @examples(200)
 @given(JSON)
 def test_an_instance_is_right_beside_itself(value: Any) -> None:
-    found = of(value, json.loads(json.dumps(value)))
+    compared = of(value, json.loads(json.dumps(value)))
 
-    assert found.exact
-    assert found.expected >= 1
+    assert compared.exact
+    assert compared.expected >= 1
 
 
 @examples(200)
 @given(JSON, JSON)
 def test_a_match_survives_its_way_through_a_record(expected: Any, answer: Any) -> None:
-    found = of(expected, answer)
+    compared = of(expected, answer)
 
-    assert from_json(Match, json.loads(json.dumps(to_json(found)))) == found
-    assert found.right <= found.expected
-    assert found.exact is (not found.differences)
+    assert from_json(Match, json.loads(json.dumps(to_json(compared)))) == compared
+    assert compared.right <= compared.expected
+    assert compared.exact is (not compared.differences)
 
 
 def test_comparers_hold_where_the_schema_names_them_also_behind_a_reference() -> None:
@@ -105,10 +105,10 @@ def test_comparers_hold_where_the_schema_names_them_also_behind_a_reference() ->
     expected = {"when": "2026-01-01", "items": [[5, 5], [5, 5]], "id": 1, "other": "X"}
     answer = {"when": "2026-01-01T00:00:00Z", "items": [[5, 6], [6, 5]], "id": 2, "other": "x"}
 
-    found = of(expected, answer, schema)
+    compared = of(expected, answer, schema)
 
-    assert faults(found) == {"$.items[1][0]": "wrong"}
-    assert found.expected == 6
+    assert faults(compared) == {"$.items[1][0]": "wrong"}
+    assert compared.expected == 6
 
 
 def test_a_recursive_schema_ends() -> None:
@@ -135,21 +135,21 @@ def test_items_in_any_order_are_paired_so_that_most_values_are_right() -> None:
     answer = [{"n": "c", "v": 9}, {"n": "a", "v": 2}, {"n": "b", "v": 2}, {"n": "z", "v": 0}]
     unordered = {"$": Comparer(unordered=True)}
 
-    found = of(expected, answer, **unordered)
+    compared = of(expected, answer, **unordered)
 
-    assert (found.right, found.invented) == (4, 2)
-    assert found.fields == {"*.n": (3, 3), "*.v": (1, 3)}
+    assert (compared.right, compared.invented) == (4, 2)
+    assert compared.fields == {"*.n": (3, 3), "*.v": (1, 3)}
     assert of([1, 2, 2], [2, 1, 2], **unordered).exact
     assert faults(of([1, 2], [3, 2], **unordered)) == {"$[0]": "wrong"}
     assert faults(of([1, 2], [2], **unordered)) == {"$[0]": "missing"}
 
 
 def test_a_function_of_the_users_compares_a_place_as_one_field() -> None:
-    same_set = Comparer(function=lambda expected, found: set(expected) == set(found))
+    same_set = Comparer(function=lambda expected, compared: set(expected) == set(compared))
 
-    found = of({"tags": ["a", "b"], "n": 1}, {"tags": ["b", "a", "b"], "n": 1}, tags=same_set)
+    compared = of({"tags": ["a", "b"], "n": 1}, {"tags": ["b", "a", "b"], "n": 1}, tags=same_set)
 
-    assert (found.fields, found.exact) == ({"tags": (1, 1), "n": (1, 1)}, True)
+    assert (compared.fields, compared.exact) == ({"tags": (1, 1), "n": (1, 1)}, True)
     assert faults(of({"tags": ["a"]}, {}, tags=same_set)) == {"$.tags": "missing"}
 
 
@@ -157,23 +157,23 @@ def test_an_answer_that_a_function_cannot_compare_is_not_counted_at_all() -> Non
     def broken(_expected: object, _found: object) -> bool:
         raise SystemExit("no")
 
-    found = of({"a": 1, "b": 1}, {"a": 1, "b": 1}, a=Comparer(function=broken))
+    compared = of({"a": 1, "b": 1}, {"a": 1, "b": 1}, a=Comparer(function=broken))
 
-    assert (found.fields, found.exact) == ({}, False)
-    assert described(found) == ["not compared: the comparer broken raised SystemExit: no"]
+    assert (compared.fields, compared.exact) == ({}, False)
+    assert described(compared) == ["not compared: the comparer broken raised SystemExit: no"]
 
 
 def test_of_many_differences_the_first_are_named_and_all_are_counted() -> None:
-    found = of(list(range(80)), [str(number) for number in range(80)])
+    compared = of(list(range(80)), [str(number) for number in range(80)])
 
-    assert (found.right, found.expected, len(found.differences)) == (0, 80, 50)
-    assert described(found)[-1] == "… and 30 more"
+    assert (compared.right, compared.expected, len(compared.differences)) == (0, 80, 50)
+    assert described(compared)[-1] == "… and 30 more"
 
 
 def test_long_values_are_cut_in_what_is_written_down() -> None:
-    (one,) = of({"a": "x" * 1_000}, {"a": "y" * 1_000}).differences
+    (difference,) = of({"a": "x" * 1_000}, {"a": "y" * 1_000}).differences
 
-    assert (len(one.expected), len(one.found)) == (200, 200)
+    assert (len(difference.expected), len(difference.found)) == (200, 200)
 
 
 def test_what_nests_too_deeply_to_be_compared_says_so_and_ends_nothing() -> None:
@@ -215,9 +215,9 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
     monkeypatch.setattr(Comparer, "equal", sees)
     schema = {"items": {"$ref": "#"}, "x-jsbench-compare": {"unordered": True}}
 
-    found = of(nested(6, 0), nested(6, 2), schema)
+    compared = of(nested(6, 0), nested(6, 2), schema)
 
-    assert (found.expected, found.exact) == (64, False)
+    assert (compared.expected, compared.exact) == (64, False)
     assert len(seen) < 2_000
 
 

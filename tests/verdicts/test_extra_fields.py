@@ -192,8 +192,8 @@ def misplaced(schema: Any, instance: object) -> bool:
 
 def meant(schema: Any, instance: object) -> str | None:
     names = FieldNames(schema, DRAFT_2020_12)
-    found = names.extra_fields(instance)
-    (path,) = (path for reason in ExtraFieldReason for path in found.first(reason))
+    fields = names.extra_fields(instance)
+    (path,) = (path for reason in ExtraFieldReason for path in fields.first(reason))
     return names.meant(path)
 
 
@@ -285,11 +285,11 @@ def test_extra_fields_are_taken_out_of_a_copy(instance: Any, rest: object) -> No
 def test_of_very_many_extra_fields_the_first_are_listed_and_all_are_counted_and_taken_out() -> None:
     schema = {**A, "$defs": {"d": {"properties": {f"m{number}": {} for number in range(300)}}}}
     misplaced = {f"m{number}": 1 for number in range(300)}
-    found = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
-    assert found.listed() == tuple(f"$.m{number}" for number in range(100))
-    assert found.first(ExtraFieldReason.UNNAMED) == [("y",), ("z",)]
-    assert found.count == {ExtraFieldReason.MISPLACED: 300, ExtraFieldReason.UNNAMED: 2}
-    assert found.rest == {"a": 1}
+    fields = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
+    assert fields.listed() == tuple(f"$.m{number}" for number in range(100))
+    assert fields.first(ExtraFieldReason.UNNAMED) == [("y",), ("z",)]
+    assert fields.count == {ExtraFieldReason.MISPLACED: 300, ExtraFieldReason.UNNAMED: 2}
+    assert fields.rest == {"a": 1}
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
@@ -308,15 +308,15 @@ def rows() -> list[dict[str, str]]:
 ROWS = rows()
 
 
-def knowing(said: str) -> tuple[Dialect, ...]:
+def knowing(cell: str) -> tuple[Dialect, ...]:
     """The dialects that a cell of the second column is about."""
     names = list(NAMES)
-    if said == "all":
+    if cell == "all":
         return DIALECTS
-    if said.startswith("to "):
-        return DIALECTS[: names.index(said.removeprefix("to ")) + 1]
-    first = names.index(said.removesuffix(" on"))
-    return DIALECTS[first:] if said.endswith(" on") else DIALECTS[first : first + 1]
+    if cell.startswith("to "):
+        return DIALECTS[: names.index(cell.removeprefix("to ")) + 1]
+    first = names.index(cell.removesuffix(" on"))
+    return DIALECTS[first:] if cell.endswith(" on") else DIALECTS[first : first + 1]
 
 
 def cases() -> Iterator[Any]:

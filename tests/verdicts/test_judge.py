@@ -290,7 +290,9 @@ def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
 def test_decisions_are_held_against_their_labels(
     judge: Judge, accepted: dict[str, bool | None], reason: str | None, message: str
 ) -> None:
-    decisions = tuple(GrammarDecision(id=name, valid=name[0] == "v", accepted=said) for name, said in accepted.items())
+    decisions = tuple(
+        GrammarDecision(id=name, valid=name[0] == "v", accepted=decision) for name, decision in accepted.items()
+    )
 
     verdict = decide(Decided(decisions=decisions, timing=Timing(tgt=1)), SCHEMA, judge)
 

@@ -13,7 +13,7 @@ META = "https://example.org/meta"
 
 
 def metaschema(*vocabularies: str, uri: str = META, base: str = f"{BASE}/schema", **more: Any) -> dict[str, Any]:
-    named = {one if ":" in one else f"{BASE}/vocab/{one}": True for one in vocabularies}
+    named = {vocabulary if ":" in vocabulary else f"{BASE}/vocab/{vocabulary}": True for vocabulary in vocabularies}
     return {"$schema": base, "$id": uri, "$dynamicAnchor": "meta", "$vocabulary": named, **more}
 
 
@@ -38,9 +38,9 @@ def schema(meta: dict[str, Any], **keywords: Any) -> dict[str, Any]:
 def test_only_the_keywords_of_its_vocabularies_decide(
     judge: Judge, vocabularies: list[str], keywords: dict[str, Any], text: str, valid: bool
 ) -> None:
-    asked = schema(metaschema(*vocabularies), **keywords)
-    asked["$defs"]["no"] = False
-    verdict = judge.judge(asked, text)
+    whole = schema(metaschema(*vocabularies), **keywords)
+    whole["$defs"]["no"] = False
+    verdict = judge.judge(whole, text)
     assert (verdict.valid, verdict.second_opinion) == (valid, SecondOpinion.AGREES)
     assert verdict.dialect == META
 
@@ -60,7 +60,7 @@ def test_a_key_is_named_only_by_keywords_of_the_dialect(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("whole", "reason"),
     [
         ({"$schema": META, "type": "string"}, "unknown_dialect"),
         ({"$schema": "meta", "$defs": {"meta": metaschema("core", uri="meta")}}, "unknown_dialect"),
@@ -71,9 +71,9 @@ def test_a_key_is_named_only_by_keywords_of_the_dialect(judge: Judge) -> None:
     ],
 )
 def test_a_metaschema_that_is_not_there_or_not_met_makes_the_schema_invalid(
-    judge: Judge, asked: dict[str, Any], reason: str
+    judge: Judge, whole: dict[str, Any], reason: str
 ) -> None:
-    problem = judge.inspect(asked)
+    problem = judge.inspect(whole)
     assert problem is not None
     assert problem.reason == reason
 
@@ -86,16 +86,16 @@ def test_an_unknown_vocabulary_that_is_optional_is_left_out(judge: Judge) -> Non
 
 def test_a_metaschema_may_build_on_another_of_ones_own(judge: Judge) -> None:
     above = "https://example.org/above"
-    asked = schema(metaschema("core", base=above), minimum=5)
-    asked["$defs"]["above"] = metaschema("core", "validation", uri=above)
-    assert judge.judge(asked, "1").passed
-    del asked["$defs"]["meta"]["$vocabulary"]
-    assert judge.judge(asked, "1").keyword == "minimum"
+    whole = schema(metaschema("core", base=above), minimum=5)
+    whole["$defs"]["above"] = metaschema("core", "validation", uri=above)
+    assert judge.judge(whole, "1").passed
+    del whole["$defs"]["meta"]["$vocabulary"]
+    assert judge.judge(whole, "1").keyword == "minimum"
 
 
 def test_a_metaschema_without_vocabularies_has_the_keywords_of_its_draft(judge: Judge) -> None:
     meta = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": META}
-    asked = {"$schema": META, "definitions": {"meta": meta}, "items": [{"type": "string"}], "additionalItems": False}
-    assert judge.judge(asked, '["a"]').passed
-    assert judge.judge(asked, "[1]").keyword == "type"
-    assert judge.judge(asked, '["a", 1]').keyword == "additionalItems"
+    whole = {"$schema": META, "definitions": {"meta": meta}, "items": [{"type": "string"}], "additionalItems": False}
+    assert judge.judge(whole, '["a"]').passed
+    assert judge.judge(whole, "[1]").keyword == "type"
+    assert judge.judge(whole, '["a", 1]').keyword == "additionalItems"

@@ -56,7 +56,7 @@ def test_numbers_mean_what_their_digits_say(judge: Judge, schema: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("keywords", "text"),
     [
         ({"exclusiveMaximum": 0.1}, "0.100000000000000005"),
         ({"const": 0.1}, "0.1000000000000000055511151231257827021181583404541015625"),
@@ -64,10 +64,10 @@ def test_numbers_mean_what_their_digits_say(judge: Judge, schema: dict[str, Any]
     ],
 )
 def test_numbers_mean_the_same_beside_a_pattern_that_jsonschema_alone_can_match(
-    judge: Judge, said: dict[str, Any], text: str
+    judge: Judge, keywords: dict[str, Any], text: str
 ) -> None:
-    verdict = judge.judge({"pattern": r"(?<=(a))\1", **said}, text)
-    assert (verdict.valid, [violation.keyword for violation in verdict.violations]) == (False, [*said])
+    verdict = judge.judge({"pattern": r"(?<=(a))\1", **keywords}, text)
+    assert (verdict.valid, [violation.keyword for violation in verdict.violations]) == (False, [*keywords])
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,10 @@ def test_the_schema_itself_decides_and_stays_as_it_was(judge: Judge) -> None:
 
 
 def test_two_schemas_with_the_same_id_do_not_meet(judge: Judge) -> None:
-    one = {"$id": "https://example.org/same", "type": "string"}
-    other = {"$id": "https://example.org/same", "type": "integer"}
-    assert judge.judge(one, '"x"').passed
-    assert judge.judge(other, '"x"').valid is False
+    text = {"$id": "https://example.org/same", "type": "string"}
+    number = {"$id": "https://example.org/same", "type": "integer"}
+    assert judge.judge(text, '"x"').passed
+    assert judge.judge(number, '"x"').valid is False
 
 
 def test_unknown_keywords_are_no_fault_of_a_schema(judge: Judge) -> None:

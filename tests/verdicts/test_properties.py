@@ -203,10 +203,12 @@ def strings_and_numbers(value: Any) -> Iterator[Any]:
 def beyond(text: str) -> str | None:
     """The limit that a JSON text is beyond."""
     try:
-        found = list(strings_and_numbers(json.loads(text, parse_float=str, parse_int=lambda digits: float(digits[:5]))))
+        value = json.loads(text, parse_float=str, parse_int=lambda digits: float(digits[:5]))
     except RecursionError:
         return "too_deep"
-    if any(isinstance(each, str) and any("\ud800" <= c <= "\udfff" for c in each) for each in found):
+    if any(
+        isinstance(each, str) and any("\ud800" <= c <= "\udfff" for c in each) for each in strings_and_numbers(value)
+    ):
         return "lone_surrogate"
     floats: list[Any] = []
     json.loads(
@@ -347,13 +349,13 @@ def keywords(inner: SearchStrategy[Any]) -> dict[str, SearchStrategy[Any]]:
 
 
 def subschemas(inner: SearchStrategy[Any], broken: bool) -> SearchStrategy[Any]:
-    known = keywords(inner)
-    a_keyword = st.sampled_from(sorted(known))
+    makers = keywords(inner)
+    a_keyword = st.sampled_from(sorted(makers))
     chosen, wrong = st.lists(a_keyword, max_size=5, unique=True), data | broken_patterns | references
 
     @st.composite
     def one(draw: st.DrawFn) -> Any:
-        schema = {keyword.strip(): draw(known[keyword]) for keyword in draw(chosen)}
+        schema = {keyword.strip(): draw(makers[keyword]) for keyword in draw(chosen)}
         if broken and draw(rarely):
             schema[draw(a_keyword).strip()] = draw(wrong)
         if broken and draw(rarely):
@@ -381,12 +383,12 @@ odd_dialects: SearchStrategy[Any] = st.sampled_from(
 
 @st.composite
 def whole_schemas(draw: st.DrawFn, *, broken: bool) -> Any:
-    one = broken_schemas if broken else sound_schemas
-    schema = draw(one)
+    any_kind = broken_schemas if broken else sound_schemas
+    schema = draw(any_kind)
     if isinstance(schema, dict) and draw(st.integers(0, 3)):
         schema["$schema"] = draw(odd_dialects) if broken and draw(rarely) else draw(dialect_uris)
     if isinstance(schema, dict) and draw(st.booleans()):
-        schema.setdefault("$defs", {"a": draw(one), "b": draw(one)})
+        schema.setdefault("$defs", {"a": draw(any_kind), "b": draw(any_kind)})
     return schema
 
 

@@ -122,10 +122,10 @@ def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str,
         "patternProperties": ({"٣a": 1}, {"3a": 1}),
         "additionalProperties": ({"aa": 1, "bb": 1}, {"éé": 1}),
     }[keyword]
-    asked = seeker(named)
-    assert asked.opinion(instance, valid=True) is SecondOpinion.AGREES
-    assert asked.opinion(other, valid=False) is SecondOpinion.AGREES
-    assert asked.opinion(other, valid=True) is SecondOpinion.DISAGREES
+    seeking = seeker(named)
+    assert seeking.opinion(instance, valid=True) is SecondOpinion.AGREES
+    assert seeking.opinion(other, valid=False) is SecondOpinion.AGREES
+    assert seeking.opinion(other, valid=True) is SecondOpinion.DISAGREES
 
 
 def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:

@@ -84,9 +84,9 @@ def test_components_requests_and_responses_are_tasks_and_nothing_is_asked_twice(
 
 
 def test_a_3_0_schema_is_said_in_2020_12_and_stands_alone(pets: Path) -> None:
-    found = schema(pets, "Pet")
+    pet = schema(pets, "Pet")
 
-    assert found["properties"] == {
+    assert pet["properties"] == {
         "id": {"type": "integer", "readOnly": True},
         "secret": {"type": "string", "writeOnly": True},
         "name": {"type": ["string", "null"], "examples": ["Rex"]},
@@ -95,19 +95,19 @@ def test_a_3_0_schema_is_said_in_2020_12_and_stands_alone(pets: Path) -> None:
         "kin": {"type": "array", "items": {"$ref": "#"}},
         "nullable": {"type": "boolean"},
     }
-    assert set(found) == {"type", "required", "properties", "$defs"}
-    assert set(found["$defs"]) == {"Owner"}
+    assert set(pet) == {"type", "required", "properties", "$defs"}
+    assert set(pet["$defs"]) == {"Owner"}
 
 
 def test_it_judges_as_the_document_means_it(pets: Path, judge: Judge) -> None:
-    found = schema(pets, "Pet")
+    whole = schema(pets, "Pet")
     pet = {"id": 1, "name": None, "secret": "s", "age": 0.1, "kin": [{"id": 2, "name": "R", "secret": "s"}]}
 
-    assert judge.inspect(found) is None
-    assert judge.judge(found, json.dumps(pet)).passed
-    assert not judge.judge(found, json.dumps(pet | {"age": 0})).passed
-    assert not judge.judge(found, json.dumps(pet | {"kin": [{"id": "2"}]})).passed
-    assert not judge.judge(found, json.dumps(pet | {"owner": None})).passed
+    assert judge.inspect(whole) is None
+    assert judge.judge(whole, json.dumps(pet)).passed
+    assert not judge.judge(whole, json.dumps(pet | {"age": 0})).passed
+    assert not judge.judge(whole, json.dumps(pet | {"kin": [{"id": "2"}]})).passed
+    assert not judge.judge(whole, json.dumps(pet | {"owner": None})).passed
 
 
 def test_a_body_need_not_hold_what_never_goes_that_way(pets: Path) -> None:
@@ -123,11 +123,11 @@ def test_a_3_1_schema_is_json_schema_already(tmp_path: Path, judge: Judge) -> No
     node = {"type": ["object", "null"], "properties": {"next": {"$ref": "#/components/schemas/Node", "title": "T"}}}
     write(tmp_path, {"api.json": api("3.1.0", {"Node": node, "Any": True})})
 
-    found = schema(tmp_path, "Node")
+    whole = schema(tmp_path, "Node")
 
-    assert found["properties"] == {"next": {"$ref": "#", "title": "T"}}
+    assert whole["properties"] == {"next": {"$ref": "#", "title": "T"}}
     assert schema(tmp_path, "Any") is True
-    assert judge.judge(found, '{"next": {"next": null}}').passed
+    assert judge.judge(whole, '{"next": {"next": null}}').passed
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_a_document_may_be_spread_over_the_files_of_its_folder(tmp_path: Path, j
         },
     )
 
-    found = schema(tmp_path / "api.json", "Cart")
+    whole = schema(tmp_path / "api.json", "Cart")
 
-    assert found["$defs"]["item"]["properties"] == {"n": {"type": ["integer", "null"]}, "of": {"$ref": "#"}}
+    assert whole["$defs"]["item"]["properties"] == {"n": {"type": ["integer", "null"]}, "of": {"$ref": "#"}}
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         (
             {"swagger": "2.0", "info": {}, "definitions": {"A": {}}},
@@ -207,8 +207,8 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
         ({"openapi": "3.0.0", "components": {"schemas": "x"}}, "describes no schema"),
     ],
 )
-def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, said: str) -> None:
-    assert said in problem(write(tmp_path, {"api.json": document}))
+def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, message: str) -> None:
+    assert message in problem(write(tmp_path, {"api.json": document}))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_reference_that_leads_nowhere_is_named_with_its_document(tmp_path: Pat
     schemas = {"A": {"$ref": "#/components/schemas/B"}, "C": {"$ref": "#/components/schemas/C"}, "D": foreign}
     write(tmp_path, {"api.json": api("3.0.0", schemas)})
 
-    said = "api.json /components/schemas/A: refers to '#/components/schemas/B', which is not there"
-    assert said in problem(tmp_path, "A")
+    message = "api.json /components/schemas/A: refers to '#/components/schemas/B', which is not there"
+    assert message in problem(tmp_path, "A")
     assert schema(tmp_path, "C")["$ref"] == "#"
     assert schema(tmp_path, "D")["x-own"] == {"$ref": "#/nowhere"}

@@ -52,16 +52,16 @@ def test_a_row_without_a_name_has_its_number_and_a_broken_one_is_named_so(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([{"text": "x"}], "has no column json_schema or schema; its columns are text"),
         ([{"schema": {"type": "x"}}], "column schema is struct<type: string>; expected text, each a JSON Schema"),
     ],
 )
-def test_another_table_is_one_line(tmp_path: Path, rows: list[dict[str, Any]], said: str) -> None:
+def test_another_table_is_one_line(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(DatasetError) as caught:
         keys(table(tmp_path, rows))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_what_is_no_parquet_is_one_line(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_a_model_or_a_schema_is_one_case_of_its_module(shop: str, name: str, pro
     source = f"{shop}:{name}"
 
     assert keys(source) == [f"{shop}::{name}"]
-    found = schema(source)
-    found = found["$defs"]["Line"] if "$defs" in found else found
-    assert set(found["properties"]) == properties
+    whole = schema(source)
+    whole = whole["$defs"]["Line"] if "$defs" in whole else whole
+    assert set(whole["properties"]) == properties
 
 
 def test_a_model_s_schema_is_what_pydantic_says(shop: str) -> None:
@@ -118,16 +118,16 @@ def test_what_is_no_source_of_schemas_is_one_line(shop: str, name: str, message:
 
 
 @pytest.mark.parametrize(
-    ("name", "case", "said"),
+    ("name", "case", "message"),
     [
         ("Plain", "Plain", "Plain has no JSON Schema: PydanticSchemaGenerationError: "),
         ("BAD", "n", "cannot be written as JSON: found object, expected only JSON values"),
         ("DEEP", "n", "NaN is not JSON"),
     ],
 )
-def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, said: str) -> None:
+def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, message: str) -> None:
     assert problem(f"{shop}:{name}", case).startswith(f"{shop}:{name}: ")
-    assert said in problem(f"{shop}:{name}", case)
+    assert message in problem(f"{shop}:{name}", case)
 
 
 def test_a_module_that_ends_the_program_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,18 +44,18 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         {"id": "b", "schema": STRING, "messages": talk, "prompt": None},
     )
 
-    one, other = read(path, "a"), read(path, "b")
+    prompted, talking = read(path, "a"), read(path, "b")
 
-    assert isinstance(one, Case)
-    assert isinstance(other, Case)
-    assert one.messages == (Message(role="user", content="Name {schema}."),)
-    assert (one.reference, one.tags) == ([None], ("eu", "x"))
-    assert other.messages == (Message(role="system", content="Be brief."), Message(role="user", content="Name one."))
-    assert (other.reference, other.tags) == (None, ())
+    assert isinstance(prompted, Case)
+    assert isinstance(talking, Case)
+    assert prompted.messages == (Message(role="user", content="Name {schema}."),)
+    assert (prompted.reference, prompted.tags) == ([None], ("eu", "x"))
+    assert talking.messages == (Message(role="system", content="Be brief."), Message(role="user", content="Name one."))
+    assert (talking.reference, talking.tags) == (None, ())
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         (b"{oops", "not JSON: "),
         (b"[1]", "a JSON array is not a JSON Schema; expected an object, true or false"),
@@ -90,13 +90,13 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
     ],
 )
 def test_a_broken_row_is_a_named_case_with_its_file_and_line_and_loses_no_other(
-    tmp_path: Path, row: Any, said: str
+    tmp_path: Path, row: Any, message: str
 ) -> None:
     path = lines(tmp_path, True, b"", row, {"id": "last", "schema": STRING})
 
     assert keys(path) == ["rows::line-1", "rows::line-3", "rows::last"]
     assert problem(path, "line-3").startswith(f"{path} line 3: ")
-    assert said in problem(path, "line-3")
+    assert message in problem(path, "line-3")
     assert schema(path, "last") == STRING
 
 
@@ -156,9 +156,9 @@ def test_a_row_whose_schema_is_text_expects_the_instance_that_its_text_writes(tm
         {"id": "broken", "schema": text, "expected": "{"},
     )
 
-    found = {name: read(path, name) for name in ("text", "none", "null")}
+    cases = {name: read(path, name) for name in ("text", "none", "null")}
 
-    assert {name: isinstance(case, Case) and case.expected for name, case in found.items()} == {
+    assert {name: isinstance(case, Case) and case.expected for name, case in cases.items()} == {
         "text": Expected(value={"a": 1}),
         "none": None,
         "null": Expected(value=None),
