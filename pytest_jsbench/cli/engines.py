@@ -45,16 +45,26 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     names = options.name or registry.names()
     chosen = [preset for preset in presets() if preset.name in names]
     others = {name: _options(name) for name in names if not is_preset(name)}
+    models = {name: model for name in others if (model := default_model(name))}
     if options.json:
         data = {"engines": others, "presets": {preset.name: to_json(preset) for preset in chosen}}
+        data["default_models"] = models
         out.json(data if options.name else data | {"extensions": _extensions()}, indent=None)
     elif options.name:
         for preset in chosen:
             out.lines(_everything(preset))
-        out.lines(f"{printable(name)}: {_listed(taken)}" for name, taken in others.items())
+        for name, taken in others.items():
+            out.lines([f"{printable(name)}: {_listed(taken)}"])
+            out.lines([f"  default model: {models[name]}"] if name in models else [])
     else:
-        out.report(_tables(others, chosen))
+        out.report(_tables(others, models, chosen))
     return True
+
+
+def default_model(name: str) -> str | None:
+    """The model that the engine asks where none is named; None where one must be, or there is none to name."""
+    model: str | None = getattr(registry.find(name), "default_model", None)
+    return model
 
 
 def _options(name: str) -> list[str] | None:
@@ -63,15 +73,18 @@ def _options(name: str) -> list[str] | None:
     return sorted(options) if isinstance(options, frozenset) else None
 
 
-def _tables(others: dict[str, list[str] | None], chosen: list[ProviderPreset]) -> Iterator[Block]:
-    yield TableBlock.of_texts("Engine", ("Options",), [(name, (_listed(taken),)) for name, taken in others.items()])
+def _tables(
+    others: dict[str, list[str] | None], models: dict[str, str], chosen: list[ProviderPreset]
+) -> Iterator[Block]:
+    engines: list[Row] = [(name, (models.get(name, "-"), _listed(taken))) for name, taken in others.items()]
+    yield TableBlock.of_texts("Engine", ("Default model", "Options"), engines)
     rows: list[Row] = [
         (each.name, (structured(each), streams(each), each.key or "-", each.subset or "-", each.date))
         for each in chosen
     ]
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
     hint = "jsbench engines NAME: all that is known of it, and from where"
-    yield [("note", f"a preset takes the options of {PRESET_ENGINE}; {hint}")]
+    yield [("note", f"a preset takes the options of {PRESET_ENGINE}, and --jsbench-model is needed; {hint}")]
     yield [
         (kind, f"{printable(name)}: {place}, by {_ASKED_FOR[kind]}={printable(name)}")
         for kind, places in _extensions().items()

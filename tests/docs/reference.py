@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest_jsbench
 from pytest_jsbench.adaptation.subsets import PROFILES, Subset
-from pytest_jsbench.cli.engines import streams
+from pytest_jsbench.cli.engines import default_model, streams
 from pytest_jsbench.cli.main import _parser
-from pytest_jsbench.engines.presets import ProviderPreset
+from pytest_jsbench.engines.presets import ProviderPreset, is_preset
 from pytest_jsbench.engines.presets import presets as all_presets
+from pytest_jsbench.engines.registry import names as engine_names
 from pytest_jsbench.lab.published import published_coverage, published_masks, row_to_dict
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
@@ -244,6 +245,13 @@ def _verbatim(text: str) -> str:
     return html.escape(text, quote=False).replace("|", "&#124;").replace("`", "&#96;")
 
 
+def default_models() -> str:
+    """The model of each engine that has one where none is named."""
+    models = {name: default_model(name) for name in engine_names() if not is_preset(name)}
+    rows = [f"| `{name}` | `{model}` |" for name, model in models.items() if model]
+    return "\n".join(["| engine | default model |", "|---|---|", *rows])
+
+
 def presets() -> str:
     """Every preset, with what its provider has."""
     heads = "preset | provider | response formats | strict | streams | tools | reasoning | batch | subset | as of"
@@ -341,6 +349,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "evaluation": lambda: _tables([("The file", format_of("evaluation"))]),
     "probe": lambda: _tables([("The whole", format_of("probe"))]),
     "history": lambda: _tables([("A line", format_of("history"))]),
+    "default_models": default_models,
     "presets": presets,
     "preset_traps": preset_traps,
     "preset_fields": lambda: _tables([("A preset", format_of("presets")["$defs"]["preset"])]),

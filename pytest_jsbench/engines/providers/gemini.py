@@ -217,4 +217,6 @@ def _authorization(key: Key) -> dict[str, str]:
     return {"x-goog-api-key": key.value}
 
 
-FACTORY = ProviderBatchFactory(settings=gemini_settings, options=OPTIONS, extra="gemini", batches="GeminiBatches")
+FACTORY = ProviderBatchFactory(
+    settings=gemini_settings, options=OPTIONS, extra="gemini", default_model=DEFAULT_MODEL, batches="GeminiBatches"
+)

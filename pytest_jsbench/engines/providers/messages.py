@@ -238,5 +238,6 @@ FACTORY = ProviderBatchFactory(
     options=PROVIDER_OPTIONS,
     extra="anthropic",
     passes_on=PASSES_ON,
+    default_model=DEFAULT_MODEL,
     batches="AnthropicBatches",
 )

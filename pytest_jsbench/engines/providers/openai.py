@@ -252,6 +252,7 @@ FACTORY = ProviderBatchFactory(
     extra="openai",
     engine=OpenAIEngine,
     passes_on=PASSES_ON,
+    default_model=DEFAULT_MODEL,
     batches="OpenAIBatches",
 )
 AZURE = ProviderFactory(

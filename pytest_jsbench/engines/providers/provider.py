@@ -365,6 +365,8 @@ class ProviderFactory(UnsharedFactory):
     #: beside urllib3, with the module of each
     packages: Mapping[str, str] = field(default_factory=dict)
     passes_on: tuple[str, ...] = ()
+    #: the model where none is named, at the provider's own address
+    default_model: str | None = None
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the key are there, and that every option is known."""

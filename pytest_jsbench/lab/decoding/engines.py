@@ -339,6 +339,7 @@ class DecodingFactory:
     masked: bool
 
     options = OPTIONS
+    default_model = local.DEFAULT_MODEL
     concurrency = local.SLOTS
     shared = True
     max_tokens = local.LocalFactory.max_tokens
