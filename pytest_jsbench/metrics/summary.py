@@ -291,8 +291,10 @@ def metrics(
         fault_counts={kind: faults[kind] for kind in FaultKind},
         over_constraint=_sum((key, one.valid_rejected, one.valid) for key, one in decisions),
         under_constraint=_sum((key, one.invalid_accepted, one.invalid) for key, one in decisions),
-        value_accuracy=_accuracy(compared),
-        value_accuracy_conforming=_accuracy((attempt, match) for attempt, match in compared if attempt.valid),
+        value_accuracy=_sum((attempt.key, match.right, match.expected) for attempt, match in compared),
+        value_accuracy_conforming=_sum(
+            (attempt.key, match.right, match.expected) for attempt, match in compared if attempt.valid
+        ),
         value_accuracy_mean=_mean(compared),
         value_precision=_sum((attempt.key, match.right, match.given) for attempt, match in compared),
         value_f1=_sum((attempt.key, 2 * match.right, match.expected + match.given) for attempt, match in compared),
@@ -337,10 +339,6 @@ def _of_each_k(
         for k in range(1, min(most, MOST_K) + 1)
         if most > 1
     }
-
-
-def _accuracy(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Proportion:
-    return _sum((attempt.key, match.right, match.expected) for attempt, match in compared)
 
 
 def _mean(compared: Iterable[tuple[AttemptOutcome, Match]]) -> Rate:

@@ -256,9 +256,7 @@ def _against_first(
         for at, first in enumerate(places)
         if at != first
     }
-    decided = {
-        place: comparison for place, comparison in compared.items() if comparison.difference.n or comparison.ratios
-    }
+    decided = {key: comparison for key, comparison in compared.items() if comparison.difference.n or comparison.ratios}
     return dict(zip(decided, several(list(decided.values())), strict=True))
 
 

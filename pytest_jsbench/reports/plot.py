@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import io
 import math
@@ -121,14 +120,14 @@ def _empty(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(width, height), layout="constrained")
-    figure._repr_png_ = functools.partial(_png, figure)
+
+    def png() -> bytes:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format="png")
+        return drawn.getvalue()
+
+    figure._repr_png_ = png
     return figure
-
-
-def _png(figure: Any) -> bytes:
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png")
-    return drawn.getvalue()
 
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:
