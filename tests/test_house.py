@@ -118,3 +118,11 @@ def test_every_path_that_a_file_of_settings_names_exists() -> None:
 
     assert len(named) > 25
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.skipif(not (ROOT / ".github").exists(), reason="needs a whole checkout")
+def test_the_wheel_that_is_released_runs_before_it_is_handed_on() -> None:
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    steps = ("python -m build", '/dist/*.whl)[report]"', "--jsbench-engine=scripted", "actions/upload-artifact")
+
+    assert sorted(map(text.index, steps)) == [*map(text.index, steps)]
