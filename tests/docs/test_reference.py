@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -138,3 +139,10 @@ def test_a_published_schema_is_as_the_types_make_it(name: str) -> None:
     assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (
         "python -m tests.docs.formats writes it anew"
     )
+
+
+def test_no_published_schema_is_written_by_hand() -> None:
+    assert {path.name for path in formats.FOLDER.glob("*.json")} == {
+        f"{name}.schema.json" for name in formats.PUBLISHED
+    }
+    assert "read_text" not in inspect.getsource(formats)
