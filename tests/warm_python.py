@@ -26,22 +26,22 @@ from pathlib import Path
 SESSION, CHILD = "session", "child"
 #: by the first argument of the interpreter, the server that forks what is asked for
 _SERVERS = {"-mpytest": SESSION, "-u": SESSION, "-P": CHILD}
-#: what a session needs beside pytest's plugins
-OF_A_SESSION = (
+#: what a session needs beside pytest's plugins, of others and of the package
+_OF_OTHERS = (
     *("_pytest.stepwise", "genai_prices", "http.server", "jinja2", "jsonschema_rs", "pdb", "urllib3"),
     *("pytest_benchmark.storage.file", "xdist.dsession", "xdist.scheduler", "xdist.workermanage"),
-    *("pytest_jsbench.datasets.prepared", "pytest_jsbench.datasets.selection"),
-    *("pytest_jsbench.datasets.sources.folder", "pytest_jsbench.datasets.sources.rows"),
-    *("pytest_jsbench.engines.providers.openai", "pytest_jsbench.engines.recorded.engine"),
-    *("pytest_jsbench.engines.recorded.unasked", "pytest_jsbench.engines.scripted"),
-    *("pytest_jsbench.fixture.endpoint", "pytest_jsbench.metrics.gates"),
-    *("pytest_jsbench.plugin.activation", "pytest_jsbench.plugin.benchmark", "pytest_jsbench.plugin.controller"),
-    *("pytest_jsbench.plugin.fixtures", "pytest_jsbench.plugin.outputs", "pytest_jsbench.plugin.terminal"),
-    *("pytest_jsbench.plugin.unasked", "pytest_jsbench.plugin.worker", "pytest_jsbench.plugin.xdist_scheduling"),
-    *("pytest_jsbench.reports.evaluations", "pytest_jsbench.reports.html.report", "pytest_jsbench.reports.run_files"),
-    *("pytest_jsbench.reports.run_report", "pytest_jsbench.reports.terminal", "pytest_jsbench.run.limits"),
-    "pytest_jsbench.run.state",
 )
+_OURS = (
+    *("adaptation.bounding", "adaptation.document", "datasets.conditions", "datasets.prepared", "datasets.selection"),
+    *("datasets.sources.folder", "datasets.sources.rows", "engines.providers.openai", "engines.recorded.engine"),
+    *("engines.recorded.unasked", "engines.scripted", "fixture.endpoint", "lab.interchange.every_eval_ever"),
+    *("metrics.gates", "metrics.metric_names", "plugin.activation", "plugin.benchmark", "plugin.controller"),
+    *("plugin.dry_run", "plugin.fixtures", "plugin.outputs", "plugin.terminal", "plugin.unasked", "plugin.worker"),
+    *("plugin.xdist_scheduling", "reports.comparison_report", "reports.evaluations", "reports.html.report"),
+    *("reports.markdown", "reports.run_files", "reports.run_report", "reports.terminal", "run.estimate", "run.limits"),
+    "run.state",
+)
+OF_A_SESSION = (*_OF_OTHERS, *(f"pytest_jsbench.{name}" for name in _OURS))
 _IMPORTS = {
     SESSION: OF_A_SESSION,
     CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench, with_workers
+from tests.plugin.conftest import NUMBER, WITHOUT_SLOW_PLUGINS, Bench
 from tests.plugin.test_project_tests import run_one
 
 CHECKED = """
@@ -144,7 +144,6 @@ def test_what_is_said_of_it_has_a_price(bench: Bench) -> None:
     assert bench.run_json()["metrics"]["cost"] > 0
 
 
-@with_workers
 def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-somebody-0123456789")
     code = (
