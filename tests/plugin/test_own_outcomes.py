@@ -44,6 +44,9 @@ def test_is_not_to_pass(jsbench): assert say(jsbench) == 1
 
 @pytest.mark.xfail(strict=True)
 def test_may_not_pass(jsbench): assert say(jsbench) == 1
+
+@pytest.mark.jsbench(repeats=3, min_pass=1, prompt="count")
+def test_repeats(jsbench): assert jsbench.generate(check=False).record.repeat == 1
 """
 )
 
@@ -59,11 +62,13 @@ def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
 
 
 @with_workers
-def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) -> None:
-    run_one(bench, ENDS, "--jsbench-output=out").assert_outcomes(
-        passed=2, failed=9, errors=1, skipped=1, xfailed=1, xpassed=1
-    )
+def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_is_counted(bench: Bench) -> None:
+    conditions = ("tests_passed>=0.9", "test_one.pass_rate>=0.5", "test_two.pass_rate>=0")
+    gates = [f"--jsbench-gate={condition}" for condition in conditions]
 
+    result = run_one(bench, ENDS, "--jsbench-output=out", *gates)
+
+    result.assert_outcomes(passed=3, failed=9, errors=1, skipped=1, xfailed=1, xpassed=1)
     assert outcomes(bench) == {
         "test_passes": ("passed",),
         "test_asserts": ("failed", "assertion", "the total assert 1 == 99"),
@@ -81,24 +86,23 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for(bench: Bench) 
         "test_is_to_fail": ("xfailed", "known"),
         "test_is_not_to_pass": ("passed",),
         "test_may_not_pass": ("failed", "assertion", "[XPASS(strict)]"),
+        "test_repeats": ("failed", "assertion", "assert 0 == 1"),
+        "test_repeats[1]": ("passed",),
+        "test_repeats[2]": ("failed", "assertion", "assert 2 == 1"),
     }
     verdicts = {one["id"]: one["verdict"]["failure_type"] for one in bench.records()}
     assert verdicts["test_asserts"] is None
-
-
-def test_each_repeat_has_its_own_outcome(bench: Bench) -> None:
-    code = SAYING + (
-        "@pytest.mark.jsbench(repeats=3, min_pass=1, prompt='count')\n"
-        "def test_it(jsbench): assert jsbench.generate(check=False).record.repeat == 1\n"
+    metrics = bench.run_json()["metrics"]
+    assert metrics["tests_passed"] == 4 / 16  # one of the tests has asked twice
+    assert metrics["test_failures"] == {"answer": 1, "type_refused": 0, "assertion": 6, "timeout": 2, "error": 3}
+    result.stdout.fnmatch_lines(
+        [
+            "tests      4/16 = 0.250 passed; *",
+            "gate       tests_passed 4/16 = 0.25, gate >= 0.9: NOT MET",
+            "gate       test_one.pass_rate 1*, gate >= 0.5: met",
+            "gate       test_two.pass_rate *, gate >= 0: NOT MET*",  # nobody has asked of that task
+        ]
     )
-
-    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=1)
-
-    assert outcomes(bench) == {
-        "test_it": ("failed", "assertion", "assert 0 == 1"),
-        "test_it[1]": ("passed",),
-        "test_it[2]": ("failed", "assertion", "assert 2 == 1"),
-    }
 
 
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")

@@ -252,7 +252,7 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
     assert not (bench.path / "calls.txt").exists()
 
 
-def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(bench: Bench) -> None:
+def test_skips_and_expected_failures_are_pytest_s_and_an_answer_is_shown_in_a_line(bench: Bench) -> None:
     mark = "@pytest.mark.jsbench(schema=NUMBER, prompt='count', repeats=3)\n"
 
     result = run_one(
@@ -260,11 +260,15 @@ def test_skips_and_expected_failures_of_a_repeated_test_are_pytest_s(bench: Benc
         f"{mark}def test_skipped(jsbench): pytest.skip('not now')\n"
         f"{mark}def test_expected(jsbench): pytest.xfail('known')\n"
         f"{mark}@pytest.mark.xfail(strict=True)\ndef test_marked(jsbench): jsbench.generate()\n"
-        f"{mark}def test_failed(jsbench):\n    if jsbench.generate(check=False).verdict.passed: pytest.fail('mine')\n",
+        f"{mark}def test_failed(jsbench):\n    if jsbench.generate(check=False).verdict.passed: pytest.fail('mine')\n"
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
+        "def test_shown(jsbench):\n    assert jsbench.generate(text='{\"n\": -1}', check=False) == 1\n",
     )
 
-    result.assert_outcomes(skipped=1, xfailed=2, failed=1)
+    result.assert_outcomes(skipped=1, xfailed=2, failed=2)
     result.stdout.fnmatch_lines(["E * mine", "E *2 of 3 repeats passed, 3 needed"])
+    shown = 'Answer(test_one::test_shown, schema_violation: $.n: -1 is less than the minimum of 0, {"n": -1})'
+    result.stdout.fnmatch_lines([f"E       assert {shown} == 1"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")
@@ -374,17 +378,6 @@ def test_what_a_type_refuses_is_said_in_the_test_s_own_line_and_no_library_s(ben
     )
     result.stdout.no_fnmatch_line("*/pytest_jsbench/*.py:*")
     result.stdout.no_fnmatch_line("*/pydantic/*.py:*")
-
-
-def test_an_answer_is_shown_in_a_line(bench: Bench) -> None:
-    result = run_one(
-        bench,
-        "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
-        "def test_it(jsbench):\n    assert jsbench.generate(text='{\"n\": -1}', check=False) == 1\n",
-    )
-
-    shown = 'Answer(test_one::test_it, schema_violation: $.n: -1 is less than the minimum of 0, {"n": -1})'
-    result.stdout.fnmatch_lines([f"E       assert {shown} == 1"])
 
 
 def test_a_test_that_is_ended_from_outside_shows_its_own_line(bench: Bench) -> None:

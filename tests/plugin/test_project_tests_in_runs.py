@@ -87,29 +87,6 @@ def test_own_attempts_are_taken_over_where_they_ask_the_same(bench: Bench) -> No
     assert not (second / "records.resumed.jsonl").exists()
 
 
-def test_a_gate_and_a_baseline_may_be_of_project_tests(bench: Bench) -> None:
-    code = (
-        "mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
-        "@mark\ndef test_good(jsbench): jsbench.generate(text='{\"n\": 1}')\n"
-        "@mark\ndef test_bad(jsbench): jsbench.generate(text='{\"n\": %s}')\n"
-    )
-    run_one(bench, code % 1, "--jsbench-output=out").assert_outcomes(passed=2)
-    (before,) = runs(bench)
-
-    result = run_one(
-        bench, code % -1, "--jsbench-gate=test_one.pass_rate>=0.5", f"--jsbench-baseline={before}", "--junitxml=j.xml"
-    )
-
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        ["*1 fewer of 2 cases pass*", "gate       test_one.pass_rate 1/2 = 0.5, gate >= 0.5: met"]
-    )
-    lost = run_one(bench, code % -1, "--jsbench-max-regression=0.4", f"--jsbench-baseline={before}")
-    assert lost.ret == 1
-    # a task that nobody has asked of is not met
-    assert run_one(bench, code % 1, "--jsbench-gate=test_two.pass_rate>=0").ret == 1
-
-
 def test_a_replay_costs_nothing_and_so_passes_no_limit(bench: Bench) -> None:
     code = "@pytest.mark.jsbench(schema=NUMBER, prompt='say {\"n\": 1}')\ndef test_it(jsbench): jsbench.generate()\n"
     run_one(bench, code, "--jsbench-record=kept").assert_outcomes(passed=1)

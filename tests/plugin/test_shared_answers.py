@@ -47,6 +47,7 @@ def test_every_test_fails_where_the_answer_does_not_pass_and_a_gate_forgives_it(
 
 
 def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_one(bench: Bench) -> None:
+    names = ["a.b", "a::b", "a/b", "x-1", "x[1]", "q", "q@2", "../up", "line\n", "\ud800"]
     code = (
         "@pytest.fixture(scope='module')\n"
         "def ask(jsbench_shared): return jsbench_shared('number', schema=NUMBER, prompt='say {text}').generate\n"
@@ -55,27 +56,21 @@ def test_other_questions_by_one_name_are_cases_of_their_own_and_equal_ones_are_o
         "def test_two(ask, again):\n"
         "    assert ask(text='{\"n\": 1}').instance == again(text='{\"n\": 1}').instance\n"
         "    assert again(text='{\"n\": 2}').instance == {'n': 2}\n"
-    )
-
-    result = run_one(bench, code, "--jsbench-output=out")
-
-    result.assert_outcomes(passed=1)
-    assert len(bench.calls()) == 2
-    assert {one["id"] for one in bench.records()} == {"number", "number@2"}
-
-
-def test_no_two_names_are_one_case(bench: Bench) -> None:
-    names = ["a.b", "a::b", "a/b", "x-1", "x[1]", "q", "q@2", "../up", "line\n", "\ud800"]
-    code = (
         f"@pytest.mark.parametrize('name', {names!r})\n"
         "def test_it(jsbench_shared, name): jsbench_shared(name, schema=NUMBER, prompt='count').generate(check=False)\n"
         "def test_more(jsbench_shared): jsbench_shared('q', schema=NUMBER, prompt='again').generate(check=False)\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_handed_in(jsbench_shared, n): jsbench_shared('handed', schema=NUMBER).check({'n': n})\n"
     )
 
     result = run_one(bench, code, "--jsbench-output=out")
 
-    result.assert_outcomes(passed=len(names) + 1)
-    assert len(bench.calls()) == len({one["id"] for one in bench.records()}) == len(names) + 1
+    result.assert_outcomes(passed=len(names) + 4)
+    ids = {one["id"] for one in bench.records()}
+    own = {"number", "number@2", "handed", "handed@2"}
+    assert own < ids
+    assert len(ids - own) == len(names) + 1
+    assert len(bench.calls()) == len(names) + 3
 
 
 def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(bench: Bench) -> None:
@@ -91,17 +86,6 @@ def test_a_question_that_was_not_answered_keeps_its_case_when_it_is_asked_again(
     assert {one["id"]: one["prompt"]["messages"][0]["content"] for one in bench.records()} == {
         "q": "say 1", "q@2": "say 2", "q@3": "say 3"
     }  # fmt: skip
-
-
-def test_each_answer_that_is_handed_in_is_a_case_of_its_own(bench: Bench) -> None:
-    code = (
-        "@pytest.mark.parametrize('n', [1, 2])\n"
-        "def test_it(jsbench_shared, n): jsbench_shared('q', schema=NUMBER).check({'n': n})\n"
-    )
-
-    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=2)
-
-    assert {one["id"] for one in bench.records()} == {"q", "q@2"}
 
 
 def test_what_a_dead_worker_has_half_told_of_an_answer_is_passed_over(bench: Bench) -> None:

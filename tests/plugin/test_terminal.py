@@ -38,12 +38,15 @@ def test_verbose_adds_the_breakdown_by_keyword(mixed: Bench, ended: Ended) -> No
     assert "Keyword" not in "\n".join(summary(ended.result))
 
 
-def test_the_page_of_a_run_that_is_kept_is_named_as_a_link(bench: Bench) -> None:
+def test_the_summary_stands_below_a_blank_line_and_names_the_page_of_a_run_that_is_kept_as_a_link(bench: Bench) -> None:
     pytest.importorskip("jinja2", reason="needs the extra report")
     bench.case("a")
 
-    lines = summary(bench.run("--jsbench-output=out put"))
+    result = bench.run("--jsbench-output=out put")
 
+    lines = summary(result)
+    assert result.outlines[-len(lines) - 1] == ""
+    assert lines[1].startswith("Task")
     (line,) = [line for line in lines if line.startswith("page ")]
     (page,) = (bench.path / "out put").glob("*/report.html")
     assert line.split() == ["page", page.as_uri()]
@@ -114,13 +117,3 @@ def test_the_answers_of_the_first_ten_failing_cases_are_shown_and_with_v_all_and
     assert (text.count("\n  next:   "), verbose.count("\n  next:   ")) == (11, 11)
     assert (text.count("\n  user:\n"), verbose.count("\n  user:\n")) == (0, 11)
     assert all(part.index("\n  user:\n") < part.index("\n  next: ") for part in verbose.split("\nschema_violation")[1:])
-
-
-def test_the_blank_line_after_the_tests_is_above_the_summary_and_not_inside_it(bench: Bench) -> None:
-    bench.case("a")
-
-    lines = bench.run("-p", "no:benchmark").stdout.lines
-
-    (title,) = (number for number, line in enumerate(lines) if line.startswith("=") and " jsbench: " in line)
-    assert lines[title - 1] == ""
-    assert lines[title + 1].startswith("Task")

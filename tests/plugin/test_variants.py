@@ -115,17 +115,6 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(bench: Bench) ->
         found.stdout.fnmatch_lines([f"{count}/8 tests collected (*"])
 
 
-def test_repeats_of_a_variant_are_numbered_behind_its_name(bench: Bench) -> None:
-    prepared(bench)
-    twice = ("--jsbench-variants=good,bad", "--jsbench-repeats=2", "--jsbench-limit=1")
-
-    result = run(bench, *twice, "-v")
-
-    names = ["good-1", "bad-1", "good-2", "bad-2"]
-    result.stdout.fnmatch_lines([f"jsbench::orders::a[[]{name}] *" for name in names])
-    run(bench, *twice, "--lf").assert_outcomes(failed=2, deselected=2)
-
-
 def test_only_variants_whose_tests_run_have_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(side_effect=CallsInFlight)
     monkeypatch.setattr(worker, "CallsInFlight", made)
