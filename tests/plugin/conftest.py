@@ -160,8 +160,17 @@ def bench(request: pytest.FixtureRequest, pytester: pytest.Pytester) -> Bench:
 
 @pytest.fixture
 def mixed(bench: Bench) -> Bench:
-    """One case of each outcome."""
-    return one_of_each(bench)
+    """Make one case of each outcome."""
+    bench.case("passed")
+    bench.case("violated", '{"n": -1}')
+    bench.case("invented", '{"n": 1, "color": "red"}')
+    bench.case("prose", 'Sure! {"n": 1}', task="talk")
+    bench.case("cut", {"text": '{"n": ', "finish_reason": "length"}, task="talk")
+    bench.case("unsupported", {"decline": "unsupported_schema", "message": "oneOf is not supported"}, task="talk")
+    bench.case("refused", {"decline": "refusal", "message": "I would rather not"}, task="talk")
+    bench.case("broke", {"fault": "bad_request", "message": "context too long"}, task="talk")
+    bench.case("badschema", schema={"type": "intger"}, task="talk")
+    return bench
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,17 +199,3 @@ def ended(mixed: Bench, _ended: dict[tuple[str, ...], Ended]) -> Ended:
         )
         _ended[mixed.workers] = Ended(bench=mixed, result=result)
     return _ended[mixed.workers]
-
-
-def one_of_each(bench: Bench) -> Bench:
-    """One case of each outcome."""
-    bench.case("passed")
-    bench.case("violated", '{"n": -1}')
-    bench.case("invented", '{"n": 1, "color": "red"}')
-    bench.case("prose", 'Sure! {"n": 1}', task="talk")
-    bench.case("cut", {"text": '{"n": ', "finish_reason": "length"}, task="talk")
-    bench.case("unsupported", {"decline": "unsupported_schema", "message": "oneOf is not supported"}, task="talk")
-    bench.case("refused", {"decline": "refusal", "message": "I would rather not"}, task="talk")
-    bench.case("broke", {"fault": "bad_request", "message": "context too long"}, task="talk")
-    bench.case("badschema", schema={"type": "intger"}, task="talk")
-    return bench

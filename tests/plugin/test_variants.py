@@ -35,10 +35,6 @@ engine_option = { answers = "answering:chatty" }
 
 @pytest.fixture
 def asked(bench: Bench) -> Bench:
-    return prepared(bench)
-
-
-def prepared(bench: Bench) -> Bench:
     """Four cases and three variants in a table; each call is written down."""
     for name in "abcd":
         bench.case(name)
@@ -90,11 +86,10 @@ def test_a_run_that_was_stopped_and_gone_on_with_has_the_records_of_each_variant
     assert 'name="jsbench.variant" value="chatty"' in (asked.path / "j.xml").read_text()
 
 
-def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(bench: Bench) -> None:
-    prepared(bench)
+def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(asked: Bench) -> None:
     everything = ("--jsbench-variants=good,bad", "--strict-markers")
 
-    result = run(bench, *everything, "-v")
+    result = run(asked, *everything, "-v")
     result.stdout.fnmatch_lines(
         [
             "jsbench: variant good: engine scripted, model scripted (json_schema), 16 in flight",
@@ -104,23 +99,22 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(bench: Bench) ->
             "*_ jsbench::orders::a[[]bad] _*",
         ]
     )
-    run(bench, *everything, "--lf").assert_outcomes(failed=2, deselected=6)
+    run(asked, *everything, "--lf").assert_outcomes(failed=2, deselected=6)
     for chosen, count in (
         (("-k", "bad"), 4),
         (("-m", "jsbench_variant_good"), 4),
         (("jsbench::orders::c[bad]",), 1),
         (("jsbench::orders::c",), 2),
     ):
-        found = run(bench, *everything, "--collect-only", "-q", *chosen)
+        found = run(asked, *everything, "--collect-only", "-q", *chosen)
         found.stdout.fnmatch_lines([f"{count}/8 tests collected (*"])
 
 
-def test_only_variants_whose_tests_run_have_threads(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_variants_whose_tests_run_have_threads(asked: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Mock(side_effect=CallsInFlight)
     monkeypatch.setattr(worker, "CallsInFlight", made)
-    prepared(bench)
 
-    run(bench, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)
+    run(asked, "--jsbench-variants=all", "-k", "bad").assert_outcomes(passed=2, failed=2, deselected=8)
 
     assert [call.args for call in made.call_args_list] == [(2,)]
 
@@ -160,24 +154,23 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
     assert asked.calls() == []
 
 
-def test_a_run_of_variants_is_replayed_variant_by_variant(bench: Bench) -> None:
-    prepared(bench)
-    run(bench, "--jsbench-variants=all", "--jsbench-output=out")
-    bench.calls()
+def test_a_run_of_variants_is_replayed_variant_by_variant(asked: Bench) -> None:
+    run(asked, "--jsbench-variants=all", "--jsbench-output=out")
+    asked.calls()
 
-    for asked in (["--jsbench-variants=all"], []):
-        result = run(bench, *asked, f"--jsbench-replay={newest(bench, 'out')}", "-rf")
+    for variants in (["--jsbench-variants=all"], []):
+        result = run(asked, *variants, f"--jsbench-replay={newest(asked, 'out')}", "-rf")
 
         result.assert_outcomes(passed=6, failed=6)
         result.stdout.fnmatch_lines(["FAILED jsbench::orders::a[[]bad] - schema_violation: *"])
-    assert bench.calls() == []
+    assert asked.calls() == []
 
 
-def test_an_error_of_one_variant_names_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_one_variant_names_it(asked: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    prepared(bench).write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})
+    asked.write({"jsbench.toml": f'{TABLE}[[variants]]\nname = "paid"\nengine = "openai"\nmodel = "m"\n'})
 
     for args, said in (
         (("--jsbench-variants=good,paid",), "variant 'paid': engine 'openai' needs a key: set OPENAI_API_KEY"),
@@ -185,22 +178,22 @@ def test_an_error_of_one_variant_names_it(bench: Bench, monkeypatch: pytest.Monk
         (("--jsbench-variants=good,bad", "--jsbench-batch"), "--jsbench-batch hands in one variant at a time, and "),
         (("--jsbench-variants=goods",), "--jsbench-variants: no variant 'goods' in *.toml: did you mean 'good'?"),
     ):
-        result = run(bench, *args)
+        result = run(asked, *args)
 
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: {said}*"])
 
 
-def test_a_secret_in_a_table_is_in_no_error(bench: Bench) -> None:
+def test_a_secret_in_a_table_is_in_no_error(asked: Bench) -> None:
     table = '[[variants]]\nname = "a"\nengine = "telling:Factory"\nbase_url = "http://me:hunter2-in-a-table@host/v1"\n'
-    prepared(bench).write(
+    asked.write(
         {
             "jsbench.toml": table,
             "telling.py": "def Factory(config): raise ValueError(f'cannot reach {config.base_url}')",
         }
     )
 
-    result = run(bench, "--jsbench-variants=a")
+    result = run(asked, "--jsbench-variants=a")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: variant 'a': engine 'telling:Factory' cannot be built: ValueError: cannot *"])
