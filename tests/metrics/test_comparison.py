@@ -25,23 +25,23 @@ def ended(*attempts: str, schema: str = "aa") -> CaseOutcome:
 def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> None:
     made = examples.run(record("a", verdict=examples.VIOLATED), record("x", verdict=examples.EXCLUDED)).outcomes
 
-    found = outcomes([key("a"), key("a"), key("b"), key("x")], made)
+    comparison = outcomes([key("a"), key("a"), key("b"), key("x")], made)
 
-    assert {str(name): outcome.attempts for name, outcome in found.items()} == {
+    assert {str(name): outcome.attempts for name, outcome in comparison.items()} == {
         "simple::a": ("schema_violation", "missing"),
         "simple::b": ("missing",),
     }
-    assert len(found[key("a")].schema) == 12
+    assert len(comparison[key("a")].schema) == 12
 
 
 def test_cases_that_broke_and_were_mended_are_named() -> None:
     before = {key("a"): ended("passed"), key("b"): ended("truncated"), key("c"): ended("passed")}
     now = {key("a"): ended("refusal"), key("b"): ended("passed"), key("c"): ended("passed")}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert (found.newly_failing, found.newly_passing) == ((key("a"),), (key("b"),))
-    assert found.sentence == (
+    assert (comparison.newly_failing, comparison.newly_passing) == ((key("a"),), (key("b"),))
+    assert comparison.sentence == (
         "as many of 3 cases pass (+0.000, 95 % interval -0.810 to +0.810): "
         "not distinguishable from no change (exact test: p = 1)"
     )
@@ -51,11 +51,11 @@ def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
     before = {key(f"c{number}"): ended("passed") for number in range(20)}
     now = {name: ended("passed" if number < 10 else "truncated") for number, name in enumerate(before)}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert found.real
-    assert found.sentence.startswith("10 fewer of 20 cases pass (-0.500, 95 % interval -0.")
-    assert found.sentence.endswith("a real difference (exact test: p = 0.002)")
+    assert comparison.real
+    assert comparison.sentence.startswith("10 fewer of 20 cases pass (-0.500, 95 % interval -0.")
+    assert comparison.sentence.endswith("a real difference (exact test: p = 0.002)")
     assert compare(now, now).sentence == "the same verdict on each of 20 cases"
 
 
@@ -63,31 +63,31 @@ def test_what_says_nothing_about_the_model_is_not_compared_but_counts_at_worst()
     before = {key("a"): ended("passed"), key("b"): ended("passed"), key("c"): ended("api_error")}
     now = {key("a"): ended("api_error"), key("b"): ended("passed"), key("c"): ended("passed")}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert (found.difference.n, found.difference.value) == (1, 0)
-    assert (found.worst.n, found.worst.value) == (2, -0.5)
-    assert found.undecided == (key("a"), key("c"))
-    assert found.newly_failing == ()
+    assert (comparison.difference.n, comparison.difference.value) == (1, 0)
+    assert (comparison.worst.n, comparison.worst.value) == (2, -0.5)
+    assert comparison.undecided == (key("a"), key("c"))
+    assert comparison.newly_failing == ()
 
 
 def test_a_case_whose_schema_changed_is_another_case() -> None:
-    found = compare({key("a"): ended("passed", schema="aa")}, {key("a"): ended("truncated", schema="bb")})
+    comparison = compare({key("a"): ended("passed", schema="aa")}, {key("a"): ended("truncated", schema="bb")})
 
-    assert found.changed == (key("a"),)
-    assert found.sentence == "no case was decided in both: nothing can be compared"
+    assert comparison.changed == (key("a"),)
+    assert comparison.sentence == "no case was decided in both: nothing can be compared"
 
 
 def test_cases_of_one_run_alone_are_counted() -> None:
-    found = compare({key("a"): ended("passed"), key("b"): ended("passed")}, {key("a"): ended("passed")})
+    comparison = compare({key("a"): ended("passed"), key("b"): ended("passed")}, {key("a"): ended("passed")})
 
-    assert (found.first_alone, found.second_alone) == (1, 0)
+    assert (comparison.first_alone, comparison.second_alone) == (1, 0)
 
 
 def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made() -> None:
-    found = compare({key("a"): ended("passed")}, {key("a"): ended("passed", "truncated")})
+    comparison = compare({key("a"): ended("passed")}, {key("a"): ended("passed", "truncated")})
 
-    assert found.newly_failing == ()
+    assert comparison.newly_failing == ()
     assert compare({key("a"): ended("passed", "passed")}, {key("a"): ended("passed", "truncated")}).newly_failing
 
 
@@ -103,14 +103,14 @@ def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_de
     before = {key(f"c{number}"): ended("truncated") for number in range(12)}
     now = {name: ended("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert found.difference.ci_low is not None
-    assert found.difference.ci_low > 0
-    assert found.sentence.endswith(
+    assert comparison.difference.ci_low is not None
+    assert comparison.difference.ci_low > 0
+    assert comparison.sentence.endswith(
         "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
     )
-    assert several([found] * 3)[0].sentence.endswith(
+    assert several([comparison] * 3)[0].sentence.endswith(
         "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is of this pair alone)"
     )
 
@@ -127,25 +127,25 @@ def valued(*totals: int | None, invented: int = 0, compared_with: str = "") -> C
 
 
 def values(before: dict[CaseKey, CaseOutcome], now: dict[CaseKey, CaseOutcome]) -> ValueComparison:
-    found = compare(before, now).values
-    assert found is not None
-    return found
+    comparison = compare(before, now).values
+    assert comparison is not None
+    return comparison
 
 
 def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_every_verdict_is_the_same() -> None:
     before = {key(f"c{number}"): valued(1) for number in range(20)}
     now = {name: valued(int(number >= 9)) for number, name in enumerate(before)}
 
-    found = values(before, now)
+    comparison = values(before, now)
 
     assert compare(before, now).sentence == "the same verdict on each of 20 cases"
-    assert (found.worse, found.better) == (tuple(before)[:9], ())
-    whole, field = found.told
+    assert (comparison.worse, comparison.better) == (tuple(before)[:9], ())
+    whole, field = comparison.told
     assert whole[1].startswith("9 fewer of 20 cases have every value right (-0.450, 95 % interval -0.")
     assert whole[1].endswith("a real difference (exact test: p = 0.012) (adjusted for 3 tests, Holm)")
     assert field[0] == "total"
     assert field[1].startswith("9 fewer of 20 cases have it right (-0.450")
-    assert found.fields["vendor"].p_value == 1.0
+    assert comparison.fields["vendor"].p_value == 1.0
 
 
 def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_something_is_known_in_both() -> None:
@@ -164,10 +164,10 @@ def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_someth
         key("e"): ended("passed"),
     }
 
-    found = values(before, now)
+    comparison = values(before, now)
 
-    assert (found.difference.n, found.difference.fell, found.fields["total"].fell) == (2, 2, 1)
-    assert (found.worse, found.changed, found.undecided_now) == ((key("a"),), (key("b"),), 1)
+    assert (comparison.difference.n, comparison.difference.fell, comparison.fields["total"].fell) == (2, 2, 1)
+    assert (comparison.worse, comparison.changed, comparison.undecided_now) == ((key("a"),), (key("b"),), 1)
     assert compare({key("e"): ended("passed")}, {key("e"): ended("passed")}).values is None
 
 
@@ -208,20 +208,20 @@ def shares(*counts: int, attempts: int = 4) -> dict[CaseKey, CaseOutcome]:
 
 
 def test_a_run_whose_pass_rate_is_higher_is_not_called_worse_though_fewer_cases_always_pass() -> None:
-    found = compare(shares(4, 4, 4, 4, 4, 0, 0, 0, 0, 0), shares(*[3] * 10))
+    comparison = compare(shares(4, 4, 4, 4, 4, 0, 0, 0, 0, 0), shares(*[3] * 10))
 
-    assert found.difference.value == 0.25
-    assert found.sentence == (
+    assert comparison.difference.value == 0.25
+    assert comparison.sentence == (
         "the share of attempts that pass is 0.250 higher over 10 cases (+0.250, 95 % interval -0.155 to +0.572; "
         "5 cases up, 5 down): not distinguishable from no change (sign-flip test: p = 0.22)"
     )
-    assert {word: len(keys) for word, keys in found.changes.items()} == {"down": 5, "up": 5}
+    assert {word: len(keys) for word, keys in comparison.changes.items()} == {"down": 5, "up": 5}
 
 
 def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
-    found = compare(shares(3, 1), shares(3, 1))
+    comparison = compare(shares(3, 1), shares(3, 1))
 
-    assert found.sentence == "as many attempts pass in each of 2 cases"
+    assert comparison.sentence == "as many attempts pass in each of 2 cases"
     assert compare(shares(1, 2), shares(2, 1)).sentence.startswith(
         "the share of attempts that pass is the same over 2 cases (+0.000, "
     )
@@ -231,23 +231,25 @@ def test_attempts_that_say_nothing_leave_the_case_to_the_others_and_count_at_wor
     before = {key("a"): ended("passed", "passed"), key("b"): ended("missing", "passed")}
     now = {key("a"): ended("passed", "api_error"), key("b"): ended("truncated", "passed")}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert (found.difference.value, found.worst.value, found.undecided_now) == (-0.25, -0.5, 1)
-    assert (found.newly_failing, found.undecided) == ((key("b"),), ())
+    assert (comparison.difference.value, comparison.worst.value, comparison.undecided_now) == (-0.25, -0.5, 1)
+    assert (comparison.newly_failing, comparison.undecided) == ((key("b"),), ())
 
 
 def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
     before = {key("a"): replace(valued(1, 1), tests=(True, True)), key("b"): replace(valued(0, 0), tests=(False,) * 2)}
     now = {key("a"): replace(valued(1, 0), tests=(True, False)), key("b"): replace(valued(1, 1), tests=(True,) * 2)}
 
-    found = compare(before, now)
+    comparison = compare(before, now)
 
-    assert found.tests is not None
-    assert (found.tests.difference.value, found.tests.worse) == (0.25, (key("a"),))
-    assert found.tests.sentence.startswith("the share of attempts that pass their test is 0.250 higher over 2 cases")
-    assert found.values is not None
-    assert (found.values.difference.value, found.values.fields["total"].value) == (0.25, 0.25)
+    assert comparison.tests is not None
+    assert (comparison.tests.difference.value, comparison.tests.worse) == (0.25, (key("a"),))
+    assert comparison.tests.sentence.startswith(
+        "the share of attempts that pass their test is 0.250 higher over 2 cases"
+    )
+    assert comparison.values is not None
+    assert (comparison.values.difference.value, comparison.values.fields["total"].value) == (0.25, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -273,15 +275,15 @@ TIMES = {"ttft": 0.1, "tpot": 20.0, "input_tokens": 100.0, "cached_tokens": 10.0
 
 
 def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that() -> None:
-    found, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
+    comparison, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
 
-    assert found.ratios_told == [
+    assert comparison.ratios_told == [
         (
             "ratios",
             f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}",
         )
     ]
-    assert found.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
+    assert comparison.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
     assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratios_told[0][1].count(": shorter") == 1
 
 

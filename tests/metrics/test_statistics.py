@@ -150,19 +150,19 @@ def test_one_more_success_never_lowers_a_bound(sizes: list[int], data: st.DataOb
 def test_a_rate_and_its_complement_mirror_each_other(sizes: list[int], data: st.DataObject) -> None:
     counts = [data.draw(st.integers(0, size)) for size in sizes]
 
-    found = bounds(clustered(zip(counts, sizes, strict=True)))
+    bounds_of_it = bounds(clustered(zip(counts, sizes, strict=True)))
     low, high = bounds(clustered((size - count, size) for count, size in zip(counts, sizes, strict=True)))
 
-    assert found == pytest.approx((1 - high, 1 - low))
+    assert bounds_of_it == pytest.approx((1 - high, 1 - low))
 
 
 @pytest.mark.parametrize(("right", "of"), [(20, 20), (19, 20), (1, 50), (50, 50)])
 def test_one_cluster_carries_what_one_attempt_carries(right: int, of: int) -> None:
-    found = clustered([(right, of)])
+    rate = clustered([(right, of)])
 
-    assert bounds(found)[0] <= bounds(proportion(1, 1))[0]
-    assert bounds(found)[1] >= bounds(proportion(0, 1))[1]
-    assert found.design_effect == of
+    assert bounds(rate)[0] <= bounds(proportion(1, 1))[0]
+    assert bounds(rate)[1] >= bounds(proportion(0, 1))[1]
+    assert rate.design_effect == of
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 30])
@@ -237,11 +237,11 @@ def test_where_the_sums_are_too_many_to_count_they_are_drawn_alike_each_time() -
     chance = random.Random(3)
     differences = [chance.choice((-1, 1, 1)) * 7**at for at in range(6) for _ in range(300)]
 
-    found = sign_flips(differences)
+    p_value = sign_flips(differences)
 
     spread = math.sqrt(sum(change**2 for change in differences))
-    assert found == sign_flips(differences)
-    assert found == pytest.approx(2 * stats.norm.sf(abs(sum(differences)) / spread), abs=0.02)
+    assert p_value == sign_flips(differences)
+    assert p_value == pytest.approx(2 * stats.norm.sf(abs(sum(differences)) / spread), abs=0.02)
     assert sign_flips([7**at for at in range(6)] * 300) == pytest.approx(1 / 10_001)
 
 
@@ -264,29 +264,29 @@ def test_the_interval_over_cases_is_students_with_two_cases_more(count: int) -> 
 def test_an_interval_over_repeats_holds_its_estimate(counts: list[int], data: st.DataObject) -> None:
     pairs = [((data.draw(st.integers(0, 4)), 4), (count, 4)) for count in counts]
 
-    found = paired_difference(pairs)
+    paired = paired_difference(pairs)
 
-    assert found.repeated
-    low, high = bounds(found)
-    assert found.value is not None
-    assert -1 <= low <= found.value <= high <= 1
+    assert paired.repeated
+    low, high = bounds(paired)
+    assert paired.value is not None
+    assert -1 <= low <= paired.value <= high <= 1
 
 
 def test_the_difference_is_of_shares_and_not_of_the_cases_that_always_pass() -> None:
     first, second = [(4, 4)] * 5 + [(0, 4)] * 5, [(3, 4)] * 10
 
-    found = paired_difference(zip(first, second, strict=True))
+    paired = paired_difference(zip(first, second, strict=True))
 
-    assert (found.n, found.fell, found.rose, found.value) == (10, 5, 5, 0.25)
+    assert (paired.n, paired.fell, paired.rose, paired.value) == (10, 5, 5, 0.25)
     # of the 1,024 signs, those of which the sum of five 1 and five 3 is as far from 0 as 10
     sums = [sum(signs) for signs in itertools.product(*[(-1, 1)] * 5, *[(-3, 3)] * 5)]
-    assert found.p_value == pytest.approx(sum(abs(total) >= 10 for total in sums) / 1024)
+    assert paired.p_value == pytest.approx(sum(abs(total) >= 10 for total in sums) / 1024)
 
 
 def test_attempts_at_a_case_that_say_nothing_are_left_out_and_so_is_a_case_without_any() -> None:
-    found = paired_difference([((1, 2), (1, 1)), ((0, 0), (1, 1)), ((2, 3), (0, 0))])
+    paired = paired_difference([((1, 2), (1, 1)), ((0, 0), (1, 1)), ((2, 3), (0, 0))])
 
-    assert (found.n, found.value, found.rose) == (1, 0.5, 1)
+    assert (paired.n, paired.value, paired.rose) == (1, 0.5, 1)
 
 
 def test_thousands_of_discordant_pairs_are_no_trouble() -> None:
@@ -296,15 +296,15 @@ def test_thousands_of_discordant_pairs_are_no_trouble() -> None:
 @examples(200)
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_a_paired_interval_holds_its_estimate_and_swaps_with_its_sides(a: int, b: int, c: int, d: int) -> None:
-    found = difference(both=a, first_only=b, second_only=c, neither=d)
+    paired = difference(both=a, first_only=b, second_only=c, neither=d)
     swapped = difference(both=a, first_only=c, second_only=b, neither=d)
 
     if a + b + c + d == 0:
-        assert (found.value, found.ci_low, found.ci_high) == (None, None, None)
+        assert (paired.value, paired.ci_low, paired.ci_high) == (None, None, None)
         return
-    low, high = bounds(found)
-    assert found.value is not None
-    assert -1 - 1e-9 <= low <= found.value <= high <= 1 + 1e-9
+    low, high = bounds(paired)
+    assert paired.value is not None
+    assert -1 - 1e-9 <= low <= paired.value <= high <= 1 + 1e-9
     assert bounds(swapped)[1] == pytest.approx(-low)
 
 
@@ -335,29 +335,29 @@ def test_of_all_attempts_pass_at_k_is_any_and_pass_hat_k_is_all() -> None:
 
 
 def test_a_mean_of_rates_is_exact_and_its_interval_is_that_of_its_clusters() -> None:
-    found = mean_rate([[1 / 3], [0.7, 0.1], []])
+    mean = mean_rate([[1 / 3], [0.7, 0.1], []])
 
-    assert found.value == pytest.approx((1 / 3 + 0.7 + 0.1) / 3, abs=1e-15)
-    assert found.n == 3
+    assert mean.value == pytest.approx((1 / 3 + 0.7 + 0.1) / 3, abs=1e-15)
+    assert mean.n == 3
     of_cases, of_attempts = mean_rate([[1.0, 1.0]] * 4), proportion(4, 4)
     assert (of_cases.ci_low, of_cases.ci_high) == pytest.approx((of_attempts.ci_low, 1.0))
     assert (mean_rate([]).value, mean_rate([[]]).ci_low) == (None, None)
 
 
 def test_a_mean_over_one_document_has_no_interval() -> None:
-    found = mean_rate([[0.5, 0.5]])
+    mean = mean_rate([[0.5, 0.5]])
 
-    assert (found.value, found.ci_low, found.ci_high) == (0.5, None, None)
+    assert (mean.value, mean.ci_low, mean.ci_high) == (0.5, None, None)
     assert mean_rate([[0.5], [0.5]]).ci_low == pytest.approx(proportion(1, 2).ci_low)
 
 
 @pytest.mark.parametrize(("n", "q"), [(6, 0.5), (25, 0.5), (400, 0.5), (73, 0.95), (200, 0.95)])
 def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distribution_gives_it(n: int, q: float) -> None:
     binom = pytest.importorskip("scipy.stats", reason="needs scipy").binom
-    found = quantile_interval(list(range(1, n + 1)), q)
+    interval = quantile_interval(list(range(1, n + 1)), q)
 
-    assert found is not None
-    low, high = int(found[0]), int(found[1])
+    assert interval is not None
+    low, high = int(interval[0]), int(interval[1])
     assert binom.cdf(high - 1, n, q) - binom.cdf(low - 1, n, q) >= 0.95
     assert binom.cdf(low, n, q) > 0.025
     assert quantile_interval([1.0] * (5 if q == 0.5 else 71), q) is None
@@ -366,9 +366,9 @@ def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distributio
 def test_a_ratio_is_the_median_of_the_ratios_of_the_cases_and_needs_six_for_an_interval() -> None:
     pairs = [([2.0], [4.0]), ([1.0, 3.0], [2.0]), ([5.0], [15.0]), ([], [1.0]), ([0.0], [1.0])]
 
-    found = paired_ratio(pairs)
+    ratio = paired_ratio(pairs)
 
-    assert (found.n, found.value, found.ci_low, found.p_value) == (3, 2.0, None, 0.5)
+    assert (ratio.n, ratio.value, ratio.ci_low, ratio.p_value) == (3, 2.0, None, 0.5)
     more = paired_ratio([*pairs, *[([1.0], [2.5])] * 4])
     assert (more.n, more.value, more.ci_low, more.ci_high) == (7, 2.5, 1.0, 3.0)
     assert paired_ratio([]).value is None

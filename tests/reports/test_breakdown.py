@@ -29,23 +29,23 @@ def evaluation(**tasks: str) -> Evaluation:
     return examples.evaluation(examples.run(*records))
 
 
-def cells(found: Any, columns: list[str]) -> dict[str, list[str]]:
-    rows = [line.split("  ") for line in table_lines(found.table(columns))[2:]]
+def cells(breakdown: Any, columns: list[str]) -> dict[str, list[str]]:
+    rows = [line.split("  ") for line in table_lines(breakdown.table(columns))[2:]]
     return {row[0]: [part.strip() for part in row[1:] if part.strip()] for row in rows}
 
 
 def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_marked() -> None:
     first, second = evaluation(simple="p" * 12, hard="pppf"), evaluation(simple="f" * 12, hard="ffff")
 
-    found = break_down([first, second], Grouping.TASK)
+    breakdown = break_down([first, second], Grouping.TASK)
 
-    assert cells(found, ["a", "b"]) == {
+    assert cells(breakdown, ["a", "b"]) == {
         "simple": ["12", "1.00 (.74-1)", "0.00 (0-.26) *"],
         "hard": ["4", "0.75 (.19-.99)", "0.00 (0-.60)"],
-        "-" * 6: cells(found, ["a", "b"])["-" * 6],
+        "-" * 6: cells(breakdown, ["a", "b"])["-" * 6],
         "total": ["0.94 (.70-1)", "0.00 (0-.21)"],
     }
-    assert "adjusted for 2 tests, Holm" in found.note(["a", "b"])
+    assert "adjusted for 2 tests, Holm" in breakdown.note(["a", "b"])
 
 
 def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
@@ -53,7 +53,7 @@ def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
     alone = break_down([evaluation(a="pppppp"), evaluation(a="ffffff")], Grouping.TASK)
     among = break_down([evaluation(a="pppppp", b="pp", c="ff"), evaluation(a="ffffff", b="pf", c="pf")], Grouping.TASK)
 
-    real = [[one.real for one in found.groups[0].against_first if one] for found in (alone, among)]
+    real = [[one.real for one in breakdown.groups[0].against_first if one] for breakdown in (alone, among)]
     assert real == [[True], [False]]
     assert among.tests == 3
 
@@ -80,18 +80,18 @@ def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_com
 
 
 def test_a_task_that_only_one_run_has_is_not_applicable_in_the_other() -> None:
-    found = break_down([evaluation(a="p"), evaluation(b="p")], Grouping.TASK)
+    breakdown = break_down([evaluation(a="p"), evaluation(b="p")], Grouping.TASK)
 
-    assert cells(found, ["x", "y"])["a"] == ["1", "1.00 (.03-1)", "n/a"]
-    assert found.note(["x", "y"]) == "rates with 95 % intervals"
+    assert cells(breakdown, ["x", "y"])["a"] == ["1", "1.00 (.03-1)", "n/a"]
+    assert breakdown.note(["x", "y"]) == "rates with 95 % intervals"
 
 
 def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
-    found = break_down([evaluation(a="p?"), evaluation(a="ff")], Grouping.TASK, metric="empirical_coverage")
+    breakdown = break_down([evaluation(a="p?"), evaluation(a="ff")], Grouping.TASK, metric="empirical_coverage")
 
-    assert [rate.value for rate in found.groups[0].rates] == [0.5, 0.0]
-    assert cells(found, ["a", "b"])["a"] == ["2", "0.50 (.01-.99) of 2", "0.00 (0-.84) of 2"]
-    assert found.note(["a", "b"]).endswith(", behind each the number that it is over: completions")
+    assert [rate.value for rate in breakdown.groups[0].rates] == [0.5, 0.0]
+    assert cells(breakdown, ["a", "b"])["a"] == ["2", "0.50 (.01-.99) of 2", "0.00 (0-.84) of 2"]
+    assert breakdown.note(["a", "b"]).endswith(", behind each the number that it is over: completions")
     with pytest.raises(JSBenchError, match="no rate or time 'tgt_mean': expected one of cost, "):
         break_down([evaluation(a="p")], Grouping.TASK, metric="tgt_mean")
     with pytest.raises(JSBenchError, match="by keyword runs are told by their pass rate alone, found error_rate"):
@@ -111,8 +111,8 @@ def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path
     known = examples.evaluation(run)
 
     for place in (tmp_path, tmp_path / "records.jsonl", tmp_path / "run.json", tmp_path / "runs"):
-        found = break_down([known, known], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
-        assert [(group.name, group.cases, group.rates[1].value) for group in found.groups] == [
+        breakdown = break_down([known, known], Grouping.KEYWORD, keywords=keywords_of_cases([place]))
+        assert [(group.name, group.cases, group.rates[1].value) for group in breakdown.groups] == [
             ("type", 2, 0.5),
             ("minimum", 1, 1.0),
         ]

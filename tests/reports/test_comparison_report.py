@@ -80,14 +80,14 @@ def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
         prompt="chat", params={"max_tokens": 50, "temperature": 0.7}, policy={"formats": "ignore"}, concurrency=32
     )
 
-    said = list(apart(differences([settings(prompt="schema", policy={"formats": "assert"}), other])))
+    facts = list(apart(differences([settings(prompt="schema", policy={"formats": "assert"}), other])))
 
-    assert [(name, text) for name, text in said if name != "warning"] == [
+    assert [(name, text) for name, text in facts if name != "warning"] == [
         ("settings", "other answers: prompt schema → chat, temperature default → 0.7, max_tokens 2048 → 50"),
         ("", "other verdicts: judge.formats assert → ignore"),
         ("", "other times: concurrency 1 → 32"),
     ]
-    (warning,) = [text for name, text in said if name == "warning"]
+    (warning,) = [text for name, text in facts if name == "warning"]
     assert warning.startswith("the runs were judged by different rules (judge.formats), and a case may have another ")
 
 
@@ -111,9 +111,9 @@ def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these
 def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable() -> None:
     labelled = settings(dataset={"source": "builtin", "labelled": True})
 
-    said = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
+    facts = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
 
-    assert [text for name, text in said if name == "warning"] == [
+    assert [text for name, text in facts if name == "warning"] == [
         "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
     ]
 
@@ -151,10 +151,10 @@ def test_runs_are_named_by_what_tells_them_apart(runs: list[dict[str, Any]], exp
 
 
 def test_no_two_labels_are_equal_whatever_is_given() -> None:
-    found = [evaluation("runs/a"), evaluation("runs/a"), evaluation("runs/b", prompt="chat")]
+    runs = [evaluation("runs/a"), evaluation("runs/a"), evaluation("runs/b", prompt="chat")]
 
-    assert len(set(labels(found, ["x", "x", "x"]))) == 3
-    assert len(set(labels(found))) == 3
+    assert len(set(labels(runs, ["x", "x", "x"]))) == 3
+    assert len(set(labels(runs))) == 3
 
 
 def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
@@ -209,9 +209,9 @@ def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met",
 
 
 def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() -> None:
-    found = [judged(prompt="schema"), judged(passed=1, prompt="chat")]
+    runs = [judged(prompt="schema"), judged(passed=1, prompt="chat")]
 
-    text = comparison_markdown(found, ["base", "new"], comment="gate", by=break_down(found, Grouping.TASK))
+    text = comparison_markdown(runs, ["base", "new"], comment="gate", by=break_down(runs, Grouping.TASK))
 
     assert text.splitlines()[0] == "<!-- jsbench:gate -->"
     assert "### jsbench: `new`\n\n**FAILED**: `gate not met`\n" in text
@@ -221,13 +221,13 @@ def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() 
     assert "| `simple` | 3 | 1.000 (0.292 to 1.000) | 0.333 (0.008 to 0.906) |" in text
     assert "<summary>1 setting differs</summary>" in text
     assert "| `prompt` | `answers` | `schema` | `chat` |" in text
-    assert comparison_markdown(found, ["base", "new"]).startswith("### jsbench: `new`")
+    assert comparison_markdown(runs, ["base", "new"]).startswith("### jsbench: `new`")
 
 
 def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
-    found = [judged(prompt="schema"), judged(passed=1, because=HOSTILE, prompt=HOSTILE, model=HOSTILE)]
+    runs = [judged(prompt="schema"), judged(passed=1, because=HOSTILE, prompt=HOSTILE, model=HOSTILE)]
 
-    text = comparison_markdown(found, ["base", HOSTILE], comment="gate", by=break_down(found, Grouping.TASK))
+    text = comparison_markdown(runs, ["base", HOSTILE], comment="gate", by=break_down(runs, Grouping.TASK))
 
     plain = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     for one in ("octocat", "evil", "<b>", "::error", "##[", "$x$", "#1"):
@@ -241,14 +241,14 @@ def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
 
 def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() -> None:
     settings = {f"option{at}": "x" * 40 for at in range(900)}
-    found = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]
+    runs = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]
 
-    text = comparison_markdown(found, ["a", "b"], comment="gate")
+    text = comparison_markdown(runs, ["a", "b"], comment="gate")
 
     assert len(text) < 65_536
     assert "option1`" not in text
     assert text.endswith("\n\nno room here for 1 more section\n")
-    assert len(comparison_markdown(found, ["a", "b"])) > 65_536
+    assert len(comparison_markdown(runs, ["a", "b"])) > 65_536
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-->", "a--b", "-a", "a\n", "x" * 101, "<b>"])
@@ -268,9 +268,9 @@ def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
 
 
 def test_incomplete_runs_are_told_apart_by_their_names() -> None:
-    found = parse({"metrics": {"pass_rate": 0.5, "planned": 8, "errors": 1, "unjudged": 0}}, source="a.json")
+    run = parse({"metrics": {"pass_rate": 0.5, "planned": 8, "errors": 1, "unjudged": 0}}, source="a.json")
     names = ["a run of the nightly gate, main", "a run of the nightly gate, here"]
 
-    text = comparison_markdown([found, found], names)
+    text = comparison_markdown([run, run], names)
 
     assert all(f"- incomplete: `{name}: 1 of 8 attempts broken" in text for name in names)

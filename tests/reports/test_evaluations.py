@@ -39,29 +39,29 @@ SCHEMA = published("evaluation")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """The folder of a run of two cases."""
-    found = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
+    made = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
     folder = tmp_path / "runs" / "one"
     folder.mkdir(parents=True)
-    journal.write(folder / "records.jsonl", found.metadata, found.records)
-    write_run(folder / "run.json", run_to_dict(found, summarize(found), config_path="pytest.ini"))
+    journal.write(folder / "records.jsonl", made.metadata, made.records)
+    write_run(folder / "run.json", run_to_dict(made, summarize(made), config_path="pytest.ini"))
     return folder
 
 
 @pytest.mark.parametrize("name", ["", "run.json", "records.jsonl", ".."])
 def test_a_run_is_read_by_its_folder_or_either_of_its_files(run: Path, name: str) -> None:
-    found, outcomes = with_cases(run / name)
+    evaluation, outcomes = with_cases(run / name)
 
-    assert (found.backend, found.model, found.label) == ("scripted", "m", "m")
+    assert (evaluation.backend, evaluation.model, evaluation.label) == ("scripted", "m", "m")
     assert {str(key): one.attempts for key, one in outcomes.items()} == {
         "simple::a": ("passed",),
         "simple::b": ("schema_violation",),
     }
-    assert found.figures["pass_rate"] == 0.5
-    assert found.figures["failure_rates.schema_violation"] == 0.5
-    assert found.figures["cost"] is None
-    assert found.interval("pass_rate") == pytest.approx((0.0126, 0.9874), abs=1e-4)
-    assert found.interval("failure_rates.schema_violation") == found.interval("pass_rate")
-    assert found.interval("ttft_p50") is None
+    assert evaluation.figures["pass_rate"] == 0.5
+    assert evaluation.figures["failure_rates.schema_violation"] == 0.5
+    assert evaluation.figures["cost"] is None
+    assert evaluation.interval("pass_rate") == pytest.approx((0.0126, 0.9874), abs=1e-4)
+    assert evaluation.interval("failure_rates.schema_violation") == evaluation.interval("pass_rate")
+    assert evaluation.interval("ttft_p50") is None
 
 
 def test_the_whiskers_of_a_failure_rate_are_over_cases() -> None:
@@ -88,8 +88,8 @@ def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
 
 
 def test_a_baseline_is_small_has_one_case_a_line_and_says_the_same(run: Path, tmp_path: Path) -> None:
-    found, outcomes = with_cases(run)
-    text = baseline_to_text(baseline_to_dict(found, outcomes))
+    evaluation, outcomes = with_cases(run)
+    text = baseline_to_text(baseline_to_dict(evaluation, outcomes))
     (tmp_path / "base.json").write_text(text)
 
     again, ended = with_cases(tmp_path / "base.json")
@@ -98,17 +98,17 @@ def test_a_baseline_is_small_has_one_case_a_line_and_says_the_same(run: Path, tm
     assert (again.label, again.metrics["pass_rate"]) == ("m", 0.5)
     assert sum('"simple::' in line for line in text.splitlines()) == 2
     jsonschema.validate(json.loads(text), SCHEMA)
-    assert json.loads(baseline_to_text(baseline_to_dict(found, {})))["cases"] == {}
+    assert json.loads(baseline_to_text(baseline_to_dict(evaluation, {})))["cases"] == {}
 
 
 def test_a_legacy_file_of_bare_metrics_is_read_and_migrated() -> None:
     legacy = {"action_type_accuracy": 0.469, "click_hit_rate": None}
 
-    found = parse(legacy, source="old.json")
+    evaluation = parse(legacy, source="old.json")
     migrated = migrate(legacy)
 
-    assert (found.backend, found.config_path, found.label) == ("unknown", "unknown", "old")
-    assert found.figures == legacy
+    assert (evaluation.backend, evaluation.config_path, evaluation.label) == ("unknown", "unknown", "old")
+    assert evaluation.figures == legacy
     assert migrated == {
         "schema_version": "1.0",
         "config_path": "unknown",
@@ -120,9 +120,9 @@ def test_a_legacy_file_of_bare_metrics_is_read_and_migrated() -> None:
 
 
 def test_a_figure_that_another_project_has_retired_is_not_applicable() -> None:
-    found = parse({"metrics": {"num_steps": 3, "click_hit_rate": -1.0, "delta": -1}}, source="theirs.json")
+    evaluation = parse({"metrics": {"num_steps": 3, "click_hit_rate": -1.0, "delta": -1}}, source="theirs.json")
 
-    assert found.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
+    assert evaluation.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
 
 
 def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
@@ -138,10 +138,10 @@ def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
 def test_files_of_another_project_are_read_and_conform(path: Path | None) -> None:
     if path is None:
         pytest.skip("shared/data/openadapt_evals is not there")
-    found = read(path)
+    evaluation = read(path)
 
-    assert found.figures["num_steps"] in {28, 224}
-    assert found.backend in {"qwen2_5", "qwen3"}
+    assert evaluation.figures["num_steps"] in {28, 224}
+    assert evaluation.backend in {"qwen2_5", "qwen3"}
     jsonschema.validate(load(path), SCHEMA)
     jsonschema.validate(migrate(load(path)), SCHEMA)
 
@@ -252,11 +252,11 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     assert (data["backend"], data["run"]["model"]) == ("scripted", "2 models")
     assert [(one["first"], one["second"], one["real"]) for one in data["comparisons"]] == [("a", "b", False)]
     assert data["differing"] == ["simple::case01"]
-    found = read(tmp_path / "run.json")
-    assert list(found.variants) == ["a", "b"]
-    assert found.variants["a"].outcomes == summary.variants["a"].outcomes
-    assert [one.run["model"] for one in found.variants.values()] == ["model a", "model b"]
-    assert [one.label for one in found.variants.values()] == ["a", "b"]
+    evaluation = read(tmp_path / "run.json")
+    assert list(evaluation.variants) == ["a", "b"]
+    assert evaluation.variants["a"].outcomes == summary.variants["a"].outcomes
+    assert [one.run["model"] for one in evaluation.variants.values()] == ["model a", "model b"]
+    assert [one.label for one in evaluation.variants.values()] == ["a", "b"]
 
 
 def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Path) -> None:
@@ -285,10 +285,10 @@ def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path
     assert [(name, len(one.newly_passing)) for name, one in compared.items()] == [("b", 1), ("a", 0)]
 
 
-@pytest.mark.parametrize(("names", "said"), [([], "this run has none"), (["x"], "none of this run's: x")])
-def test_a_baseline_of_other_variants_is_refused(tmp_path: Path, names: list[str], said: str) -> None:
+@pytest.mark.parametrize(("names", "message"), [([], "this run has none"), (["x"], "none of this run's: x")])
+def test_a_baseline_of_other_variants_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
     run = examples.compared(a="p", b="p")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
 
-    with pytest.raises(RecordError, match=said):
+    with pytest.raises(RecordError, match=message):
         counterparts(read(tmp_path), names)

@@ -91,8 +91,8 @@ def labelled() -> Run:
     return Run.of(metadata, [wrong.key, right.key], [replace(record, prompt=None) for record in (wrong, right)])
 
 
-def _compared(found: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
-    return "\n".join(report_lines(comparison_report.side_by_side(found, names, verbose=verbose)))
+def _compared(texts: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
+    return "\n".join(report_lines(comparison_report.side_by_side(texts, names, verbose=verbose)))
 
 
 def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
@@ -122,7 +122,7 @@ def paid(monkeypatch: pytest.MonkeyPatch) -> Summary:
 
 def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
-    found = outputs(run, paid, tmp_path)
+    texts = outputs(run, paid, tmp_path)
     subjects = {name for name, _ in facts(run, paid)}
 
     assert subjects == {
@@ -130,9 +130,9 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
         *("queue", "disputed", "excluded", "unjudged", "redacted", "resumed", "errors", "sampled"),
     }
     for output in ("terminal", "summary.md", "report.html"):
-        page = " ".join(found[output].replace("&#34;", '"').replace("&lt;", "<").split())
-        told = [text for name, text in facts(run, paid) if (output, name) != ("report.html", "pass rate")]
-        assert [text for text in told if text not in page] == [], output
+        page = " ".join(texts[output].replace("&#34;", '"').replace("&lt;", "<").split())
+        sentences = [text for name, text in facts(run, paid) if (output, name) != ("report.html", "pass rate")]
+        assert [text for text in sentences if text not in page] == [], output
 
 
 #: of a run of each kind: the name of a figure in data, and how it is said to people
@@ -178,19 +178,19 @@ def test_every_figure_is_in_every_output(kind: Any, tmp_path: Path) -> None:
     summary = summarize(run)
     if kind is ordinary:
         summary = replace(summary, total=replace(summary.total, cost=1.25))
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
 
     people = [
         (figure, output)
         for figure, said in FIGURES[kind].items()
         for output in ("terminal", "summary.md", "report.html")
-        if said not in " ".join(found[output].split())
+        if said not in " ".join(texts[output].split())
     ]
     data = [
         (figure, output)
         for figure in FIGURES[kind]
         for output in ("every_eval_ever", "run.json", "junit")
-        if figure not in found[output] and not (output == "junit" and figure in NOT_IN_JUNIT)
+        if figure not in texts[output] and not (output == "junit" and figure in NOT_IN_JUNIT)
     ]
 
     assert people + data == []
@@ -202,12 +202,12 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     fields = {field.name for field in dataclasses.fields(Metrics)} - {"tokens"}
     unnamed = [name for name in fields if not any(key == name or key.startswith(f"{name}_") for key in figures)]
     assert unnamed == []
-    found = outputs(ordinary(), paid, tmp_path)
+    texts = outputs(ordinary(), paid, tmp_path)
     known = {name: value for name, value in figures.items() if value is not None}
-    assert [name for name in known if f'"{name}"' not in found["every_eval_ever"]] == []
+    assert [name for name in known if f'"{name}"' not in texts["every_eval_ever"]] == []
     numbers = [name for name, value in known.items() if isinstance(value, int | float)]
-    assert [name for name in numbers if f"jsbench.{name}" not in found["junit"]] == []
-    told_to_the_engine = [output for output, text in found.items() if '"bounded": false' in text.replace("\\", "")]
+    assert [name for name in numbers if f"jsbench.{name}" not in texts["junit"]] == []
+    told_to_the_engine = [output for output, text in texts.items() if '"bounded": false' in text.replace("\\", "")]
     assert told_to_the_engine == ["every_eval_ever", "junit", "run.json"]
     evaluation = evaluations.read(tmp_path / "run.json")
     compared = _compared([evaluation, evaluation], ["x", "y"], verbose=True)
@@ -224,12 +224,12 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     kept = evaluations.parse(evaluations.baseline_to_dict(before, paid.outcomes), source="baseline.json")
     now = replace(run.metadata, prompt="chat", versions={"judge": "0"})
     comparison = evaluations.against(kept, now, paid)[""]
-    told = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
+    sentences = ["prompt schema → chat", "judge 1 → 0", "the runs were judged by different rules (judge)"]
 
     page = " ".join("".join(report.render(run, paid, comparisons={"": comparison})).split())
     lines = " ".join(" ".join(fact_lines(comparison_report.facts_of_comparison(comparison, "b"))).split())
     for text in (page, lines, summary_markdown(run, paid, comparisons={"": comparison})):
-        assert [one for one in told if one not in text] == []
+        assert [one for one in sentences if one not in text] == []
     data = comparison.to_dict(source="b")["settings"]
     assert {"name": "prompt", "bears_on": "answers", "values": ["schema", "chat"]} in data
 
@@ -237,10 +237,10 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
 def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judged_by(tmp_path: Path) -> None:
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
-    found = evaluations.read(tmp_path / "run.json")
-    compared = _compared([found, found], ["x", "y"])
+    again = evaluations.read(tmp_path / "run.json")
+    compared = _compared([again, again], ["x", "y"])
     assert re.search(r"x +1\.00 \(\.16-1\) +0\.25 \(0-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
-    kept = evaluations.baseline_to_dict(found, found.outcomes or {})["metrics"]
+    kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
     assert summary.keywords["required"].to_dict() | {"failures": None, "decisions": 8, "wrong_decisions": 3} == (
         summary.keywords["required"].to_dict()
@@ -257,15 +257,15 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     run = replace(made, metadata=labelled().metadata)
     summary = summarize(run)
 
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
 
     masks = "after the first of each answer (µs): mean 30.0, p50 20.0, p99 59.2, max 60.0 of 3"
     grammars = "compiled (ms): mean 8.00, p50 8.00, p99 8.00, max 8.00 of 1; up to the first mask: mean 10.00"
     for name in ("terminal", "summary.md", "report.html"):
-        assert [said for said in (masks, grammars) if said not in " ".join(found[name].split())] == [], name
-    assert "grammar compiled in 10.00 ms, 8.00 without its first mask" in found["report.html"]
+        assert [said for said in (masks, grammars) if said not in " ".join(texts[name].split())] == [], name
+    assert "grammar compiled in 10.00 ms, 8.00 without its first mask" in texts["report.html"]
     for name in ("every_eval_ever", "run.json", "junit"):
-        assert [one for one in ("mask_time_p50", "compile_time_p50") if one not in found[name]] == [], name
+        assert [one for one in ("mask_time_p50", "compile_time_p50") if one not in texts[name]] == [], name
     assert check(Gate.parse("mask_time_max<=0.0001"), summary).met
     assert check(Gate.parse("compile_time_p50<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
@@ -279,17 +279,17 @@ def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
     run = examples.run(answered("a"), answered("b"), *unstreamed, answered("e"))
     summary = summarize(run)
 
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
     again = evaluations.read(tmp_path / "run.json")
 
-    assert re.search(r"total .* 0\.20 +160\.00 +1\.00 of 5 +0\.80 +3 ", f"{found['terminal']} ")
-    assert "| 0.20 | 160.00 | 1.00 of 5 | 0.80 | 3 |" in found["summary.md"]
-    assert "0.20 160.00 1.00 of 5 0.80 3 " in found["report.html"]
+    assert re.search(r"total .* 0\.20 +160\.00 +1\.00 of 5 +0\.80 +3 ", f"{texts['terminal']} ")
+    assert "| 0.20 | 160.00 | 1.00 of 5 | 0.80 | 3 |" in texts["summary.md"]
+    assert "0.20 160.00 1.00 of 5 0.80 3 " in texts["report.html"]
     assert [again.metrics[f"{time}_count"] for time in ("ttft", "tgt")] == [3, 5]
     assert _compared([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
     kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert (kept["tgt_p50"], kept["tgt_count"]) == (1.0, 5)
-    assert "half of 5 calls waited 75.0 s" in found["terminal"]
+    assert "half of 5 calls waited 75.0 s" in texts["terminal"]
     assert "tgt_p90 1 over 5 values" not in check(Gate.parse("tgt_p90<=2"), summary).message
     assert "tgt_p50 1 over 5 values" in check(Gate.parse("tgt_p50<=2"), summary).message
 
@@ -304,15 +304,15 @@ def test_the_precision_of_a_field_is_in_every_output_and_can_be_a_gate(tmp_path:
     run = examples.run(*records)
     summary = summarize(run)
 
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
 
     field = summary.total.fields["total"]
     counts = [(rate.successes, rate.n) for rate in (field.accuracy, field.precision, field.f1)]
     assert counts == [(1, 2), (1, 3), (2, 5)]
     assert summary.total.fields["vendor"].precision.value == 1.0
-    assert "total 1/2 = 0.500 (.01-.99) 0.33 (.01-.91) 0.40" in found["terminal"]
-    assert "| `total` | 1/2 = 0.500 (0.013 to 0.987) | 0.333 (" in found["summary.md"]
-    assert "total 1/2 0.500" in found["report.html"]
+    assert "total 1/2 = 0.500 (.01-.99) 0.33 (.01-.91) 0.40" in texts["terminal"]
+    assert "| `total` | 1/2 = 0.500 (0.013 to 0.987) | 0.333 (" in texts["summary.md"]
+    assert "total 1/2 0.500" in texts["report.html"]
     assert evaluations.read(tmp_path / "run.json").figures["fields.total.precision"] == pytest.approx(1 / 3)
     assert check(Gate.parse("fields.total.precision>=0.3"), summary).met
     assert not check(Gate.parse("fields.total.f1.ci_low>=0.3"), summary).met
@@ -326,15 +326,15 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
     run = replace(run, metadata=replace(run.metadata, metrics=["acme", "silent"]))
     summary = summarize(run)
 
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
     again = evaluations.read(tmp_path / "run.json")
 
     rate = summary.total.scores["acme"]
     assert (rate.successes, rate.n, rate.design_effect) == (5, 7, 3.0)
     for output in ("terminal", "summary.md", "report.html"):
-        assert "acme 5/7 = 0.714 (95 % interval " in found[output], output
-        assert "silent n/a" in found[output], output
-    assert '\\"acme\\": 0.714' in found["every_eval_ever"]
+        assert "acme 5/7 = 0.714 (95 % interval " in texts[output], output
+        assert "silent n/a" in texts[output], output
+    assert '\\"acme\\": 0.714' in texts["every_eval_ever"]
     assert again.rate("scores.acme") == Rate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
     assert "scores.acme" in _compared([again, again], ["x", "y"], verbose=True)
     assert check(Gate.parse("scores.acme>=0.7"), summary).message == "scores.acme 5/7 = 0.7143, gate >= 0.7: met"
@@ -382,12 +382,12 @@ def test_a_figure_that_one_row_puts_into_a_table_is_in_the_table_of_every_output
     run = ordinary()
     summary = summarize(run)
 
-    found = outputs(run, summary, tmp_path)
+    texts = outputs(run, summary, tmp_path)
     again = evaluations.read(tmp_path / "run.json")
 
-    assert re.search(r"Made .*Task|Task .*Made ", found["terminal"])
-    assert re.search(r"\| Task \|.* Made again \|", found["summary.md"])
-    assert "Made again" in found["report.html"]
+    assert re.search(r"Made .*Task|Task .*Made ", texts["terminal"])
+    assert re.search(r"\| Task \|.* Made again \|", texts["summary.md"])
+    assert "Made again" in texts["report.html"]
     assert "Made" in _compared([again], ["x"]).splitlines()[0]
 
 
@@ -395,12 +395,14 @@ def test_no_output_names_a_figure_by_hand() -> None:
     texts = {text for row in figures.FIGURES.values() for text in (row.title, row.heading, row.short)} - {""}
     words = {text.casefold() for text in texts if " " in text}
     folder = Path(next(iter(pytest_jsbench.__path__)))
-    found = []
+    named_by_hand = []
     for room in ("reports", "cli", "library", "lab"):
         for path in (folder / room).rglob("*.py"):
             constants = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
-            found += [(path.name, text) for text in constants if text in texts or str(text).casefold() in words]
+            named_by_hand += [(path.name, text) for text in constants if text in texts or str(text).casefold() in words]
     for path in (folder / "reports" / "html" / "page").glob("*.html"):
         named = re.findall(r">([^<>{}]+)</(?:th|dt|caption)>|'([^']+)'", path.read_text())
-        found += [(path.name, text) for pair in named for text in pair if text in texts or text.casefold() in words]
-    assert [(name, text) for name, text in found if text not in PARTS] == []
+        named_by_hand += [
+            (path.name, text) for pair in named for text in pair if text in texts or text.casefold() in words
+        ]
+    assert [(name, text) for name, text in named_by_hand if text not in PARTS] == []

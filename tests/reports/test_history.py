@@ -45,8 +45,8 @@ def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> Hist
     return History.read(path)
 
 
-def told(found: History, **changes: Any) -> str:
-    return " ".join(" ".join(report_lines(report(found.series, last=10), **changes)).split())
+def told(history: History, **changes: Any) -> str:
+    return " ".join(" ".join(report_lines(report(history.series, last=10), **changes)).split())
 
 
 def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
@@ -87,11 +87,11 @@ def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path)
 
         before, now = HistoryLine.of(first), HistoryLine.of(second)
 
-        found = now.since(before).difference
+        history = now.since(before).difference
 
-        assert now.cases.changes_since(before.cases) == (found.rose, found.fell)
-        assert found.repeated is (others > 1)
-        assert found == compare(first.outcomes or {}, second.outcomes or {}).difference
+        assert now.cases.changes_since(before.cases) == (history.rose, history.fell)
+        assert history.repeated is (others > 1)
+        assert history == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
     assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
     assert "9 0 +1 -0" in told(better)
@@ -104,12 +104,12 @@ def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_the
         for key, outcome in (now.outcomes or {}).items()
     }
 
-    found = kept(tmp_path / "h.jsonl", before, replace(now, outcomes=stalled))
+    history = kept(tmp_path / "h.jsonl", before, replace(now, outcomes=stalled))
 
-    text = told(found)
+    text = told(history)
     assert "the same verdict on each of 8 cases" in text
     assert "TTFT 1.00 (1.00 to 1.00 over 8 cases); TPOT 2.00 (2.00 to 2.00 over 8 cases): longer; TGT 1.00" in text
-    (since,) = found.series[0].to_dict()["since"]
+    (since,) = history.series[0].to_dict()["since"]
     assert since["ratios"]["tpot"] == to_json(compare(before.outcomes or {}, stalled).ratios["tpot"])
 
 
@@ -120,9 +120,9 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
         evaluation("ffffffffpp", day=3),
     ]
 
-    found = kept(tmp_path / "h.jsonl", *runs)
+    history = kept(tmp_path / "h.jsonl", *runs)
 
-    text = told(found)
+    text = told(history)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
     assert "2026-11-02 1.00 (.69-1) 1.00 10 10 0 other cases" in text
@@ -139,7 +139,10 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
         "scripted, m, json_schema",
         "scripted, m, json_schema, prompt chat",
     ]
-    assert [[since.comparison.real for since in found.series[0].since] for found in (alone, both)] == [[True], [False]]
+    assert [[since.comparison.real for since in history.series[0].since] for history in (alone, both)] == [
+        [True],
+        [False],
+    ]
     assert "adjusted for 2 tests, Holm" in told(both)
 
 
@@ -188,15 +191,15 @@ def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: P
         evaluation("pfp", day=4, prompt="chat", concurrency=3, dataset={**dataset, "limit": 3}),
     ]
 
-    found = kept(tmp_path / "h.jsonl", *runs, label="nightly")
+    history = kept(tmp_path / "h.jsonl", *runs, label="nightly")
 
-    text = told(found)
+    text = told(history)
     assert "changed 2026-11-02 10:00: other times: concurrency 1 → 3 " in text
     assert "changed 2026-11-03 10:00: other answers: prompt schema → chat" in text
     assert "changed 2026-11-04 10:00: other cases: limit " in text
-    changes = [[one["name"] for one in line["changes"]] for line in found.series[0].to_dict()["lines"]]
+    changes = [[one["name"] for one in line["changes"]] for line in history.series[0].to_dict()["lines"]]
     assert changes[:3] == [[], ["concurrency"], ["prompt"]]
-    assert "changed 2026-11-02" not in " ".join(report_lines(report(found.series, last=2)))
+    assert "changed 2026-11-02" not in " ".join(report_lines(report(history.series, last=2)))
 
 
 def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp_path: Path) -> None:
@@ -214,27 +217,29 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('{"label": 5}', "label is 5: expected str, got int"),
         ('{"label": "m"}', "the whole has no "),
         ("[1]", "the whole is an array: expected object, got array"),
     ],
 )
-def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path: Path, line: str, said: str) -> None:
+def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(
+    tmp_path: Path, line: str, message: str
+) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(line + "\n")
 
     with pytest.raises(JSBenchError) as caught:
         add(path, [HistoryLine.of(evaluation("p"))])
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert f"{path}:1" in str(caught.value)
     assert path.read_text() == line + "\n"
 
 
 @pytest.mark.parametrize(
-    ("bits", "said"),
+    ("bits", "message"),
     [
         ({"passed": "ff"}, "are not of 2 cases"),
         ({"undecided": "3"}, "are not of 2 cases"),
@@ -242,11 +247,11 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(tmp_path
         ({"measures": {"ttft": [1.0]}}, "cases.measures are not of 2 cases"),
     ],
 )
-def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, Any], said: str) -> None:
+def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, Any], message: str) -> None:
     data = to_json(HistoryLine.of(evaluation("pp")))
     data["cases"] |= bits
 
-    with pytest.raises(JSBenchError, match=said):
+    with pytest.raises(JSBenchError, match=message):
         HistoryLine.from_dict(data)
 
 
@@ -257,10 +262,10 @@ def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> N
 
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_lines(data, chance))
-        found = History.read(hostile).series
-        assert "\x1b" not in "\n".join(report_lines(report(found, last=5)))
-        assert "\x1b" not in markdown.report(report(found, last=5))
-        json.dumps({"series": [one.to_dict() for one in found]})
+        history = History.read(hostile).series
+        assert "\x1b" not in "\n".join(report_lines(report(history, last=5)))
+        assert "\x1b" not in markdown.report(report(history, last=5))
+        json.dumps({"series": [one.to_dict() for one in history]})
 
     survived = survive("histories", attempt)
     assert not survived.broken, str(survived)
@@ -296,9 +301,9 @@ def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expect
     valued = replace(now, metrics={**now.metrics, "value_accuracy": 0.75, "value_accuracy_ci_low": 0.5})
 
     assert "Values" not in told(kept(tmp_path / "none.jsonl", before, now))
-    found = kept(tmp_path / "some.jsonl", before, valued)
+    history = kept(tmp_path / "some.jsonl", before, valued)
 
-    (series,) = found.series
+    (series,) = history.series
     assert series.lines[1].metrics["value_accuracy"] == 0.75
-    assert "Run Pass rate Values TGT" in told(found)
-    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(found)
+    assert "Run Pass rate Values TGT" in told(history)
+    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(history)

@@ -86,8 +86,10 @@ def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_pat
 
     complete(path, {}, {})
 
-    found = [(one.get("name"), one.get("value")) for one in ET.parse(path).getroot().iterfind(".//testcase//property")]
-    assert found == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
+    properties = [
+        (one.get("name"), one.get("value")) for one in ET.parse(path).getroot().iterfind(".//testcase//property")
+    ]
+    assert properties == [("mine", "1"), ("mine", "2"), ("jsbench.task", "3"), ("jsbench.tgt_s", "3"), ("mine", "3")]
 
 
 def test_the_suites_properties_are_gates_and_figures_without_what_is_unknown_or_0_unless_it_is_chief() -> None:
@@ -96,19 +98,21 @@ def test_the_suites_properties_are_gates_and_figures_without_what_is_unknown_or_
     run = replace(examples.run(wrong), verdict=verdict)
     summary = summarize(run)
 
-    found = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),))
+    properties = suite_properties(run, summary, (check(Gate.parse("n>=1"), summary),))
 
-    assert (found["jsbench.pass_rate"], found["jsbench.pass_rate_ci_low"]) == ("0", "0")
-    assert found["jsbench.planned"] == "1"
-    assert found["jsbench.gate.1"] == "n 1, gate >= 1: met"
-    assert (found["jsbench.model"], found["jsbench.verdict"]) == ("m", "passed")
-    assert not {"jsbench.ttft_p50", "jsbench.errors", "jsbench.error_rate", "jsbench.value_accuracy"} & found.keys()
+    assert (properties["jsbench.pass_rate"], properties["jsbench.pass_rate_ci_low"]) == ("0", "0")
+    assert properties["jsbench.planned"] == "1"
+    assert properties["jsbench.gate.1"] == "n 1, gate >= 1: met"
+    assert (properties["jsbench.model"], properties["jsbench.verdict"]) == ("m", "passed")
+    assert (
+        not {"jsbench.ttft_p50", "jsbench.errors", "jsbench.error_rate", "jsbench.value_accuracy"} & properties.keys()
+    )
 
 
 def test_the_figures_of_each_variant_are_properties() -> None:
     run = examples.compared(a="pv", b="pp")
 
-    found = suite_properties(run, summarize(run), ())
+    properties = suite_properties(run, summarize(run), ())
 
-    assert (found["jsbench.pass_rate"], found["jsbench.model"]) == ("0.75", "2 models")
-    assert (found["jsbench.variants.a.pass_rate"], found["jsbench.variants.b.pass_rate"]) == ("0.5", "1")
+    assert (properties["jsbench.pass_rate"], properties["jsbench.model"]) == ("0.75", "2 models")
+    assert (properties["jsbench.variants.a.pass_rate"], properties["jsbench.variants.b.pass_rate"]) == ("0.5", "1")

@@ -28,11 +28,11 @@ def test_the_verdict_and_failing_cases_are_workflow_commands_up_to_a_limit(
         *(record(f"c{at}", verdict=HOSTILE_VERDICT) for at in range(12)),
     )
 
-    said, *commands = workflow_commands(replace(run, verdict=verdict))
+    verdict_command, *commands = workflow_commands(replace(run, verdict=verdict))
 
-    assert (said, len(commands)) == (first, room)
+    assert (verdict_command, len(commands)) == (first, room)
     assert commands[0].startswith(f"::{level} title=jsbench simple%3A%3Ac0::schema_violation: `</td>")
-    assert all("\n" not in one and "\x1b" not in one and "%250A" in one for one in commands)
+    assert all("\n" not in command and "\x1b" not in command and "%250A" in command for command in commands)
 
 
 def test_the_first_of_several_attempts_is_named_with_its_number_in_every_list() -> None:

@@ -33,13 +33,13 @@ def texts(axis: Any) -> list[str]:
 
 
 def test_every_metric_of_others_has_a_panel_and_null_is_no_bar() -> None:
-    found = panels(picture([evaluation(acc=0.5, err=None, new=0), evaluation(acc=None, err=2)], ["a", "b"]))
+    drawn = panels(picture([evaluation(acc=0.5, err=None, new=0), evaluation(acc=None, err=2)], ["a", "b"]))
 
-    assert list(found) == ["acc", "err", "new"]
-    assert [len(axis.patches) for axis in found.values()] == [1, 1, 1]
-    assert texts(found["acc"]) == ["0.5", "n/a"]
-    assert texts(found["err"]) == ["n/a", "2"]
-    assert texts(found["new"]) == ["0", "n/a"]
+    assert list(drawn) == ["acc", "err", "new"]
+    assert [len(axis.patches) for axis in drawn.values()] == [1, 1, 1]
+    assert texts(drawn["acc"]) == ["0.5", "n/a"]
+    assert texts(drawn["err"]) == ["n/a", "2"]
+    assert texts(drawn["new"]) == ["0", "n/a"]
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_no_panel_is_alone_in_the_last_row(panels: int) -> None:
 
 
 def test_runs_are_drawn_with_the_settings_in_which_they_differ() -> None:
-    found = [run_evaluation(prompt=name, params={"max_tokens": most}) for name, most in (("schema", 9), ("chat", 5))]
+    runs = [run_evaluation(prompt=name, params={"max_tokens": most}) for name, most in (("schema", 9), ("chat", 5))]
 
-    (legend,) = picture(found, ["a", "b"]).legends
+    (legend,) = picture(runs, ["a", "b"]).legends
 
     assert legend.get_title().get_text() == "differing in prompt, max_tokens"
 

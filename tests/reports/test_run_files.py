@@ -83,8 +83,8 @@ def test_an_exporter_that_breaks_is_one_line_that_names_it(tmp_path: Path) -> No
     with pytest.raises(ExportError) as caught:
         find("broken").write(tmp_path / "x", RUN, summarize(RUN))
 
-    said = "exporter 'broken', jsbench_own_exporter:broken (package exporting 2.1), could not write"
-    assert str(caught.value).startswith(said)
+    message = "exporter 'broken', jsbench_own_exporter:broken (package exporting 2.1), could not write"
+    assert str(caught.value).startswith(message)
     assert str(caught.value).endswith("ValueError: no room \\x1b[31m")
 
 

@@ -353,21 +353,21 @@ def test_each_variant_says_its_repeats_and_sampling_and_its_pass_rate_keeps_the_
     summary = summarize(run)
 
     table = table_lines(main_table(run, summary), 72)
-    told = " ".join(" ".join(fact_lines(facts(run, summary))).split())
+    text = " ".join(" ".join(fact_lines(facts(run, summary))).split())
 
     assert table[3].split()[1:3] == ["0.50", "(0-1)"]
-    assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in told
-    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in told
-    assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in told
+    assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
+    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
+    assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in text
 
 
 def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:
     trivial = {"a": ("{}",), "b": ("[]", "{}"), "c": ("[]",), "d": ()}
     made = [record(name, verdict=replace(examples.PASSED, trivial=texts)) for name, texts in trivial.items()]
-    told = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
+    text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
 
     floor = "the constant answer {} passes 2/4 = 0.500 of the cases"
-    assert f"{floor}; of the attempts where no constant answer passes 2/2 = 1.000" in told
+    assert f"{floor}; of the attempts where no constant answer passes 2/2 = 1.000" in text
 
 
 def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> None:
