@@ -17,6 +17,10 @@ def calling(*calls: object, **more: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": list(calls), **more}
 
 
+def user(content: object, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **more}
+
+
 def test_a_conversation_of_an_application_is_read_and_written_as_openai_has_it() -> None:
     assert PROMPT.to_messages() == WRITTEN
     assert Prompt(messages=read_messages(WRITTEN)) == PROMPT
@@ -59,13 +63,13 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
         (["Hi"], "messages[0].role is None; expected one of system, developer, user, assistant, tool"),
         ([{"role": "function"}], "messages[0].role is 'function'; expected one of system"),
         ([{"role": "user"}], "messages[0].content is a JSON null; expected text"),
-        ([{"role": "user", "content": 3}], "messages[0].content is a JSON number; expected text"),
+        ([user(3)], "messages[0].content is a JSON number; expected text"),
         (
-            [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}],
+            [user([{"type": "image_url", "image_url": {}}])],
             "messages[0].content[0].type is 'image_url'; expected 'text'",
         ),
-        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text is a JSON null"),
-        ([{"role": "user", "content": "\ud800"}], "messages[0].content holds a lone surrogate"),
+        ([user([{"type": "text"}])], "messages[0].content[0].text is a JSON null"),
+        ([user("\ud800")], "messages[0].content holds a lone surrogate"),
         ([calling(call("1", '"\ud800"'))], "messages[0].tool_calls[0].function.arguments is not a JSON object"),
         ([calling(call("1", '{"a": "\ud800"}'))], "messages[0].tool_calls holds a lone surrogate"),
         (
@@ -90,7 +94,7 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
             "messages[0].function_call is an older form; expected tool_calls",
         ),
         (
-            [{"role": "user", "content": "Hi", "tool_calls": [call("1", "{}")]}],
+            [user("Hi", tool_calls=[call("1", "{}")])],
             "messages[0].found role, content, tool_calls; expected role and content",
         ),
         ([{"role": "tool", "content": "Hi"}], "messages[0].tool_call_id is a JSON null; expected text"),
@@ -99,7 +103,7 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
         ([calling(call("1", "{}")), RESULT, RESULT], "messages[2].tool_call_id is '1'; expected a call (none is open)"),
         ([calling(call("1", "{}"), call("1", "{}"))], "messages[0].tool_calls have one id twice"),
         (
-            [calling(call("1", "{}"), call("2", "{}")), RESULT, {"role": "user", "content": "Hi"}],
+            [calling(call("1", "{}"), call("2", "{}")), RESULT, user("Hi")],
             "messages[0].tool_calls[1] has no result; expected a message of role tool after it, with tool_call_id '2'",
         ),
         ([calling(call("1", "{}"))], "messages[0].tool_calls[0] has no result"),
@@ -117,7 +121,7 @@ def test_a_conversation_that_no_call_can_carry_is_one_line_with_its_place(
 
 
 def test_more_fields_are_refused_or_left_alone() -> None:
-    named = [{"role": "user", "content": "Hi", "name": "Ann"}]
+    named = [user("Hi", name="Ann")]
 
     assert read_messages(named, exact=False) == (Message(role="user", content="Hi"),)
     with pytest.raises(ValueError, match=r"messages\[0\].found role, content, name; expected role and content"):

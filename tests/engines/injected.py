@@ -44,6 +44,11 @@ def _status(number: int, expected: FaultKind, *, retry_after: float | None = Non
     )
 
 
+def _slow(name: str, serve: Callable[[Speaker], Reply]) -> Injected:
+    """A fault that takes as long as a call may."""
+    return Injected(name=name, expected=FaultKind.TIMEOUT, serve=serve, slow=True)
+
+
 def _body(name: str, body: Callable[[Speaker], bytes], kind: str, words: str = "") -> Injected:
     """A 200 whose body is none of what the API says."""
     return Injected(
@@ -114,35 +119,12 @@ def _kind(speaker: Speaker) -> str:
 
 
 FAULTS: tuple[Injected, ...] = (
-    Injected(
-        name="silence",
-        expected=FaultKind.TIMEOUT,
-        serve=lambda speaker: replace(speaker.good(), pieces=(), hang=True),
-        slow=True,
-    ),
-    Injected(
-        name="silence in the middle",
-        expected=FaultKind.TIMEOUT,
-        serve=lambda speaker: replace(_half(speaker), hang=True),
-        slow=True,
-    ),
-    Injected(
-        name="slow drip",
-        expected=FaultKind.TIMEOUT,
-        serve=lambda speaker: dripping(speaker.good(), pause=DRIP),
-        slow=True,
-    ),
-    Injected(
-        name="slow drip of the headers",
-        expected=FaultKind.TIMEOUT,
-        serve=lambda speaker: dripping_head(speaker.good(), pause=DRIP),
-        slow=True,
-    ),
-    Injected(
-        name="slow drip of an error",
-        expected=FaultKind.TIMEOUT,
-        serve=lambda speaker: dripping(json_reply(speaker.error("x" * 1000), status=500), pause=DRIP),
-        slow=True,
+    _slow("silence", lambda speaker: replace(speaker.good(), pieces=(), hang=True)),
+    _slow("silence in the middle", lambda speaker: replace(_half(speaker), hang=True)),
+    _slow("slow drip", lambda speaker: dripping(speaker.good(), pause=DRIP)),
+    _slow("slow drip of the headers", lambda speaker: dripping_head(speaker.good(), pause=DRIP)),
+    _slow(
+        "slow drip of an error", lambda speaker: dripping(json_reply(speaker.error("x" * 1000), status=500), pause=DRIP)
     ),
     _status(429, FaultKind.RATE_LIMITED, retry_after=1),
     _status(429, FaultKind.RATE_LIMITED, retry_after=600),

@@ -125,10 +125,7 @@ def test_a_factory_of_ones_own_is_taken_as_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("reference", "message"),
-    [
-        ("{own}:Parot", "has no 'Parot': did you mean 'Parrot'?"),
-        ("{own}:number", "is an int; expected a factory"),
-    ],
+    [("{own}:Parot", "has no 'Parot': did you mean 'Parrot'?"), ("{own}:number", "is an int; expected a factory")],
 )
 def test_what_cannot_be_an_engine_is_refused_in_one_line(own: str, reference: str, message: str) -> None:
     with pytest.raises(EngineError) as caught:

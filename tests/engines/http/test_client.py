@@ -326,20 +326,20 @@ def test_a_place_is_asked_for_as_a_request_may_name_it(client: Client, provider:
     assert provider.asked[1].path == "//a%20b/%C3%A9%20?q="
 
 
-@pytest.mark.parametrize("place", ["http://h:99999/", "http://u:p@h:0x/", "http://[::1/"])
-def test_a_place_that_is_no_address_is_followed_by_nobody(client: Client, provider: Provider, place: str) -> None:
-    provider.json({}, status=307, headers={"location": place})
-    with pytest.raises(CallError, match=r"answered with status 307, which points to .*--jsbench-base-url") as caught:
-        ask(client)
-    assert caught.value.kind is FaultKind.BAD_REQUEST
-    assert "u:p" not in caught.value.message
-
-
 @pytest.mark.parametrize("status", [302, 307])
-@pytest.mark.parametrize("place", ["http://me:Hush@elsewhere.example/v1?token=Hush", "https://127.0.0.1/", "//other"])
-def test_another_server_is_never_asked(client: Client, provider: Provider, place: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        *((place, "nothing was sent there: ") for place in ("https://127.0.0.1/", "//other")),
+        ("http://me:Hush@elsewhere.example/v1?token=Hush", "nothing was sent there: "),
+        *((place, "which points to ") for place in ("http://h:99999/", "http://u:Hush@h:0x/", "http://[::1/")),
+    ],
+)
+def test_another_server_and_what_is_no_address_is_never_asked(
+    client: Client, provider: Provider, place: str, words: str, status: int
+) -> None:
     provider.json({}, status=status, headers={"location": place})
-    with pytest.raises(CallError, match=r"nothing was sent there: .* --jsbench-base-url") as caught:
+    with pytest.raises(CallError, match=f"{words}.* --jsbench-base-url") as caught:
         ask(client)
     assert caught.value.kind is FaultKind.BAD_REQUEST
     assert not any(word in caught.value.message for word in ("Hush", "\n"))

@@ -217,28 +217,24 @@ def test_an_upload_that_gets_no_place_for_its_file_is_a_fault(batches: Batches, 
         batches.upload([b"{}"])
 
 
-def test_what_the_provider_will_not_do_is_a_fault_without_the_key(
-    batches: Batches, server: BatchServer, config: EngineConfig
+@pytest.mark.parametrize(
+    ("status", "word", "kind"),
+    [
+        (401, {"type": "authentication_error"}, FaultKind.AUTH),
+        # what would be a decline of a call
+        (400, {"code": "content_filter"}, FaultKind.BAD_REQUEST),
+    ],
+)
+def test_what_the_provider_will_not_do_is_a_fault_in_its_words_without_the_key(
+    batches: Batches, server: BatchServer, config: EngineConfig, status: int, word: dict[str, str], kind: FaultKind
 ) -> None:
-    words = f"you sent {config.api_key}"
-    server.broken = {"": [json_reply(openai_wire.error_body(words, type="authentication_error"), status=401)]}
+    body = openai_wire.error_body(f"flagged by our filter: {config.api_key}", **word)
+    server.broken = {"": [json_reply(body, status=status)]}
 
-    with pytest.raises(CallError, match=r"you sent \[key\]") as caught:
+    with pytest.raises(CallError, match=r"flagged by our filter: \[key\]") as caught:
         batches.upload([b"{}"])
 
-    assert caught.value.kind is FaultKind.AUTH
-
-
-def test_a_batch_that_the_provider_declines_is_a_bad_request_in_its_words(
-    batches: Batches, server: BatchServer
-) -> None:
-    body = openai_wire.error_body("the file was flagged by our filter", code="content_filter")
-    server.broken = {"": [json_reply(body, status=400)]}
-
-    with pytest.raises(CallError, match="flagged by our filter") as caught:
-        batches.upload([b"{}"])
-
-    assert caught.value.kind is FaultKind.BAD_REQUEST
+    assert caught.value.kind is kind
 
 
 def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batches, server: BatchServer) -> None:
