@@ -168,26 +168,23 @@ def test_a_kept_connection_that_is_closed_under_a_request_is_no_answer_to_it(
     assert [asked.body for asked in provider.asked] == [0, 1, 1, 2, 2]
 
 
-def test_what_may_go_out_once_only_is_not_asked_again(client: Client, provider: Provider) -> None:
-    with pytest.raises(CallError):
-        asked_until_closed(client, provider, CLOSED, once=True)
-    assert [asked.body for asked in provider.asked] == [0, 1]
-
-
-@pytest.mark.parametrize("written", [b"HTTP/1.1", b"HTTP/1.1 102 Processing\r\n\r\n", b"nothing that is HTTP\r\n\r\n"])
-def test_a_server_that_said_anything_has_answered(client: Client, provider: Provider, written: bytes) -> None:
-    with pytest.raises(CallError) as caught:
-        asked_until_closed(client, provider, Reply(pieces=(written,)))
-    assert caught.value.kind is FaultKind.CONNECTION
-    assert [asked.body for asked in provider.asked] == [0, 1]
-
-
-def test_a_server_that_worked_on_a_request_is_not_asked_again(
-    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("second", "once"),
+    [
+        pytest.param(CLOSED, True, id="it may go out once only"),
+        pytest.param(Reply(pieces=(b"HTTP/1.1",)), False, id="the server began to answer"),
+        pytest.param(Reply(pieces=(b"HTTP/1.1 102 Processing\r\n\r\n",)), False, id="the server is at work"),
+        pytest.param(Reply(pieces=(b"nothing that is HTTP\r\n\r\n",)), False, id="the server said something"),
+        pytest.param(replace(CLOSED, silence=0.2), False, id="the server was at work"),
+    ],
+)
+def test_a_request_that_was_perhaps_answered_is_not_made_again(
+    client: Client, provider: Provider, monkeypatch: pytest.MonkeyPatch, second: Reply, *, once: bool
 ) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 0.1)
-    with pytest.raises(CallError, match="without response"):
-        asked_until_closed(client, provider, replace(CLOSED, silence=0.2))
+    with pytest.raises(CallError) as caught:
+        asked_until_closed(client, provider, second, once=once)
+    assert caught.value.kind is FaultKind.CONNECTION
     assert [asked.body for asked in provider.asked] == [0, 1]
 
 

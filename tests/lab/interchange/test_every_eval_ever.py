@@ -51,24 +51,23 @@ def validate(instance: object, name: str) -> None:
     jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(instance)
 
 
-@needs_schemas
-def test_the_aggregate_and_every_row_conform_to_0_3_0(tmp_path: Path) -> None:
-    _, data, rows = exported(tmp_path, model="meta-llama/Llama-3.1-8B", provider="openai")
-
-    validate(data, "eval.schema.json")
-    for row in rows:
-        validate(row, "instance_level_eval.schema.json")
+ROW, ROW_OF_THE_SEEDS = "instance_level_eval.schema.json", "instance_level_eval-0.2.0.schema.json"
 
 
 @needs_schemas
-def test_rows_conform_to_the_seeds_0_2_0_on_request_and_to_that_alone(tmp_path: Path) -> None:
-    _, data, rows = exported(tmp_path, version="0.2.0")
+@pytest.mark.parametrize(
+    ("version", "schema", "other"), [("0.3.0", ROW, ROW_OF_THE_SEEDS), ("0.2.0", ROW_OF_THE_SEEDS, ROW)]
+)
+def test_the_aggregate_and_every_row_conform_to_their_version_and_to_that_alone(
+    tmp_path: Path, version: Version, schema: str, other: str
+) -> None:
+    _, data, rows = exported(tmp_path, version=version, model="meta-llama/Llama-3.1-8B", provider="openai")
 
     validate(data, "eval.schema.json")
     for row in rows:
-        validate(row, "instance_level_eval-0.2.0.schema.json")
+        validate(row, schema)
         with pytest.raises(jsonschema.ValidationError):
-            validate(row, "instance_level_eval.schema.json")
+            validate(row, other)
 
 
 def test_the_pair_is_laid_out_and_joined_as_that_project_asks(tmp_path: Path) -> None:

@@ -110,25 +110,24 @@ def test_a_server_that_drops_the_schema_in_one_way_of_asking_ignores_it_there_al
     assert (tokens[-1:] > tokens[:1]) is ("json_schema whole reasoning" in expected)
 
 
-def test_a_server_that_drops_schemas_under_load_breaks_above_the_last_load_that_it_bore(provider: Provider) -> None:
-    server = Enforcing(alone=3 * CALLS, together=8, capacity=2)
+@pytest.mark.parametrize(
+    ("fault", "enforcement", "words"),
+    [
+        ({"capacity": 2}, "breaks_under_load", "breaks above 1 in flight: at 8, 2 of 8 conform"),
+        # each would be a good answer to another question
+        ({"mixes_up": True}, "mixes_up", "mixes answers up above 1 in flight: at 8, 8 of 8 are another's"),
+    ],
+)
+def test_a_server_that_breaks_under_load_is_found_above_the_last_load_that_it_bore(
+    provider: Provider, fault: dict[str, Any], enforcement: str, words: str
+) -> None:
+    server = Enforcing(alone=3 * CALLS, together=8, **fault)
 
     modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
 
     (mode,) = modes.values()
-    assert (mode["enforcement"], mode["sound_up_to"]) == ("breaks_under_load", 1)
-    assert mode["said"] == "breaks above 1 in flight: at 8, 2 of 8 conform"
+    assert (mode["enforcement"], mode["said"], mode["sound_up_to"]) == (enforcement, words, 1)
     assert [(level["in_flight"], level["peak"]) for level in mode["levels"]] == [(1, 1), (8, 8)]
-
-
-def test_answers_that_belong_to_other_requests_are_found_though_each_would_be_a_good_one(provider: Provider) -> None:
-    server = Enforcing(alone=3 * CALLS, together=8, mixes_up=True)
-
-    modes = probed(provider, server, *SCHEMA, "--concurrency=1,8", "--keywords=none", status=1)
-
-    (mode,) = modes.values()
-    assert mode["enforcement"] == "mixes_up"
-    assert mode["said"] == "mixes answers up above 1 in flight: at 8, 8 of 8 are another's"
 
 
 @pytest.mark.parametrize("keyword", ["pattern", "minimum", "$ref"])
