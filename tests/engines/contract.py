@@ -14,7 +14,7 @@ from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 from tests.engines.asking import complete, fault, request
 
 #: seconds; an engine under the contract takes at least so long to answer
-SLOW = 0.05
+SLOW = 0.02
 
 
 class EngineContract(testing.EngineContract):
@@ -41,7 +41,7 @@ class EngineContract(testing.EngineContract):
     def test_a_call_that_takes_longer_than_it_may_is_a_timeout(self, engine: Engine) -> None:
         error = fault(engine, request(timeout=SLOW / 4))
         assert error.kind is FaultKind.TIMEOUT
-        assert error.message == "no complete answer within 0.0125 s"
+        assert error.message == "no complete answer within 0.005 s"
 
 
 class ServedByAModel:
