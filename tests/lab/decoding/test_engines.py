@@ -156,12 +156,12 @@ def test_a_masked_answer_ends_where_the_context_does_and_a_prompt_that_fills_it_
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decoding: Decoding, name: str) -> None:
     _, engine = decoding(name)
-    name_of_a_city = {"type": "string", "maxLength": 12}
-    questions = [request(name_of_a_city, max_tokens=14, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
+    name_of_a_city = {"type": "string", "maxLength": 6}
+    questions = [request(name_of_a_city, max_tokens=9, temperature=0.8, seed=seed) for seed in (5, 6, 5)]
     first, other, again = (complete(engine, question).text for question in questions)
     assert first == again != other
     for text in (first, other):
-        assert len(json.loads(text)) <= 12
+        assert len(json.loads(text)) <= 6
 
 
 @pytest.mark.parametrize("name", ["outlines", "xgrammar"])
@@ -174,7 +174,7 @@ def test_what_only_takes_the_likeliest_tokens_has_no_seed_and_what_draws_has(nam
 
 def test_a_nucleus_of_one_token_is_the_likeliest_at_any_temperature(decoding: Decoding, narrow: Engine) -> None:
     _, plain = decoding("outlines")
-    question = request(CITY, max_tokens=6, temperature=2.0, seed=5)
+    question = request(CITY, max_tokens=6, temperature=1.0, seed=5)
     cold = complete(plain, request(CITY, max_tokens=6)).text
     assert complete(narrow, question).text == cold != complete(plain, question).text
     assert narrow.info.details["top_p"] == 1e-6
