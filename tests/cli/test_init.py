@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -97,10 +98,15 @@ def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
 def test_a_module_that_a_generator_nested_too_deeply_is_named_and_hides_no_other(tmp_path: Path, text: str) -> None:
     write(tmp_path, {"generated.py": text, "order.json": SCHEMA})
 
-    sources, (unreadable,) = find_sources(tmp_path)
+    sources, unreadable = find_sources(tmp_path)
 
     assert [source.dataset for source in sources] == ["order.json"]
-    assert unreadable.startswith("generated.py cannot be read: ")
+    try:
+        ast.parse(text)  # which of them nests too deeply is Python's to say: from 3.14 on attributes do not
+    except (SyntaxError, RecursionError, MemoryError):
+        assert [line.partition(" cannot be read: ")[0] for line in unreadable] == ["generated.py"]
+    else:
+        assert unreadable == []
 
 
 def test_a_project_without_schemas_is_told_what_was_looked_for(

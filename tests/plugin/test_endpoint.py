@@ -30,7 +30,8 @@ def call(url, body, **headers):
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
-        return refusal.code, refusal.read().decode()
+        with refusal:
+            return refusal.code, refusal.read().decode()
 
 def ask(url, text, schema, **more):
     shape = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
@@ -517,7 +518,8 @@ def test_it_hears(jsbench, what, stream):
         answer = urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), said), timeout=20)
     except urllib.error.HTTPError as refusal:
         answer = refusal
-    text = answer.read().decode()
+    with answer:
+        text = answer.read().decode()
     with open("heard.txt", "a") as file:
         file.write(f"{answer.headers} {text}")
     assert answer.headers["x-echo"] == "Bearer [key]"

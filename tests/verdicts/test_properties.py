@@ -210,13 +210,24 @@ def beyond(text: str) -> str | None:
         isinstance(each, str) and any("\ud800" <= c <= "\udfff" for c in each) for each in strings_and_numbers(value)
     ):
         return "lone_surrogate"
-    floats: list[Any] = []
+    numbers: list[bool] = []
     json.loads(
         text,
-        parse_float=lambda d: floats.append((float(d), len(d))),
-        parse_int=lambda d: floats.append((0, len(d.strip("-")))),
+        parse_float=lambda digits: numbers.append(math.isinf(float(digits)) or len(digits) > 4300 or is_tiny(digits)),
+        parse_int=lambda digits: numbers.append(len(digits.strip("-")) > 4300),
     )
-    return "number_out_of_range" if any(math.isinf(f) or length > 4300 for f, length in floats) else None
+    return "number_out_of_range" if any(numbers) else None
+
+
+def is_tiny(digits: str) -> bool:
+    """True for a number that begins more than 4,300 digits after the point, such as 1E-5000."""
+    mantissa, _, exponent = digits.lower().partition("e")
+    whole, _, rest = mantissa.strip("-").partition(".")
+    zeros = len(rest) - len(rest.lstrip("0"))
+    if not (whole + rest).strip("0"):
+        return False
+    first = len(whole.lstrip("0")) - 1 if whole.strip("0") else -1 - zeros
+    return first + int(exponent or 0) < -4300
 
 
 def inside_of_fence(text: str) -> str:
