@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import math
@@ -120,14 +121,15 @@ def _empty(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     figure: Any = Figure(figsize=(width, height), layout="constrained")
-
-    def png() -> bytes:
-        drawn = io.BytesIO()
-        figure.savefig(drawn, format="png")
-        return drawn.getvalue()
-
-    figure._repr_png_ = png
+    figure._repr_png_ = functools.partial(_png, figure)
     return figure
+
+
+def _png(figure: Any) -> bytes:
+    """Draw the figure as a PNG; no function inside of another, since a figure can be pickled."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    return drawn.getvalue()
 
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:
