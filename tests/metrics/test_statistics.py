@@ -150,10 +150,10 @@ def test_one_more_success_never_lowers_a_bound(sizes: list[int], data: st.DataOb
 def test_a_rate_and_its_complement_mirror_each_other(sizes: list[int], data: st.DataObject) -> None:
     counts = [data.draw(st.integers(0, size)) for size in sizes]
 
-    bounds_of_it = bounds(clustered(zip(counts, sizes, strict=True)))
+    mirrored = bounds(clustered(zip(counts, sizes, strict=True)))
     low, high = bounds(clustered((size - count, size) for count, size in zip(counts, sizes, strict=True)))
 
-    assert bounds_of_it == pytest.approx((1 - high, 1 - low))
+    assert mirrored == pytest.approx((1 - high, 1 - low))
 
 
 @pytest.mark.parametrize(("right", "of"), [(20, 20), (19, 20), (1, 50), (50, 50)])

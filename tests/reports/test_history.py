@@ -87,11 +87,11 @@ def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path)
 
         before, now = HistoryLine.of(first), HistoryLine.of(second)
 
-        history = now.since(before).difference
+        change = now.since(before).difference
 
-        assert now.cases.changes_since(before.cases) == (history.rose, history.fell)
-        assert history.repeated is (others > 1)
-        assert history == compare(first.outcomes or {}, second.outcomes or {}).difference
+        assert now.cases.changes_since(before.cases) == (change.rose, change.fell)
+        assert change.repeated is (others > 1)
+        assert change == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
     assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
     assert "9 0 +1 -0" in told(better)
