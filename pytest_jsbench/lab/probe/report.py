@@ -198,7 +198,7 @@ def report_of(probed: Probed, info: EngineInfo, *, started_at: str) -> ProbeRepo
         "details": dict(info.details),
         "enforced": probed.passed,
         "calls": probed.calls,
-        "controls": [{"shown_in": shown, **_counted(replies)} for shown, replies in probed.controls.items()],
+        "controls": [{"shown_in": shown, **_of_replies(replies)} for shown, replies in probed.controls.items()],
         "modes": [_of_mode(finding) for finding in probed.findings],
     }
 
@@ -221,7 +221,7 @@ def _of_mode(finding: ModeFinding) -> ModeReport:
         "levels": [_of_level(level) for level in finding.levels],
         "below": None if below is None else _of_level(below),
         "keywords": [
-            {"keyword": row.keyword, **_counted(row.replies), "enforcement": row.enforcement}
+            {"keyword": row.keyword, **_of_replies(row.replies), "enforcement": row.enforcement}
             for row in finding.keywords
         ],
         "broken_for": list(finding.broken),
@@ -235,10 +235,10 @@ def _of_reply(reply: Reply) -> ReplyReport:
 
 
 def _of_level(level: LevelReplies) -> LevelReport:
-    return {"in_flight": level.in_flight, "peak": level.peak, **_counted(level.replies)}
+    return {"in_flight": level.in_flight, "peak": level.peak, **_of_replies(level.replies)}
 
 
-def _counted(replies: Replies) -> RepliesReport:
+def _of_replies(replies: Replies) -> RepliesReport:
     return {
         "enforcement": replies.enforcement,
         "planned": replies.planned,
