@@ -21,8 +21,8 @@ def rs_judge() -> Iterator[Judge]:
 
 @pytest.fixture(scope="session")
 def hasty_judge() -> Iterator[Judge]:
-    """A judge that gives each step of a verdict a quarter of a second."""
-    with Judge(JudgePolicy(timeout=0.25)) as judge:
+    """A judge that gives each step of a verdict half a second."""
+    with Judge(JudgePolicy(timeout=0.5)) as judge:
         judge.inspect(True)
         yield judge
 
