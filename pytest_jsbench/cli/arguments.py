@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from pytest_jsbench.core.arguments import respelled
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import BY_NAME, respelled
+from pytest_jsbench.settings.options import BY_NAME
 
 T = TypeVar("T")
 

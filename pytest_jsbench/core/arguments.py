@@ -7,6 +7,7 @@ import inspect
 import math
 import numbers
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeVar
@@ -14,6 +15,8 @@ from typing import Any, NoReturn, TypeVar
 #: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
+#: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
+_IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
 def arguments(
@@ -151,3 +154,8 @@ def one_of(what: str, *kinds: Any) -> Reader:
         return value
 
     return read
+
+
+def respelled(message: str, spell: Callable[[str], str]) -> str:
+    """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
+    return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

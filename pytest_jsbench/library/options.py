@@ -9,9 +9,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all
+from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respelled
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, read_preset, respelled
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, read_preset
 from pytest_jsbench.settings.plan import RateLimits, refuse_recording, refuse_together
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, read_preset, with_defaults
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, read_preset, with_defaults
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
@@ -34,7 +34,7 @@ def add_options(parser: pytest.Parser) -> None:
                 action="append" if option.repeated else "store",
                 **({} if option.bare is None else {"nargs": "?", "const": option.bare}),
             )
-            ini: Any = _LIST if option.repeated or option.lists_names else {"type": _SCALAR, "default": ""}
+            ini: Any = _LIST if option.repeated or option.parse is names else {"type": _SCALAR, "default": ""}
             parser.addini(option.dest, f"the same as {option.flag}", **ini)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
@@ -143,11 +142,6 @@ class Option:
         return self.metavar or "|".join(self.choices)
 
     @property
-    def lists_names(self) -> bool:
-        """True where the value is nothing but names with commas between them, so that a list of names is natural."""
-        return self.parse is names
-
-    @property
     def dest(self) -> str:
         """The attribute on `config.option`, and the ini key."""
         return f"jsbench_{self.name}"
@@ -200,11 +194,6 @@ def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
 
 
-def respelled(message: str, spell: Callable[[str], str]) -> str:
-    """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
-    return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)
-
-
 def readers(*names: str) -> dict[str, Reader]:
     """Take the readers of these options, for a function whose arguments they are."""
     return {name: BY_NAME[name].of_value for name in names}
@@ -234,8 +223,6 @@ def _numeral(value: object) -> str:
 
 
 ON_OFF = ("on", "off")
-#: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
-_IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
 _ASKED = (

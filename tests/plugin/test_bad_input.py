@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 import pytest
 
 from pytest_jsbench.plugin.options import value_of
-from pytest_jsbench.settings.options import BY_NAME
+from pytest_jsbench.settings.options import BY_NAME, names
 from tests.docs.reference import EXAMPLES
 from tests.plugin.conftest import Bench
 
@@ -146,7 +146,7 @@ def toml_value(name: str) -> object:
     option, text = BY_NAME[name], EXAMPLES[name]
     if option.repeated:
         return [text]
-    if option.lists_names:
+    if option.parse is names:
         return text.split(",")
     if text == "on":
         return True

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.core.arguments import respelled
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS, respelled
+from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 from pytest_jsbench.settings.plan import refuse_together
 
 
