@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.files import make_private_folder
 from pytest_jsbench.core.text import described
 from pytest_jsbench.plugin import transport
-from pytest_jsbench.plugin.context import RunContext, key_of
+from pytest_jsbench.plugin.context import RunContext, hand_over, key_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
+from pytest_jsbench.run.record_keeper import note_death
+from pytest_jsbench.run.session import prepare
 from pytest_jsbench.schemas.keywords import misspelt
+from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
 if TYPE_CHECKING:
@@ -101,11 +105,6 @@ class Controller:
         self._input.hand_to(node)
 
     def _prepare(self, *, steals: bool) -> WorkerInput:
-        from pytest_jsbench.core.files import make_private_folder
-        from pytest_jsbench.plugin.context import hand_over
-        from pytest_jsbench.run.session import prepare
-        from pytest_jsbench.settings.variants import errors_of
-
         plan, handover = self._context.plan, self._context.handover
         prepared: dict[str, EngineConfig] = {}
         for name, variant in plan.variants.items():
@@ -123,8 +122,6 @@ class Controller:
         """Take what the worker collected; if it died, write that down for those who will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error:
-            from pytest_jsbench.run.record_keeper import note_death
-
             note_death(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)

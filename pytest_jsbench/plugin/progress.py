@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TextIO
 import pytest
 
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 
 if TYPE_CHECKING:
     from pytest_jsbench.plugin.context import RunContext
-    from pytest_jsbench.records.outcomes import AttemptOutcome
     from pytest_jsbench.run.provider_state import ProviderState
     from pytest_jsbench.run.state import RunState
 
@@ -76,7 +76,6 @@ class Progress:
 
     def _line(self, seconds: float) -> str:
         from pytest_jsbench.metrics.prices import costs
-        from pytest_jsbench.records.outcomes import Run
 
         made = Run(metadata=self._metadata, planned=(), outcomes=tuple(self._made))
         self._called += len(self._made)

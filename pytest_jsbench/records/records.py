@@ -291,11 +291,6 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        """The attempt and the question; equal for two records of the very same question."""
-        return *self.attempt, self.schema_digest, self.prompt_digest
-
-    @property
     def prompt_digest(self) -> str | None:
         """The digest of the prompt; None where there is none."""
         return None if self.asked is None else self.asked.digest

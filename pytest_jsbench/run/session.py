@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
+from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
@@ -354,18 +355,13 @@ class RunSession:
         return replace(runner, retries=0, admission=None)
 
     def _new_runner(self, variant: Variant, engine: Engine) -> Runner:
-        adapt = None
-        if variant.adapt != "verbatim":
-            from pytest_jsbench.adaptation.adapter import adapter
-
-            adapt = adapter(variant.adapt)
         return Runner(
             engine=self.recording(variant.name, engine),
             judge=self.judge(),
             template=variant.template.render,
             params=variant.sampled,
             retries=self.plan.retries,
-            adapter=adapt,
+            adapter=adapter(variant.adapt),
             origin=Origin(run=variant.said),
             context=variant.context or engine.info.context,
             comparers=self.plan.comparers,

@@ -14,7 +14,9 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import JSBenchError, errors_about
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
+from pytest_jsbench.datasets.registry import is_published
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.schemas.keywords import misspelt
 from pytest_jsbench.settings.options import BY_NAME, readers
 from pytest_jsbench.settings.variants import Variant, make_variants
 from pytest_jsbench.verdicts import JudgePolicy
@@ -72,11 +74,8 @@ class Cases:
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Parse the case of that key."""
         case = self.source.case(key)
-        if self.strict and isinstance(case, Case):
-            from pytest_jsbench.schemas.keywords import misspelt
-
-            if problems := misspelt(case.schema):
-                return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
+        if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
+            return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
         return case
 
 
@@ -203,8 +202,6 @@ def refuse_recording(values: Values, given: Set[str]) -> None:
 
 def selection_of(values: Values) -> Selection:
     """Read the part of a source that is wanted."""
-    from pytest_jsbench.datasets.registry import is_published
-
     chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
     if values["sample"] is not None:
         size, seed = values["sample"]

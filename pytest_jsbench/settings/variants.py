@@ -22,6 +22,7 @@ from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFact
 from pytest_jsbench.engines.presets import adaptation
 from pytest_jsbench.engines.registry import find, require_acceptor, require_batches, sampled
 from pytest_jsbench.prompts import template_of
+from pytest_jsbench.records import journal
 from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
 
 #: the options whose values are names; before any other value stands what it is of
@@ -331,8 +332,6 @@ def ways_to_ask(
 
 def ways_of_run(path: Path, values: Values) -> dict[str, Values]:
     """The values of each variant of a run that is replayed: it asks as it asked then; empty where there is none."""
-    from pytest_jsbench.records import journal
-
     try:
         variants = journal.read_header(path).variants if holds_run(path) else ()
     except JSBenchError:  # the engine that replays says what is wrong with it
