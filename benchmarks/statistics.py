@@ -1,7 +1,7 @@
 """
 What the intervals and tests hold of what they claim: their coverage, error and power where the truth is known.
 
-    python -m benchmarks.statistics [--times 2000] [--seed 0]
+    python -m benchmarks.statistics [--times 2000] [--seed 0] [--write]
 
 Where all outcomes can be counted, the figures are exact; else so many runs are simulated, with the seed. A case has its
 own chance to pass, drawn from a beta distribution; the correlation is that of attempts at one case.
@@ -15,6 +15,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks.pages import ROOT, put
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.case_outcomes import PASSED, CaseOutcome
@@ -257,13 +258,20 @@ def _row(name: str, cells: Sequence[str], *, head: bool = False) -> Iterator[str
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables, and put them into docs/metrics.md where that is asked for."""
     parser = argparse.ArgumentParser(description="what intervals and tests hold of what they claim")
     parser.add_argument("--times", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/metrics.md")
     options = parser.parse_args()
+    written = []
     for line in lines(options.times, options.seed):
         print(line, flush=True)
+        written.append(line)
+    if options.write:
+        intervals, _, power = "\n".join(written).rpartition("\n\n")
+        put(ROOT / "docs" / "metrics.md", "intervals", intervals)
+        put(ROOT / "docs" / "metrics.md", "power", power)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pytest_jsbench.engines.presets import ProviderPreset, is_preset
 from pytest_jsbench.engines.presets import presets as all_presets
 from pytest_jsbench.engines.registry import names as engine_names
 from pytest_jsbench.lab.published import published_coverage, published_masks, row_to_dict
+from pytest_jsbench.metrics.figures import FIGURES, TIMES, Better, Figure, Kind, Shown
 from pytest_jsbench.settings.options import BY_NAME, GROUPS
 from tests.verdicts.syntax_examples import REASONS, ReasonExamples
 
@@ -88,8 +89,28 @@ EXAMPLES: Mapping[str, str] = {
     "benchmark_rows": "case",
 }
 
+#: the unit of a figure whose row names none
+_UNITS = {Kind.RATE: "0 to 1", Kind.VALUES: "0 to 1", Kind.COUNT: "count", Kind.SUM: "tokens"}
+_BETTER = {Better.HIGHER: "higher", Better.LOWER: "lower", Better.NEITHER: ""}
+
 #: what a page calls a JSON Schema's definition that stands in another
 _SCALARS = {"string": "text", "integer": "whole number"}
+
+
+def figures() -> str:
+    """Every figure of a run: a spread of times stands in the row of its median, a group in that of its first."""
+    lines = ["| name | for people | its column | unit | better | a share or mean of |", "|---|---|---|---|---|---|"]
+    groups: dict[str, Figure] = {}
+    for row in FIGURES.values():
+        time = TIMES.get(row.name.rpartition("_")[0])
+        groups.setdefault(time.name if time else row.name.partition(".")[0], time or row)
+    for name, row in groups.items():
+        title = re.sub(r"\b1$|: .*", lambda end: "k" if end[0] == "1" else "", row.title)
+        column = row.heading or row.title if row.tables | row.roomy is not Shown.NOWHERE else ""
+        of = f"`{row.of}`" if row.of else ""
+        cells = (f"`{name}`", title, column, row.unit or _UNITS[row.kind], _BETTER[row.better], of)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def options() -> str:
@@ -342,6 +363,7 @@ def _yes(said: object) -> str:
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
+    "figures": figures,
     "floors": floors,
     "inner_rooms": inner_rooms,
     "records": fields_of_records,

@@ -13,13 +13,14 @@ import pytest
 
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_NAMES
+from pytest_jsbench.metrics.figures import COUNTS
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.settings.options import BY_NAME
 from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.docs import formats
-from tests.docs.reference import EXAMPLES, PARTS, ROOT, format_of, parts_of, renewed
+from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, parts_of, renewed
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
@@ -105,15 +106,18 @@ def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any],
             yield from undocumented(one, schema.get("items", {}), root, f"{path}[]")
 
 
-def test_every_figure_of_run_json_has_its_formula() -> None:
-    named = set(re.findall(r"^\| (`.*?) \|", text("metrics"), flags=re.MULTILINE))
-    documented = {name for cell in named for name in re.findall(r"`([a-z_0-9]+)`", cell)}
-    figures = {
+def test_every_figure_of_run_json_is_on_its_page_and_what_is_computed_has_its_formula() -> None:
+    page = text("metrics")
+    by_hand = re.sub(r"<!-- from the code.*?<!-- /from the code -->", "", page, flags=re.DOTALL)
+    formulas = set(re.findall(r"`([a-z_0-9]+)`", " ".join(re.findall(r"^\| (`.*?) \|", by_hand, flags=re.MULTILINE))))
+    stored = {
         re.sub(r"_(ci_low|ci_high|count|mean|p50|p90|p95|p99|max)$", "", name)
         for name in summarize(run_of()).total.to_dict()
     }
+    names = set(re.findall(r"^\| `([a-z_0-9]+)` \|", figures(), flags=re.MULTILINE))
 
-    assert documented == figures
+    assert names | formulas == stored
+    assert stored - formulas <= set(COUNTS)
 
 
 def test_the_page_on_providers_names_each_engine_s_options() -> None:

@@ -28,8 +28,8 @@ INSTEAD = {
 
 
 def prose(page: Path) -> str:
-    """The page without its blocks of code, the parts that are made from the code, and what stands in code spans."""
-    text = re.sub(r"<!-- from the code.*?<!-- /from the code -->", "", page.read_text("utf-8"), flags=re.DOTALL)
+    """The page without its blocks of code, the parts that a command makes, and what stands in code spans."""
+    text = re.sub(r"<!-- (from the code|measured): .*?<!-- /\1 -->", "", page.read_text("utf-8"), flags=re.DOTALL)
     return re.sub(r"`[^`\n]+`", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
