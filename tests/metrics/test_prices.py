@@ -52,7 +52,8 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 @needs_prices
 def test_an_answer_that_was_paid_for_and_told_no_tokens_is_known_to_be_missing_from_the_cost() -> None:
     silent = record("b", generation=examples.completion(tokens=None))
-    total = summarize(paid(record("a"), silent, record("c", generation=examples.declined()))).total
+    broken = record("d", verdict=examples.BROKEN, generation=examples.failed())
+    total = summarize(paid(record("a"), silent, record("c", generation=examples.declined()), broken)).total
 
     assert (total.priced, total.unpriced) == (1, 1)
     assert total.to_dict()["unpriced"] == 1
