@@ -24,8 +24,12 @@ def answers() -> list[Answer]:
 
 @pytest.fixture(scope="module")
 def judged(answers: list[Answer]) -> list[tuple[str, Verdict, bool]]:
-    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
-        return [(name, judge.judge(schema, text), valid) for name, schema, text, valid in answers]
+    judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
+    verdicts = []
+    for name, schema, text, valid in answers:
+        *_, verdict = judge.judge(json.dumps(schema), text, truncated=False)
+        verdicts.append((name, verdict, valid))
+    return verdicts
 
 
 @needs_labels
