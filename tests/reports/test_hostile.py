@@ -231,7 +231,18 @@ def test_an_error_of_a_command_is_one_line_that_can_be_shown(
     assert not {c for c in error if unicodedata.category(c) in HIDDEN} - {"\n"}
 
 
-@pytest.mark.parametrize("command", ["judge", "merge", "report", "export", "baseline", "compare"])
+COMMANDS = ("judge", "merge", "report", "export", "baseline", "compare")
+
+
+def printed_by(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """All that a command prints that is given the run, twice where it compares, and a place to write to."""
+    runs = [str(run)] * (1 + (command == "compare"))
+    target = [] if command in {"judge", "compare"} else ["-o", str(run.parent / "out")]
+    main([command, *runs, *target], out=(out := io.StringIO()))
+    return out.getvalue() + capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -240,16 +251,12 @@ def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
     path = folder / "records.jsonl"
     header, first, last = path.read_text().splitlines(keepends=True)
     path.write_text(header + first[:40] + "\n" + last)
-    runs = [str(folder)] * (1 + (command == "compare"))
-    target = [] if command in {"judge", "compare"} else ["-o", str(tmp_path / "out")]
 
-    main([command, *runs, *target], out=(out := io.StringIO()))
-
-    assert "records.jsonl:2: " in " ".join((out.getvalue() + capsys.readouterr().err).split())
+    assert "records.jsonl:2: " in " ".join(printed_by(command, folder, capsys).split())
 
 
 @pytest.mark.parametrize("place", ["id", "task", "plan"])
-@pytest.mark.parametrize("command", ["judge", "merge", "report", "export", "baseline", "compare"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
 ) -> None:
@@ -264,12 +271,8 @@ def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
     else:
         line[place] = name
     path.write_text(f"{json.dumps(header)}\n{json.dumps(line)}\n{json.dumps(last)}\n")
-    runs = [str(folder)] * (1 + (command == "compare"))
-    target = [] if command in {"judge", "compare"} else ["-o", str(tmp_path / "out")]
 
-    main([command, *runs, *target], out=(out := io.StringIO()))
-
-    printed = out.getvalue() + capsys.readouterr().err
+    printed = printed_by(command, folder, capsys)
     assert not [line for line in printed.split("\n") if line.lstrip().startswith("::")]
     assert "expected letters, digits and any of" in printed
 
