@@ -10,9 +10,9 @@ The rooms, from what imports nothing to what may import everything (docs/archite
     engines, metrics                    what turns a request into text; numbers of records
     run, reports, fixture               a case becomes a record; what is read of a run; what a test asks through
     plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
-    lab                                 what nobody imports, as it is found by name: decoding libraries
 
-Importing this package imports none of them: the names below are loaded when they are used. `__all__` has those of
+Nobody imports the rooms that entry points of pyproject.toml name: they are found as a stranger's are. Importing this
+package imports none of the rooms: the names below are loaded when they are used. `__all__` has those of
 docs/library.md; the others are for who writes an engine.
 """
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import EngineConfig as EngineConfig
     from pytest_jsbench.fixture.conformance import assert_conforms, judge
     from pytest_jsbench.fixture.jsbench import Answer, JSBench
-    from pytest_jsbench.lab.interchange.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.library.dataset import Dataset
     from pytest_jsbench.library.engine import OpenEngine, open_engine
     from pytest_jsbench.library.evaluation import aevaluate, evaluate
+    from pytest_jsbench.library.evaluation_models import EvalMetrics, EvalOutput, load_evaluation
     from pytest_jsbench.library.run import EvaluatedRun, load_run, plot_runs
     from pytest_jsbench.metrics.summary import Summary, summarize
     from pytest_jsbench.records.metadata import RunMetadata as RunMetadata
@@ -60,6 +60,7 @@ _HOMES = {
     "library.dataset": ("Dataset",),
     "library.engine": ("OpenEngine", "open_engine"),
     "library.evaluation": ("aevaluate", "evaluate"),
+    "library.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "library.run": ("EvaluatedRun", "load_run", "plot_runs"),
     "settings.plan": ("RateLimits",),
     "fixture.conformance": ("assert_conforms", "judge"),
@@ -72,7 +73,6 @@ _HOMES = {
     "records.metadata": ("RunMetadata",),
     "records.records": ("Record",),
     "metrics.summary": ("Summary", "summarize"),
-    "lab.interchange.evaluation_models": ("EvalMetrics", "EvalOutput", "load_evaluation"),
     "core.version": ("__version__",),
     "verdicts": ("FailureType", "Judge", "JudgePolicy", "Verdict", "Violation"),
 }
@@ -123,7 +123,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker is to know the names above, and no others
     if find_spec("pydantic") is None:  # `import *` works without it
-        __all__ = [name for name in __all__ if name not in _HOMES["lab.interchange.evaluation_models"]]
+        __all__ = [name for name in __all__ if name not in _HOMES["library.evaluation_models"]]
 
     def __getattr__(name: str) -> object:
         for module, names in _HOMES.items():

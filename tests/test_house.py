@@ -51,6 +51,21 @@ def test_a_run_is_built_in_one_place() -> None:
     assert set(map(tuple, places.values())) == {("run/session.py",)}
 
 
+def test_nobody_names_the_lab_whose_rooms_entry_points_find() -> None:
+    places = []
+    for path, tree in trees().items():
+        names = [
+            *(alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names),
+            *(node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)),
+            *(str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)),
+        ]
+        if any(re.search(r"\blab\b(?!/)", name) for name in names):
+            places.append(path)
+
+    assert "lab/probe/command.py" in places
+    assert [path for path in places if not path.startswith("lab/")] == []
+
+
 def test_the_top_of_the_package_is_seen_at_a_glance() -> None:
     names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES} - {"__init__", "__main__"}
 

@@ -7,10 +7,11 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import metadata
 
 import pytest
 
-from tests.docs.reference import PACKAGE, ROOT
+from tests.docs.reference import PACKAGE, ROOT, assert_installed_anew
 from tests.sources import trees
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -95,6 +96,14 @@ def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it(impo
 
     assert len(imported) > 60
     assert undeclared == []
+
+
+def test_each_entry_point_is_installed_as_it_is_declared_and_leads_somewhere() -> None:
+    assert_installed_anew()
+    points = [point for point in metadata.distribution(PROJECT["name"]).entry_points if ".lab." in point.value]
+
+    assert len(points) > 10
+    assert [point.name for point in points if point.load() is None] == []
 
 
 def test_the_table_names_modules_and_extras_that_there_are(imported: list[tuple[str, str]]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
-from pytest_jsbench.core.extensions import of_lab
+from pytest_jsbench.core.extensions import extension
 from pytest_jsbench.reports import comparison_report, evaluations
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
@@ -85,7 +85,9 @@ def _compare(options: argparse.Namespace, out: Output) -> bool:
         raise ExportError(message, found=options.margin, option="margin")
     if options.margin is not None and len(runs) < 2:
         raise ExportError("--margin: it is of two runs, found 1; give the earlier one first", option="margin")
-    beside = of_lab("published").beside_published(runs, names) if options.published else []
+    beside: list[Any] = []
+    if options.published:
+        beside = extension("publication", "jsonschemabench", error=ExportError).beside(runs, names)
     if options.json:
         data = comparison_report.to_dict(runs, names, by=by, margin=options.margin)
         out.json({**data, **{table.name: table.to_dict() for table in beside}})

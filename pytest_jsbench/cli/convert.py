@@ -13,7 +13,10 @@ from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.reports.html import report
-from pytest_jsbench.reports.run_files import EVERY_EVAL_EVER, find
+from pytest_jsbench.reports.run_files import find
+
+#: the exporter that takes arguments of the command
+EVERY_EVAL_EVER = "every_eval_ever"
 
 
 def add_baseline(commands: Any) -> None:

@@ -15,13 +15,16 @@ from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
-#: by the kind of what a package brings beside engines and presets, the option that asks for it
-_ASKED_FOR = {
-    "dataset": "--jsbench-dataset",
-    "prompt": "--jsbench-prompt",
-    "classifier": "--jsbench-classify",
-    "metric": "--jsbench-classify",
-    "exporter": "--jsbench-export",
+#: by the kind of what a package brings, what asks for it; `pytest_jsbench.<kind>s` is its group of entry points
+KINDS = {
+    **dict.fromkeys(("engine", "preset"), "--jsbench-engine={}"),
+    "dataset": "--jsbench-dataset={}",
+    "prompt": "--jsbench-prompt={}",
+    **dict.fromkeys(("classifier", "metric"), "--jsbench-classify={}"),
+    "exporter": "--jsbench-export={}=PATH",
+    "command": "jsbench {}",
+    "publication": "--jsbench-preset={}",
+    **dict.fromkeys(("batch_room", "batch_api"), "--jsbench-batch"),
 }
 
 
@@ -31,8 +34,8 @@ def add_engines(commands: Any) -> None:
         "engines",
         help="whom --jsbench-engine can name, and what each takes",
         description="List the engines with their options, and the presets: providers and servers that are called by "
-        "their names, as their sources described them at a date; and what else installed packages bring: datasets, "
-        "prompts, classifiers, metrics and exporters. Nobody is called.",
+        "their names, as their sources described them at a date; and all that installed packages bring, this one "
+        "included: each with its package, and what asks for it. Nobody is called.",
     )
     engines.add_argument("name", nargs="*", metavar="NAME", help="only these, with all that is known of them")
     engines.add_argument("--json", action="store_true", help="all that is known, as JSON, and nothing else")
@@ -86,15 +89,15 @@ def _tables(
     hint = "jsbench engines NAME: all that is known of it, and from where"
     yield [("note", f"a preset takes the options of {PRESET_ENGINE}, and --jsbench-model is needed; {hint}")]
     yield [
-        (kind, f"{printable(name)}: {place}, by {_ASKED_FOR[kind]}={printable(name)}")
+        (kind, f"{printable(name)}: {place}, by {KINDS[kind].format(printable(name))}")
         for kind, places in _extensions().items()
         for name, place in places.items()
     ]
 
 
 def _extensions() -> dict[str, dict[str, str]]:
-    """What installed packages bring of each kind, by its name, and where that leads."""
-    points = {kind: installed(f"pytest_jsbench.{kind}s", kind=kind, error=JSBenchError) for kind in _ASKED_FOR}
+    """List what packages bring of each kind, by its name, and where that leads."""
+    points = {kind: installed(kind, error=JSBenchError) for kind in KINDS}
     return {kind: {name: origin(point) for name, point in of_kind.items()} for kind, of_kind in points.items()}
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from importlib.metadata import EntryPoint
+from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
 from pytest_jsbench.cli.adapt import add_adapt
@@ -20,12 +18,11 @@ from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
-from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.extensions import installed, load, of_lab, origin
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.errors import JSBenchError, nearest
+from pytest_jsbench.core.extensions import MEND, installed, origin, reinstall
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.core.version import __version__
-
-ENTRY_POINTS = "pytest_jsbench.commands"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -40,7 +37,7 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     """Run the command; 0 when all passed, 1 when something did not, 2 on bad input."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        parser = _parser()
+        parser = _parser(given)
         if not given:
             parser.print_help(sys.stderr)
             return 2
@@ -55,19 +52,8 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
     return 0 if passed else 1
 
 
-def _call(point: EntryPoint, options: argparse.Namespace, out: Output) -> bool:
-    """Run a command of an installed package with its arguments; it says whether all passed."""
-    command: Any = load(point, kind="command", error=JSBenchError)
-    return bool(command(options.arguments, out))
-
-
-def _of_lab(module: str, *names: str) -> Iterator[Callable[[Any], None]]:
-    """The commands of a module of the lab, which nobody imports."""
-    for name in names:
-        yield getattr(of_lab(module), f"add_{name}")
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Make the parser of these arguments; without a command among them, each is declared, as help lists it."""
     parser = _Parser(prog="jsbench", description="Work with schemas, answers and runs; probe a server.")
     parser.add_argument("--version", action="version", version=f"pytest-jsbench {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -75,7 +61,6 @@ def _parser() -> argparse.ArgumentParser:
         add_init,
         add_judge,
         add_adapt,
-        *_of_lab("probe.command", "probe"),
         add_engines,
         add_merge,
         add_recordings,
@@ -84,16 +69,27 @@ def _parser() -> argparse.ArgumentParser:
         add_plan,
         add_plot,
         add_history,
-        *_of_lab("interchange.evaluation_files", "validate", "aggregate", "migrate"),
         add_export,
         add_report,
-        *_of_lab("view.command", "view"),
     ):
         add_command(commands)  # each sets `command`, a function that returns whether all passed
-    for name, point in installed(ENTRY_POINTS, kind="command", error=JSBenchError).items():
-        if name not in commands.choices:
-            # it reads its own arguments, for which it is imported
-            own = commands.add_parser(name, help=f"of {origin(point)}", add_help=False, prefix_chars="\0")
-            own.add_argument("arguments", nargs="*")
-            own.set_defaults(command=partial(_call, point))
+    named = given[0] if given and not given[0].startswith("-") else ""
+    if named not in commands.choices:
+        _add_installed(commands, named)
     return parser
+
+
+def _add_installed(commands: Any, named: str) -> None:
+    """Add the command of that name that an entry point brings, or all of them; a built-in name comes first."""
+    points = installed("command", error=JSBenchError)
+    if named and named not in points:
+        message = f"unknown command '{printable(named)}': {nearest(named, {*commands.choices, *points})}"
+        raise JSBenchError(message + reinstall(), found=named)
+    for name in [named] if named else sorted(points.keys() - commands.choices.keys()):
+        try:
+            points[name].load()(commands)
+        except (Exception, SystemExit) as error:
+            message = f"command '{name}': cannot add {origin(points[name])}: {one_line(described(error))}; {MEND}"
+            if named:
+                raise JSBenchError(message, found=named) from error
+            commands.add_parser(name, help=message.replace("%", "%%"))

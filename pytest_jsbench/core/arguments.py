@@ -122,6 +122,21 @@ def names(value: object) -> tuple[str, ...]:
     return texts
 
 
+def joined(value: object) -> str:
+    """Reads names with commas between them, or one after another."""
+    if isinstance(value, str):
+        return value
+    texts = list(value) if isinstance(value, Iterable) else []
+    if not texts or not all(isinstance(name, str) for name in texts):
+        raise ValueError("names with commas between them, or a list of names")
+    return ",".join(texts)
+
+
+def numeral(value: object) -> str:
+    """Reads a number, or the text of one."""
+    return text(value) if isinstance(value, bool) or not isinstance(value, numbers.Real) else str(value)
+
+
 def whole(least: int) -> Reader:
     """Reads a whole number, numpy's too."""
 

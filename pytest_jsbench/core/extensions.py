@@ -48,24 +48,46 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
     return target
 
 
-def of_lab(module: str) -> Any:
-    """A module of the lab, which is imported when it is asked for, and by no room in its head."""
-    return importlib.import_module(f"pytest_jsbench.lab.{module}")
-
-
+#: this package, as pip knows it: it brings rooms of its own as any other package does
+_OURS = "pytest-jsbench"
 _LONGEST = 160
-_MEND = "update that package, or uninstall it"
+MEND = "update that package, or uninstall it"
 
 
-def installed(group: str, *, kind: str, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
-    """The entry points of a group by name; an error where two packages bring the same name."""
+def installed(kind: str, *, error: type[JSBenchError]) -> dict[str, metadata.EntryPoint]:
+    """The entry points of a kind by name, another package's before ours; an error where two others bring the same."""
     entries: dict[str, metadata.EntryPoint] = {}
-    for point in metadata.entry_points(group=group):
+    for point in metadata.entry_points(group=f"pytest_jsbench.{kind}s"):
         other = entries.setdefault(point.name, point)
-        if other.value != point.value:
-            places = f"{origin(other)} and by {origin(point)}"
-            raise error(f"{kind} '{printable(point.name)}' is brought twice, by {places}; uninstall one of them")
+        if other.value != point.value and not _is_ours(point):
+            if not _is_ours(other):
+                twice = f"{kind} '{printable(point.name)}' is brought twice"
+                raise error(f"{twice}, by {origin(other)} and by {origin(point)}; uninstall one of them")
+            entries[point.name] = point
     return entries
+
+
+def _is_ours(point: metadata.EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == _OURS
+
+
+def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
+    """Load what a package, this one included, brings by that name; an error offers the nearest where none does."""
+    points = installed(kind, error=error)
+    if name not in points:
+        message = f"unknown {kind} '{printable(name)}': {nearest(name, points)}{reinstall()}"
+        raise error(message, found=name, expected=sorted(points))
+    return load(points[name], kind=kind, error=error)
+
+
+def reinstall() -> str:
+    """Say what to do where this package's installed metadata is older than its code; nothing where it is not."""
+    newest = metadata.entry_points(group="pytest_jsbench.publications")
+    return (
+        ""
+        if any(map(_is_ours, newest))
+        else f"; {_OURS} is installed without its newest entry points: install it again"
+    )
 
 
 def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
@@ -74,7 +96,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
         return point.load()
     except (Exception, SystemExit) as reason:
         words = one_line(described(reason, _LONGEST))
-        message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {_MEND}"
+        message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {MEND}"
         raise error(message, found=point.value) from reason
 
 

@@ -19,7 +19,6 @@ from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
 
-ENTRY_POINTS = "pytest_jsbench.datasets"
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
 #: the built-in schemas: `<task>/<id>.json`
@@ -164,7 +163,7 @@ def _refuse_split(selection: Selection) -> None:
 
 
 def _installed() -> dict[str, EntryPoint]:
-    return installed(ENTRY_POINTS, kind="dataset", error=DatasetError)
+    return installed("dataset", error=DatasetError)
 
 
 def _open_point(selection: Selection, point: EntryPoint) -> Listing:

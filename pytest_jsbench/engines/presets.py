@@ -18,9 +18,6 @@ from pytest_jsbench.core.text import described
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-#: tables as `presets.toml` has them
-ENTRY_POINTS = "pytest_jsbench.presets"
-
 #: known without the file, which is read only when one of them is asked for
 PRESET_NAMES = frozenset(
     {"deepseek", "fireworks", "gemini-openai", "groq", "llamacpp", "lmstudio", "mistral", "ollama", "openrouter"}
@@ -178,7 +175,7 @@ def _installed() -> Mapping[str, EntryPoint]:
 @functools.lru_cache(maxsize=1)
 def _installed_at(_: tuple[str, ...]) -> Mapping[str, EntryPoint]:
     # whoever is asked of a name that is no preset's looks here, and each look reads all packages
-    points = installed(ENTRY_POINTS, kind="preset", error=EngineError)
+    points = installed("preset", error=EngineError)
     return {name: point for name, point in points.items() if name not in _ENGINES}
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
-from pytest_jsbench.core.extensions import import_object, installed, load
+from pytest_jsbench.core.extensions import import_object, installed, load, reinstall
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -31,12 +31,9 @@ from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_name
 from pytest_jsbench.engines.secrets import public_options
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from pytest_jsbench.core.generations import GenerationParams
     from pytest_jsbench.engines.base import Engine, EngineConfig, EngineFactory
 
-ENTRY_POINTS = "pytest_jsbench.engines"
 _OF_FACTORY = ("concurrency", "shared", "max_tokens", "check", "describe", "prepare", "build")
 
 #: by reference, so that no provider's module is imported for another's sake
@@ -57,7 +54,7 @@ _BUILT_IN = {
 
 def names() -> tuple[str, ...]:
     """The engines that have a name: built in, presets of one, and installed."""
-    return tuple(sorted(_installed().keys() | _BUILT_IN.keys() | {*preset_names()}))
+    return tuple(sorted(installed("engine", error=EngineError).keys() | _BUILT_IN.keys() | {*preset_names()}))
 
 
 def find(name: str) -> EngineFactory:
@@ -66,12 +63,12 @@ def find(name: str) -> EngineFactory:
         module, _, attribute = built_in.partition(":")
         factory: EngineFactory = getattr(importlib.import_module(module), attribute)
         return factory
-    if (point := _installed().get(name)) is not None:
+    if (point := installed("engine", error=EngineError).get(name)) is not None:
         return _as_factory(load(point, kind="engine", error=EngineError), name)
     if ":" in name:
         return _as_factory(import_object(name, purpose=f"engine '{name}'", error=EngineError), name)
-    message = f"unknown engine '{name}': {nearest(name, names())}; one of your own is package.module:Factory"
-    raise UnknownEngine(message, found=name, expected=names(), option="engine")
+    offer = f"{nearest(name, names())}; one of your own is package.module:Factory{reinstall()}"
+    raise UnknownEngine(f"unknown engine '{name}': {offer}", found=name, expected=names(), option="engine")
 
 
 def require_acceptor(factory: EngineFactory, name: str) -> AcceptorFactory:
@@ -112,10 +109,6 @@ def _unable(
 def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationParams) -> GenerationParams:
     """Return how an engine samples that is asked with these parameters, as far as it says."""
     return factory.sampled(config, params) if isinstance(factory, Sampler) else params
-
-
-def _installed() -> dict[str, EntryPoint]:
-    return installed(ENTRY_POINTS, kind="engine", error=EngineError)
 
 
 def _as_factory(value: object, name: str) -> EngineFactory:

@@ -77,6 +77,11 @@ def published_coverage() -> Publication:
     )
 
 
+def options() -> Mapping[str, str]:
+    """The options by which one asks as the JSONSchemaBench paper did."""
+    return published_coverage().options
+
+
 def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
     """The three rates of a task of a run, as the paper counts them."""
     part = replace(run, metrics=run.tasks[task])
@@ -246,7 +251,7 @@ class BesidePublished:
         }
 
 
-def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
+def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
     """The runs beside each table that has the same of one of them; RecordError where none has."""
     runs = dict(zip(names, evaluations, strict=True))
     timed = {name: run for name, run in runs.items() if run.figures.get("mask_time_count")}
@@ -256,18 +261,18 @@ def beside_published(evaluations: Sequence[Evaluation], names: Sequence[str]) ->
         for task in coverage.tasks
     }
     of_masks = {"all": {name: _masks_of_run(run) for name, run in timed.items()}}
-    beside = [
+    tables = [
         *_beside("published", coverage, ours, runs),
         *_beside("published_masks", masks, of_masks, timed),
     ]
-    if not beside:
+    if not tables:
         tasks = list(dict.fromkeys(task for run in evaluations for task in run.tasks))
         message = (
             f"nothing is published of the tasks of these runs ({printable(', '.join(tasks), 200) or 'none is known'}): "
             f"expected one of {', '.join(coverage.tasks)}, or the times of masks of --jsbench-instances"
         )
         raise RecordError(message, found=tasks, expected=list(coverage.tasks), option="published")
-    return beside
+    return tables
 
 
 def _beside(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_jsbench.core.arguments import Reader, flag, names, one_of, path, read_all, respelled
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.settings.options import DEFAULTS, OPTIONS, read_preset
+from pytest_jsbench.settings.options import DEFAULTS, OPTIONS
 from pytest_jsbench.settings.plan import RateLimits, refuse_recording, refuse_together
 from pytest_jsbench.values import Comparer
 from pytest_jsbench.values.comparers import comparer_of
@@ -165,7 +165,7 @@ def read_options(given: Mapping[str, Any], dataset: object, engine: object) -> d
     """Read the arguments of an evaluation as values of the table; JSBenchError says which is wrong."""
     read = read_all(given, READERS, of="evaluate")
     refuse_together({**read, "dataset": dataset})
-    values = {**DEFAULTS, "output": RUNS, **read_preset(read.get("preset")), **read}
+    values = {**DEFAULTS, "output": RUNS, **(read.get("preset") or {}), **read}
     if (limits := read.get("limits")) is not None:
         parts = {
             "rpm": "requests_per_minute",

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
-from pytest_jsbench.core.extensions import of_lab
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, kind_of, printable
 from pytest_jsbench.library.options import named, said_to_programs
 from pytest_jsbench.metrics.statistics import Proportion
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
-from pytest_jsbench.reports import run_report
+from pytest_jsbench.reports import run_report, tables
 from pytest_jsbench.reports.html.report import html_table
 from pytest_jsbench.reports.terminal import report_lines
 
@@ -46,7 +45,7 @@ class RunSummary(Summary):
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each task, and one for all: `total`."""
-        return of_lab("interchange.tables").summary_to_pandas(self)
+        return tables.summary_to_pandas(self)
 
 
 _COMPARED = one_of("a run, or its path", Run, str, PathLike)
@@ -72,25 +71,25 @@ class EvaluatedRun(Run):
 
     def to_pandas(self) -> Any:
         """A DataFrame with a row for each planned attempt."""
-        return of_lab("interchange.tables").to_pandas(self)
+        return tables.to_pandas(self)
 
     def to_arrow(self) -> Any:
         """The same rows as a pyarrow Table."""
-        return of_lab("interchange.tables").to_arrow(self)
+        return tables.to_arrow(self)
 
     def to_dataset(self) -> Any:
         """The same rows as a `datasets.Dataset`, which can be pushed to a hub."""
-        return of_lab("interchange.tables").to_dataset(self)
+        return tables.to_dataset(self)
 
     @arguments(path=path)
     def to_parquet(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a Parquet file."""
-        return Path(of_lab("interchange.tables").write_parquet(Path(path), self))
+        return tables.write_parquet(Path(path), self)
 
     @arguments(path=path)
     def to_csv(self, path: str | PathLike[str]) -> Path:
         """Write the same rows as a CSV file."""
-        return Path(of_lab("interchange.tables").write_csv(Path(path), self))
+        return tables.write_csv(Path(path), self)
 
     @arguments(baseline=_COMPARED)
     def check(self, *gates: str, baseline: Run | str | PathLike[str] | None = None) -> tuple[GateResult, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, read_preset, with_defaults
+from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, with_defaults
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
 _OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
@@ -41,7 +41,7 @@ def add_options(parser: pytest.Parser) -> None:
 def read_options(config: pytest.Config, names: Iterable[str] = BY_NAME) -> dict[str, Any]:
     """Read what the command line, or else the ini file, or else the preset, says of each; None where none does."""
     values = {name: value_of(config, name) for name in names}
-    of_preset = read_preset(values["preset"])
+    of_preset = values["preset"] or {}
     return {name: of_preset.get(name) if value is None else value for name, value in values.items()}
 
 

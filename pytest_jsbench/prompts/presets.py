@@ -86,7 +86,6 @@ PRESETS: Mapping[str, Template] = {
 }
 
 
-ENTRY_POINTS = "pytest_jsbench.prompts"
 #: a task of JSONSchemaBench to the file of its examples; any other task has the general ones
 _KINDS = {
     **dict.fromkeys(("Github_trivial", "Github_easy", "Github_medium", "Github_hard", "Github_ultra"), "github"),
@@ -124,7 +123,7 @@ def _find(name: str) -> Template:
         from pytest_jsbench.prompts.files import open_template
 
         return open_template(name)
-    presets = installed(ENTRY_POINTS, kind="prompt", error=PromptError)
+    presets = installed("prompt", error=PromptError)
     if (named := find_function(name, presets, kind="prompt", takes="a case", error=PromptError)) is not None:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:

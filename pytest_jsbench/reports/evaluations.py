@@ -14,7 +14,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from msgspec import Meta
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.core.errors import RecordError
+from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.core.files import FileReader, write_atomically
 from pytest_jsbench.core.json_values import Natural, digest, to_json
 from pytest_jsbench.core.text import printable
@@ -35,7 +35,7 @@ from pytest_jsbench.records.variants import each
 RUN_VERSION = "1.0"
 UNKNOWN = "unknown"
 #: a metric that every run of ours has, and no file of another tool
-_OURS = "pass_rate"
+OURS = "pass_rate"
 
 
 class GateFigures(TypedDict):
@@ -309,7 +309,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     run = data.get("run")
     try:
         EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
-        if _OURS in metrics:
+        if OURS in metrics:
             METRICS.check(metrics)
         outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
         verdict, variants = RunVerdict.from_run_json(data), _variants(data, source)
@@ -351,6 +351,24 @@ def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics, and None for those that another tool writes as -1, since it no longer measures them."""
     described = published("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
+
+
+def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
+    """The problems of the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
+    wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
+    ours = metrics if OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
+    return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
+
+
+def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
+    current = dict(data) if "metrics" in data else {"metrics": dict(data)}
+    defaults = {"schema_version": "1.0", "config_path": UNKNOWN, "backend": UNKNOWN}
+    given = {name: current.get(name) for name in defaults}
+    shaped = defaults | {name: value for name, value in given.items() if isinstance(value, str) and value}
+    if not isinstance(current["metrics"], Mapping):
+        raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
+    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}
 
 
 def _text(value: object) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.errors import ExportError, JSBenchError, nearest
-from pytest_jsbench.core.extensions import find_function, installed, of_lab
+from pytest_jsbench.core.extensions import find_function, installed, reinstall
 from pytest_jsbench.core.files import make_private_folder, write_atomically
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import Summary
@@ -56,16 +56,6 @@ def problem_of(writer: Callable[[], object]) -> str:
     return ""
 
 
-ENTRY_POINTS = "pytest_jsbench.exporters"
-EVERY_EVAL_EVER = "every_eval_ever"
-#: functions of the lab
-_BUILT_IN = {
-    EVERY_EVAL_EVER: "interchange.every_eval_ever:write",
-    "csv": "interchange.tables:write_csv",
-    "parquet": "interchange.tables:write_parquet",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
     """A format in which a run can be written."""
@@ -81,9 +71,7 @@ class Exporter:
         try:
             make_private_folder(path.parent)
             written = self.function(path, run, summary, **more)
-        except JSBenchError:
-            raise
-        except KeyboardInterrupt:
+        except (JSBenchError, KeyboardInterrupt):
             raise
         except BaseException as error:  # pytest.fail and sys.exit too: the run's other files must still be written
             message = f"exporter '{self.name}', {self.origin}, could not write {path}: {described(error)}"
@@ -93,16 +81,10 @@ class Exporter:
 
 def find(name: str) -> Exporter:
     """The exporter of that name; ExportError offers the nearest where there is none."""
-    points = {} if name == EVERY_EVAL_EVER else installed(ENTRY_POINTS, kind="exporter", error=ExportError)
+    points = installed("exporter", error=ExportError)
     takes = "a path, a run and its summary"
-    # an installed one of its name stands before a table, as it did when there were none
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):
         return Exporter(name=name, origin=place[0], function=place[1])
-    if name in _BUILT_IN:
-        module, _, function = _BUILT_IN[name].partition(":")
-        return Exporter(name=name, origin="built in", function=getattr(of_lab(module), function))
-    names = {*_BUILT_IN, *points}
-    message = (
-        f"unknown exporter '{printable(name)}': {nearest(name, names)}; one of your own is package.module:function"
-    )
-    raise ExportError(message, found=name, expected=sorted(names))
+    offer = f"{nearest(name, points)}; one of your own is package.module:function"
+    message = f"unknown exporter '{printable(name)}': {offer}{reinstall()}"
+    raise ExportError(message, found=name, expected=sorted(points))

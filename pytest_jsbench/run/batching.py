@@ -1,4 +1,4 @@
-"""A run's attempts as batches of a provider, which a room of the lab hands in that nobody imports."""
+"""A run's attempts as batches of a provider, which a room hands in that an entry point finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_jsbench.core.extensions import of_lab
+from pytest_jsbench.core.errors import BatchError
+from pytest_jsbench.core.extensions import extension
 
 if TYPE_CHECKING:
     import threading
@@ -77,5 +78,5 @@ class BatchRoom(Protocol):
 
 def batch_room() -> BatchRoom:
     """Find the room."""
-    room: BatchRoom = of_lab("batches.submission").BATCHES
+    room: BatchRoom = extension("batch_room", "provider", error=BatchError)
     return room

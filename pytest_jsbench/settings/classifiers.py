@@ -16,8 +16,6 @@ from pytest_jsbench.core.text import described, plain_value, printable
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
-ENTRY_POINTS = "pytest_jsbench.classifiers"
-METRICS = "pytest_jsbench.metrics"
 #: that a metric may count of one answer
 _MOST_COUNTED = 1_000_000_000
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -98,8 +96,8 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)
-    metrics = installed(METRICS, kind="metric", error=ClassifierError)
-    classifiers = installed(ENTRY_POINTS, kind="classifier", error=ClassifierError)
+    metrics = installed("metric", error=ClassifierError)
+    classifiers = installed("classifier", error=ClassifierError)
     points = metrics | classifiers
     counts = named in metrics and named not in classifiers
     kind = "metric" if counts else "classifier"

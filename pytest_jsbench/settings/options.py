@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any
 
-from pytest_jsbench.core.arguments import Reader, flag, number, path, text, whole
+from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral, path, text, whole
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -101,6 +100,18 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
+def publication(name: str) -> dict[str, Any]:
+    """Reads what a publication, which a package brings, says of the options."""
+    from pytest_jsbench.core.errors import JSBenchError
+    from pytest_jsbench.core.extensions import extension
+
+    try:
+        options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
+    except JSBenchError as error:
+        raise ValueError(error) from None
+    return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """
@@ -179,16 +190,6 @@ class Option:
         return self.parse(str(value))
 
 
-def read_preset(preset: object) -> dict[str, Any]:
-    """Read what a publication says of the options, in which a preset asks; nothing where none is named."""
-    if preset is None:
-        return {}
-    from pytest_jsbench.core.extensions import of_lab
-
-    published = of_lab("published").published_coverage().options
-    return {name: BY_NAME[name].of_text(text) for name, text in published.items()}
-
-
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give each option of which nothing is said its value where nobody says one."""
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
@@ -205,21 +206,6 @@ def _number(given: str) -> int | float | str:
         with suppress(ValueError):
             return kind(given)
     return given
-
-
-def _joined(value: object) -> str:
-    """Take names with commas between them, or one after another."""
-    if isinstance(value, str):
-        return value
-    names = list(value) if isinstance(value, Iterable) else []
-    if not names or not all(isinstance(name, str) for name in names):
-        raise ValueError("names with commas between them, or a list of names")
-    return ",".join(names)
-
-
-def _numeral(value: object) -> str:
-    """Take a number, or the text of one."""
-    return text(value) if isinstance(value, bool) or not isinstance(value, Real) else str(value)
 
 
 ON_OFF = ("on", "off")
@@ -271,7 +257,7 @@ _ASKED = (
         "line says what they say. Without a table an option that is typed more than once makes variants.",
         "A,B",
         parse=names,
-        argument=_joined,
+        argument=joined,
     ),
     Option("record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR"),
     Option(
@@ -298,8 +284,10 @@ _TESTED = (
     Option(
         "preset",
         "Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
-        "prompt, shots, temperature and rules; docs/published.md). jsbench compare --published sets the run beside it.",
-        choices=("jsonschemabench",),
+        "prompt, shots, temperature and rules; docs/published.md), or one that an installed package brings. jsbench "
+        "compare --published sets the run beside it.",
+        "NAME",
+        parse=publication,
     ),
     Option(
         "dataset",
@@ -316,7 +304,7 @@ _TESTED = (
         "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
-    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names, argument=_joined),
+    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names, argument=joined),
     Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S", default="test"),
     Option("limit", "Only the first N cases of each task. Default: all.", "N", check=whole(1)),
     Option(
@@ -339,7 +327,7 @@ _TESTED = (
         "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
         "N[:SEED]",
         parse=sample,
-        argument=_numeral,
+        argument=numeral,
     ),
 )
 _SENT = (
@@ -455,7 +443,7 @@ _JUDGED = (
         "to ignore.",
         "fail|allow|NAME,…",
         parse=extra_fields,
-        argument=_joined,
+        argument=joined,
     ),
     Option(
         "duplicate_keys",
@@ -516,7 +504,7 @@ _DECIDES = (
         "The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
         "no longer fail it.",
         "RATE",
-        argument=_numeral,
+        argument=numeral,
     ),
     Option(
         "gate",
@@ -537,7 +525,7 @@ _DECIDES = (
         "max_regression",
         "The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the baseline's.",
         "RATE",
-        argument=_numeral,
+        argument=numeral,
     ),
 )
 _WRITTEN = (

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import json
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from pytest_jsbench.core.errors import ExportError, ImportFailed
-from pytest_jsbench.core.extensions import import_object, installed, is_reference, load
+from pytest_jsbench.core.extensions import extension, import_object, installed, is_reference, load
 from tests.packages import install
 
-GROUP = "pytest_jsbench_test.things"
+GROUP = "pytest_jsbench.things"
 
 
 def package(name: str, entry_points: str) -> dict[str, str]:
@@ -22,10 +24,10 @@ def test_what_packages_bring_is_found_by_name(tmp_path: Path, monkeypatch: pytes
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'b = "json:loads"'), monkeypatch)
 
-    found = installed(GROUP, kind="thing", error=ExportError)
+    found = installed("thing", error=ExportError)
 
     assert {name: point.value for name, point in found.items()} == {"a": "json:dumps", "b": "json:loads"}
-    assert load(found["b"], kind="thing", error=ExportError) is __import__("json").loads
+    assert load(found["b"], kind="thing", error=ExportError) is json.loads
 
 
 def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,10 +35,39 @@ def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: 
     install(tmp_path / "two", package("two", 'a = "json:loads"'), monkeypatch)
 
     with pytest.raises(ExportError) as caught:
-        installed(GROUP, kind="thing", error=ExportError)
+        installed("thing", error=ExportError)
 
     said = "thing 'a' is brought twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("order", [("pytest-jsbench", "two"), ("two", "pytest-jsbench")])
+def test_of_a_name_that_this_package_brings_too_the_other_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
+) -> None:
+    for name in order:
+        function = "loads" if name == "two" else "dumps"
+        install(tmp_path / name, package(name, f'a = "json:{function}"'), monkeypatch)
+
+    assert extension("thing", "a", error=ExportError) is json.loads
+
+
+def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "two", package("two", 'other = "json:loads"'), monkeypatch)
+    with pytest.raises(ExportError) as unknown:
+        extension("thing", "own", error=ExportError)
+    things = metadata.entry_points(group=GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **wanted: things.select(**wanted))
+    with pytest.raises(ExportError) as stale:
+        extension("thing", "own", error=ExportError)
+
+    message = "unknown thing 'own': expected one of other"
+    assert str(unknown.value) == message
+    assert (
+        str(stale.value) == f"{message}; pytest-jsbench is installed without its newest entry points: install it again"
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,7 +83,7 @@ def test_what_cannot_be_imported_is_one_line_with_the_package_and_the_next_step(
     install(tmp_path / "one", package("one", f'a = "{value}"'), monkeypatch)
 
     with pytest.raises(ExportError) as caught:
-        load(installed(GROUP, kind="thing", error=ExportError)["a"], kind="thing", error=ExportError)
+        load(installed("thing", error=ExportError)["a"], kind="thing", error=ExportError)
 
     said = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
     assert str(caught.value) == said

@@ -12,6 +12,8 @@ import pytest
 import pytest_jsbench
 from pytest_jsbench.cli import compare
 from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.extensions import installed
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
@@ -133,7 +135,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, kept_calls: KeptCalls) -> None:
     for name in CALLING:
         factory = registry.find(name)
         kind = AcceptingFactory if isinstance(factory, AcceptorFactory) else StandInFactory
-        home = registry._BUILT_IN[name] if name in registry._BUILT_IN else registry._installed()[name].value
+        home = registry._BUILT_IN.get(name) or installed("engine", error=EngineError)[name].value
         monkeypatch.setattr(home.replace(":", "."), kind(factory))
     # to draw takes seconds, and is tested elsewhere
     monkeypatch.setattr(compare, "picture", lambda *_: None)

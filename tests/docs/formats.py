@@ -261,7 +261,7 @@ def evaluation() -> dict[str, Any]:
     """The JSON Schema of an evaluation file of any project."""
     from pydantic.json_schema import models_json_schema
 
-    from pytest_jsbench.lab.interchange.evaluation_models import EvalMetrics, EvalOutput
+    from pytest_jsbench.library.evaluation_models import EvalMetrics, EvalOutput
 
     _, made = models_json_schema([(EvalOutput, "validation")], ref_template="#/$defs/{model}")
     file, metrics = (_flat(made["$defs"][kind.__name__]) for kind in (EvalOutput, EvalMetrics))

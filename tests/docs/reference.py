@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -394,7 +395,17 @@ def parts_of(page: str) -> list[str]:
     return [found[2] for found in _PART.finditer(page)]
 
 
+def assert_installed_anew() -> None:
+    """See that the entry points are installed as pyproject.toml declares them."""
+    declared: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    of_groups = declared["entry-points"]
+    points = metadata.distribution(declared["name"]).entry_points
+    installed = {group: {point.name: point.value for point in points.select(group=group)} for group in of_groups}
+    assert installed == of_groups, "the entry points of pyproject.toml have changed: run `pip install -e .` again"
+
+
 def main() -> None:
+    assert_installed_anew()
     for path in sorted((ROOT / "docs").glob("*.md")):
         before = path.read_text("utf-8")
         if (after := renewed(before)) != before:

@@ -159,10 +159,9 @@ def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
 
 
 def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = metadata.EntryPoint(
-        name="parrot", value="pytest_jsbench.engines.scripted:FACTORY", group=registry.ENTRY_POINTS
-    )
-    broken = metadata.EntryPoint(name="dodo", value="no_such_module_at_all:X", group=registry.ENTRY_POINTS)
+    group = "pytest_jsbench.engines"
+    point = metadata.EntryPoint(name="parrot", value="pytest_jsbench.engines.scripted:FACTORY", group=group)
+    broken = metadata.EntryPoint(name="dodo", value="no_such_module_at_all:X", group=group)
     points = metadata.EntryPoints([point, broken])
     monkeypatch.setattr(metadata, "entry_points", lambda **wanted: points.select(**wanted))
     assert find("parrot") is find("scripted")

@@ -9,7 +9,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.generations import Timing
 from pytest_jsbench.lab.published import (
     BesidePublished,
-    beside_published,
+    beside,
     coverage_of_run,
     published_coverage,
     published_masks,
@@ -94,7 +94,7 @@ def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() ->
 
 def test_long_names_of_runs_stay_apart_and_a_task_that_is_not_published_is_named() -> None:
     names = [f"temperature-0 (20261126T00{minute}00Z-openai-gpt-of-long-name)" for minute in (11, 22)]
-    (found,) = beside_published([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
+    (found,) = beside([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
 
     tables = [block for block in found.blocks() if isinstance(block, TableBlock)]
     facts = [fact for block in found.blocks() if isinstance(block, list) for fact in block]
@@ -105,7 +105,7 @@ def test_long_names_of_runs_stay_apart_and_a_task_that_is_not_published_is_named
 
 
 def test_a_run_stands_beside_each_framework_in_the_words_of_the_paper() -> None:
-    (found,) = beside_published([evaluation("Glaiveai2K", "mine")], ["ours"])
+    (found,) = beside([evaluation("Glaiveai2K", "mine")], ["ours"])
 
     assert list(found.tasks) == ["Glaiveai2K"]
     assert list(found.tasks["Glaiveai2K"])[:3] == ["ours", "LM only", "Guidance"]
@@ -119,7 +119,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
     params = {"temperature": 0, "max_tokens": 9, "seed": 1, "timeout": 1.0}
     asked = {"prompt": "chat", "shots": 2, "params": params, "policy": {"formats": "ignore"}, "dataset": dataset}
 
-    (found,) = beside_published([evaluation("Github_hard", **asked)], ["ours"])
+    (found,) = beside([evaluation("Github_hard", **asked)], ["ours"])
 
     assert {one.name: one.values for one in found.settings} == {
         "model": ("Llama-3.2-1B-Instruct", "m"),
@@ -151,7 +151,7 @@ def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_
     run = evaluation("Github_hard", **asked)
     run = replace(run, tasks={"Github_hard": {**run.tasks["Github_hard"], "cases": 217, "excluded": 3}})
 
-    (found,) = beside_published([run], ["ours"])
+    (found,) = beside([run], ["ours"])
 
     named = {one.name: one.values for one in (*found.settings, *found.unstated)}
     assert (
@@ -183,9 +183,9 @@ def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_
 
 
 def test_a_grammar_that_decided_on_labelled_answers_has_no_empirical_coverage() -> None:
-    (beside,) = beside_published([grammar("Snowplow")], ["ours"])
+    (table,) = beside([grammar("Snowplow")], ["ours"])
 
-    ours = beside.tasks["Snowplow"]["ours"]
+    ours = table.tasks["Snowplow"]["ours"]
     assert tuple(rate["value"] for rate in row_to_dict(ours).values()) == (1.0, None, None)
 
 
@@ -201,7 +201,7 @@ def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
 def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_that_differ() -> None:
     details = {"llguidance": "1.9.1", "bounded": False, "compile_timeout": 900}
     timed = grammar("ours", details=details, masks=(1e-5, 2e-5, 6e-5))
-    (found,) = beside_published([evaluation("other"), timed], ["free", "outlines"])
+    (found,) = beside([evaluation("other"), timed], ["free", "outlines"])
 
     assert list(found.tasks["all"])[:2] == ["outlines (here)", "LLGuidance"]
     assert row_to_dict(found.tasks["all"]["outlines (here)"])["mask_time"]["p50"] == 2e-5
@@ -217,4 +217,4 @@ def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_tha
 
 def test_a_run_of_other_tasks_cannot_stand_beside_it() -> None:
     with pytest.raises(RecordError, match=r"nothing is published of the tasks of these runs \(simple\): expected"):
-        beside_published([evaluation("simple")], ["ours"])
+        beside([evaluation("simple")], ["ours"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench.cli.engines import KINDS
 from pytest_jsbench.cli.main import main
 from tests.packages import install
 from tests.plugin.conftest import Bench
@@ -59,16 +60,56 @@ def test_what_the_package_brings_is_listed_and_its_command_called(
     brought = " ".join(" ".join(listed).split())
     place = "filled: acme_jsbench.metrics:filled (package acme-jsbench 1.0), by --jsbench-classify=filled"
     assert f"metric {place} exporter csv: acme_jsbench.exporters:rows (package acme-jsbench 1.0), by" in brought
-    assert [line.split(":")[0] for line in listed if re.match("[a-z]+ +[a-z]+:", line)] == [
-        *("dataset    acme", "prompt     acme", "classifier refusals", "metric     filled", "exporter   csv"),
+    extensions = json.loads(jsbench("engines", "--json"))["extensions"]
+    packages = {
+        kind: {re.sub(r".*\(package (.*) .*\)", r"\1", place): name for name, place in places.items()}
+        for kind, places in extensions.items()
+    }
+    assert list(extensions) == list(KINDS)
+    assert {kind: names["acme-jsbench"] for kind, names in packages.items() if "acme-jsbench" in names} == {
+        **dict.fromkeys(("engine", "dataset", "prompt", "publication"), "acme"),
+        "preset": "acme-cloud",
+        "classifier": "refusals",
+        "metric": "filled",
+        "exporter": "csv",
+        "command": "forms",
+    }
+    assert [line.split(":")[0].split() for line in listed if re.match("[a-z]+ +acme", line)] == [
+        *(["engine", "acme"], ["preset", "acme-cloud"], ["dataset", "acme"], ["prompt", "acme"]),
+        ["publication", "acme"],
     ]
-    assert json.loads(jsbench("engines", "--json"))["extensions"]["metric"].keys() == {"filled"}
     assert "base_url: https://llm.acme.example/v1" in re.sub(r" +", " ", jsbench("engines", "acme-cloud"))
-    assert re.search(r" +forms +of acme_jsbench.commands:forms \(package acme-jsbench 1.0\)", jsbench("--help"))
+    assert re.search(r" +forms +list the forms that Acme's customers fill in", jsbench("--help"))
+    assert jsbench("forms", "--help").startswith("usage: jsbench forms [-h] [NAME ...]")
     assert f"$ jsbench forms age\n{jsbench('forms', 'age')}```" in PAGE
-    jsbench("forms", "--nothing", ends=1)
+    jsbench("forms", "nothing", ends=1)
+    jsbench("forms", "--nothing", ends=2)
     asked = acme.run_only("--jsbench-engine=acme-cloud", "--jsbench-model=m", "--jsbench-limit=1")
     assert "ACME_API_KEY" in asked.stderr.str()
+
+
+def test_a_preset_is_a_publication_that_the_package_brings(acme: Bench) -> None:
+    acme.run_only("--jsbench-engine=acme", "--jsbench-preset=acme", "--jsbench-output=out").assert_outcomes(
+        passed=1, failed=2
+    )
+
+    assert acme.run_json()["run"]["dataset"]["source"] == "acme"
+
+
+def test_a_package_whose_command_cannot_be_imported_costs_its_line_of_the_help_and_no_other_command(
+    acme: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "site" / "acme_jsbench" / "commands.py").write_text("import acme\n")
+
+    assert main([]) == 2
+    listed = " ".join(capsys.readouterr().err.split())
+    assert "forms command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-jsbench 1.0): Mod" in listed
+    assert "view look at a folder of runs" in listed
+    assert main(["forms"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("jsbench: command 'forms': cannot add acme_jsbench.commands:add_forms (package acme-")
+    assert said.endswith("ModuleNotFoundError: No module named 'acme'; update that package, or uninstall it\n")
+    assert said.count("\n") == 1
 
 
 def test_what_is_not_asked_for_is_not_imported(acme: Bench) -> None:
@@ -96,18 +137,8 @@ def test_a_package_that_cannot_be_imported_is_one_line_before_anything_runs(acme
 
 
 def test_every_group_and_every_hook_is_on_the_page() -> None:
-    from pytest_jsbench import datasets, engines, prompts, reports
-    from pytest_jsbench.cli import main
     from pytest_jsbench.plugin import hookspecs
-    from pytest_jsbench.settings import classifiers
 
-    groups = {
-        module.ENTRY_POINTS
-        for module in (
-            *(classifiers, datasets.registry, engines.registry, engines.presets, reports.run_files, prompts.presets),
-            main,
-        )
-    }
-    assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == {*groups, classifiers.METRICS}
+    assert set(re.findall(r"`(pytest_jsbench\.\w+)` \|", PAGE)) == {f"pytest_jsbench.{kind}s" for kind in KINDS}
     hooks = {name for name in vars(hookspecs) if name.startswith("pytest_jsbench")}
     assert set(re.findall(r"^\| `(pytest_jsbench_\w+)\(", PAGE, flags=re.MULTILINE)) == hooks

@@ -9,7 +9,6 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
 from pytest_jsbench.formats import published
-from pytest_jsbench.lab.interchange.evaluation_files import migrate
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
 from pytest_jsbench.metrics.summary import summarize
@@ -22,6 +21,7 @@ from pytest_jsbench.reports.evaluations import (
     baseline_to_text,
     counterparts,
     load,
+    migrate,
     parse,
     read,
     run_to_dict,

@@ -239,5 +239,5 @@ FACTORY = ProviderBatchFactory(
     extra="anthropic",
     passes_on=PASSES_ON,
     default_model=DEFAULT_MODEL,
-    batches="AnthropicBatches",
+    batches="anthropic",
 )

@@ -253,7 +253,7 @@ FACTORY = ProviderBatchFactory(
     engine=OpenAIEngine,
     passes_on=PASSES_ON,
     default_model=DEFAULT_MODEL,
-    batches="OpenAIBatches",
+    batches="openai",
 )
 AZURE = ProviderFactory(
     settings=azure_settings, options=AZURE_OPTIONS, extra="openai", engine=OpenAIEngine, passes_on=PASSES_ON

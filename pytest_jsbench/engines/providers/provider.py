@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import structs
 
-from pytest_jsbench.core.extensions import of_lab
+from pytest_jsbench.core.errors import BatchError
+from pytest_jsbench.core.extensions import extension
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
 from pytest_jsbench.engines.http.answers import AnswerBuilder, EventStream, is_one_piece, read_object
@@ -398,11 +399,11 @@ class ProviderFactory(UnsharedFactory):
 class ProviderBatchFactory(ProviderFactory):
     """Builds the engine of a provider that has a batch API, and what hands its batches in."""
 
-    #: its class in the lab, which is imported when batches are handed in
+    #: the name of its batch API, which is imported when batches are handed in
     batches: str
 
     def build_batches(self, config: EngineConfig) -> Batches:
         """Build what hands batches in."""
         settings, key = self.read(config)
-        batches: Batches = getattr(of_lab("batches.providers"), self.batches)(settings, key=key)
+        batches: Batches = extension("batch_api", self.batches, error=BatchError)(settings, key=key)
         return batches

@@ -12,17 +12,15 @@ from statistics import fmean
 from typing import Any
 
 from pytest_jsbench.cli.output import Output, warned
-from pytest_jsbench.core.errors import ExportError, JSBenchError, RecordError, nearest
+from pytest_jsbench.core.errors import ExportError, RecordError, nearest
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, json_text, printable
-from pytest_jsbench.formats import EVALUATION, METRICS, RUN
-from pytest_jsbench.metrics.figures import RATES, named
+from pytest_jsbench.formats import EVALUATION, RUN
+from pytest_jsbench.metrics.figures import named
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.reports.blocks import Block, Column, Fact, TableBlock
 
 _FILES = "evaluation files, runs, or folders of runs"
-#: a metric that every run of ours has, and no file of another tool
-_OURS = "pass_rate"
 
 
 def add_validate(commands: Any) -> None:
@@ -98,7 +96,7 @@ def _migrate(options: argparse.Namespace, out: Output) -> bool:
         message = f"two files are called {printable(twice[0])}, and one would replace the other: name one of them"
         raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
-        migrated = migrate(evaluations.load(path))
+        migrated = evaluations.migrate(evaluations.load(path))
         evaluations.parse(migrated, source=str(path))
         text = json_text(migrated, indent=2) + "\n"
         if not options.in_place and options.output is None:
@@ -147,9 +145,9 @@ def problems(path: Path) -> list[str]:
         if metrics is None and any(map(evaluations.is_figure, data.values())):
             return ["the whole has bare metrics, and no config_path, backend and metrics: `jsbench migrate` adds them"]
         if isinstance(metrics, Mapping):
-            wrong = metric_problems(evaluations.without_retired(metrics))
-            ours = RUN.problems(data) if _OURS in metrics else ()
-            wrong += [*EVALUATION.problems({**data, "metrics": {_OURS: None}}, complete=True), *ours]
+            wrong = evaluations.metric_problems(evaluations.without_retired(metrics))
+            ours = RUN.problems(data) if evaluations.OURS in metrics else ()
+            wrong += [*EVALUATION.problems({**data, "metrics": {evaluations.OURS: None}}, complete=True), *ours]
         else:
             wrong = list(EVALUATION.problems(data, complete=True))
         if not wrong:
@@ -157,24 +155,6 @@ def problems(path: Path) -> list[str]:
     except RecordError as error:
         return [str(error).removeprefix(str(path)).lstrip(": ")]
     return list(dict.fromkeys(wrong))
-
-
-def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """The problems of the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
-    wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
-    ours = metrics if _OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
-    return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
-
-
-def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
-    current = dict(data) if "metrics" in data else {"metrics": dict(data)}
-    defaults = {"schema_version": "1.0", "config_path": evaluations.UNKNOWN, "backend": evaluations.UNKNOWN}
-    given = {name: current.get(name) for name in defaults}
-    shaped = defaults | {name: value for name, value in given.items() if isinstance(value, str) and value}
-    if not isinstance(current["metrics"], Mapping):
-        raise JSBenchError(f"metrics is {type(current['metrics']).__name__}; expected an object")
-    return {**shaped, **{name: value for name, value in current.items() if name not in shaped}}
 
 
 #: what a metric of another tool is a share or a mean of

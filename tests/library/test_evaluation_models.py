@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from pytest_jsbench import EvalMetrics, EvalOutput, JSBenchError, load_evaluation
 from pytest_jsbench.formats import published
-from pytest_jsbench.lab.interchange.evaluation_files import metric_problems
-from pytest_jsbench.reports.evaluations import load
+from pytest_jsbench.reports.evaluations import load, metric_problems
 from tests.cli.commands import run
 from tests.reports.test_evaluations import OTHERS
 

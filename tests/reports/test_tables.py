@@ -11,11 +11,11 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ExportError, JSBenchError
 from pytest_jsbench.core.generations import Timing
-from pytest_jsbench.lab.interchange import tables
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Place, Run
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason, Record
+from pytest_jsbench.reports import tables
 from pytest_jsbench.reports.run_files import find
 from pytest_jsbench.values import Match
 from tests import examples

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pytest_jsbench.core.arguments import arguments
 from pytest_jsbench.core.arguments import path as a_path
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.lab.interchange import evaluation_files
 from pytest_jsbench.reports import evaluations
 from pytest_jsbench.schemas.python_types import require_pydantic
 
@@ -98,7 +97,7 @@ class EvalMetrics(BaseModel):
     @model_validator(mode="after")
     def _check_as_published(self) -> EvalMetrics:
         """Check the metrics of other names, and that those are there which always are: the fields do not say it."""
-        if problems := evaluation_files.metric_problems(self.model_dump(exclude_unset=True)):
+        if problems := evaluations.metric_problems(self.model_dump(exclude_unset=True)):
             raise ValueError("; ".join(problems))
         return self
 
@@ -136,7 +135,7 @@ def load_evaluation(path: str | Path) -> EvalOutput:
     path = evaluations.each_run(Path(path))[-1]
     data = evaluations.load(path / "run.json" if path.is_dir() else path)
     try:
-        return EvalOutput.model_validate(evaluation_files.migrate(data))
+        return EvalOutput.model_validate(evaluations.migrate(data))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
