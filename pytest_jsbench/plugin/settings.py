@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
     from pytest_jsbench.settings.variants import Values
 
-#: what may be a file, and is named from where pytest was started
-_FILES = ("dataset", "instances", "prompt", "model")
+#: what may be a file or a folder, and is named from where pytest was started
+_FILES = ("dataset", "instances", "prompt", "model", "registry")
 #: what is a path in any case
 _PATHS = ("record", "replay", "resume", "baseline", "output")
 #: what the command that runs one case again leaves out

@@ -17,6 +17,7 @@ def placed(bench: Bench) -> Bench:
             "schemas/number.json": json.dumps(NUMBER),
             "answers.json": '{"*": "{\\"n\\": 1}"}',
             "ask.j2": "Conform to {{ schema_json }}",
+            "shared/part.json": '{"$id": "http://shared/part"}',
             "tests/unit/empty.txt": "",
         }
     )
@@ -31,7 +32,7 @@ def placed(bench: Bench) -> Bench:
 def test_paths_of_the_ini_file_start_where_it_is(placed: Bench, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     placed.pytester.makeini(
         f"[pytest]\njsbench_engine = scripted\njsbench_dataset = {source}\njsbench_prompt = ask.j2\n"
-        "jsbench_engine_option = answers=answers.json\njsbench_output = kept\n"
+        "jsbench_engine_option = answers=answers.json\njsbench_output = kept\njsbench_registry = shared\n"
     )
     monkeypatch.chdir(placed.path / "tests" / "unit")
 
