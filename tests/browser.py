@@ -76,7 +76,7 @@ class Browser:
     def wait_for(self, expression: str) -> None:
         """Wait until the expression is true in the page."""
         deadline = time.monotonic() + 60
-        while not self.evaluate(expression):
+        while not self.evaluate(f"Boolean({expression})"):
             assert time.monotonic() < deadline, self.evaluate("document.body.innerText")
             time.sleep(0.05)
 
