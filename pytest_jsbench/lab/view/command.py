@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -57,6 +58,6 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
-    with listener:
+    with listener, suppress(KeyboardInterrupt):  # which uvicorn raises again once it has ended
         server.run(sockets=[listener])
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -89,7 +89,6 @@ class _Kept(Generic[T]):
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor()
         #: by run, the one that was asked for last at the end: the state of its files, what is read of them, and what
         #: was read of them before
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
@@ -100,7 +99,9 @@ class _Kept(Generic[T]):
         with self._lock:
             before, reading, earlier = self._readings.pop(path, (None, None, None))
             if reading is None or (before != state and reading.done()):
-                before, reading, earlier = state, self._threads.submit(self._read, path), reading
+                before, reading, earlier = state, Future[T](), reading
+                # a daemon, so that Ctrl-C need not wait for it
+                threading.Thread(target=self._fill, args=(reading, path), daemon=True).start()
             self._readings[path] = before, reading, earlier
             if self._most is not None:
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
@@ -116,6 +117,12 @@ class _Kept(Generic[T]):
             with self._lock:
                 self._readings.pop(path, None)
             raise
+
+    def _fill(self, reading: Future[T], path: Path) -> None:
+        try:
+            reading.set_result(self._read(path))
+        except BaseException as error:  # noqa: BLE001  whoever asks for the run gets it
+            reading.set_exception(error)
 
 
 class Shelf:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -225,6 +228,22 @@ def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFi
     assert "name another with --port" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_the_command_prints_its_link_serves_and_ends_with_ctrl_c_without_a_word(folder: Path) -> None:
+    import httpx2
+
+    command = [sys.executable, "-m", "pytest_jsbench", "view", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        link = process.stdout.readline().strip()
+        with httpx2.Client(follow_redirects=True) as client:
+            assert "second" in client.get(link).text
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, errors) == (0, "")
+
+
 def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "first")
     runs = Shelf(Path())
@@ -240,6 +259,7 @@ def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_w
 
     def slowly(path: Path) -> Run:
         begun.append(path.name)
+        assert threading.current_thread().daemon  # the command ends before it has been read
         assert path.name != "first" or go_on.wait(timeout=60)
         return read_run(path)
 
