@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import pytest
@@ -18,7 +19,8 @@ def test_conforms(jsbench):
         '{"n": 1}',
         messages="A number?",
         usage={"prompt_tokens": 9, "completion_tokens": 5},
-        model="m",
+        model="gpt-4o",
+        provider="openai",
         expected={"n": 2},
     )
     assert (answer.instance, answer.text, answer.match.right) == ({"n": 1}, '{"n": 1}', 0)
@@ -50,13 +52,14 @@ def test_each_is_an_attempt_of_the_run(bench: Bench) -> None:
         "test_is_wrong": None,
     }
     first = records["test_conforms"]
-    assert first["answered_by"] == {"engine": "application", "model": "m", "provider": None}
+    assert first["answered_by"] == {"engine": "application", "model": "gpt-4o", "provider": "openai"}
     assert first["prompt"]["messages"] == [{"role": "user", "content": "A number?"}]
     assert first["generation"]["usage"]["output_tokens"] == 5
     assert (records["test_does_not"]["prompt"], records["test_does_not"]["answered_by"]["model"]) == (None, "unknown")
     assert records["test_is_wrong"]["test_outcome"]["cause"] == "assertion"
     metrics = bench.run_json()["metrics"]
     assert (metrics["passed"], metrics["planned"], metrics["input_tokens"]) == (3, 5, 9)
+    assert (metrics["cost"] or 0) > 0 or find_spec("genai_prices") is None
     result.stdout.fnmatch_lines(["gate       pass_rate 3/5 = 0.6, gate >= 0.9: NOT MET"])
     failures = [one.get("type") for one in ElementTree.parse(bench.path / "junit.xml").iter("failure")]
     assert "schema_violation" in failures
@@ -128,20 +131,6 @@ def test_no_recording_and_no_earlier_run_stands_for_one_and_no_limit_forbids_it(
     assert json.loads(bench.records("again")[0]["generation"]["text"]) == {"n": 2}
     of_run = bench.run_only(f"--jsbench-replay={bench.run_in()}", "test_one.py")
     of_run.assert_outcomes(passed=1)
-
-
-def test_what_is_said_of_it_has_a_price(bench: Bench) -> None:
-    pytest.importorskip("genai_prices")
-    code = (
-        "@pytest.mark.jsbench(schema=NUMBER)\n"
-        "def test_it(jsbench):\n"
-        "    usage = {'input_tokens': 1_000_000, 'output_tokens': 0}\n"
-        "    jsbench.check('{\"n\": 1}', usage=usage, model='gpt-4o', provider='openai')\n"
-    )
-
-    run_one(bench, code, "--jsbench-output=out").assert_outcomes(passed=1)
-
-    assert bench.run_json()["metrics"]["cost"] > 0
 
 
 def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
