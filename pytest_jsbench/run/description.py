@@ -57,7 +57,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         comparers={name: comparer.how for name, comparer in plan.comparers.items()},
         policy={name: list(value) if isinstance(value, tuple) else value for name, value in policy.items()},
         versions={**_versions(entry), "python": platform.python_version()},
-        host={"system": platform.system(), "machine": platform.machine(), **_processors(), **_gpus()},
+        host=_host(),
     )
     described = []
     for variant in plan.variants.values():
@@ -138,20 +138,17 @@ def _name_run(now: datetime, *names: str) -> str:
     return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
 
 
-def _processors() -> dict[str, int | None]:
-    """The number of the machine's processors, and its memory in GB where the system says it, as Windows does not."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
-    return {"cpus": os.cpu_count(), **({} if memory is None else {"memory_gb": round(memory / 2**30)})}
-
-
-def _gpus() -> dict[str, list[str]]:
-    """The models of the machine's GPUs, where a driver says them without any library: that of NVIDIA under Linux."""
+def _host() -> dict[str, object]:
+    """Describe the machine: its memory where the system says it, its GPUs where a driver (NVIDIA's, on Linux) does."""
+    host: dict[str, object] = {"system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count()}
+    if hasattr(os, "sysconf"):  # Windows has none
+        host["memory_gb"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     lines: list[str] = []
     with contextlib.suppress(OSError):
         for file in sorted(_GPUS.glob("*/information")):
             lines += file.read_text("utf-8", errors="replace").splitlines()
     models = [line.removeprefix("Model:").strip() for line in lines if line.startswith("Model:")]
-    return {"gpus": models} if models else {}
+    return {**host, "gpus": models} if models else host
 
 
 def _versions(entry: Entry) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -107,16 +107,15 @@ class _Kept(Generic[T]):
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
                 for oldest in ended[: -self._most]:
                     del self._readings[oldest]
-        try:
-            return reading.result(PATIENCE)
-        except BaseException:
-            if not reading.done():
-                if earlier is not None:
-                    return earlier.result()
-                raise
+        wait([reading], timeout=PATIENCE)
+        if not reading.done():
+            if earlier is None:
+                raise TimeoutError
+            return earlier.result()
+        if reading.exception() is not None:  # it is read again when it is asked for again
             with self._lock:
                 self._readings.pop(path, None)
-            raise
+        return reading.result()
 
     def _fill(self, reading: Future[T], path: Path) -> None:
         try:
