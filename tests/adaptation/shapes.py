@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,9 +33,12 @@ def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     }  # fmt: skip
     strategies = {**likely, **rare}
     names = st.sampled_from([*sorted(likely) * 3, *sorted(rare)])
-    return st.sets(names, min_size=1, max_size=3).flatmap(
-        lambda chosen: st.fixed_dictionaries({name: strategies[name] for name in sorted(chosen)})
-    )
+
+    @cache
+    def node(*keywords: str) -> st.SearchStrategy[Any]:
+        return st.fixed_dictionaries({keyword: strategies[keyword] for keyword in keywords})
+
+    return st.sets(names, min_size=1, max_size=3).flatmap(lambda chosen: node(*sorted(chosen)))
 
 
 def schemas(leaves: list[Any], *references: str) -> st.SearchStrategy[Any]:

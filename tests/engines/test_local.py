@@ -367,7 +367,7 @@ def test_its_chat_holds_answers_to_schemas_and_its_responses_takes_schemas_and_d
     monkeypatch.setenv("PROBED_KEY", str(local_config.api_key))
     whom = ["--engine=openai", f"--base-url={local_config.base_url}", f"--model={local_config.model}"]
     what = ["--api-key-env=PROBED_KEY", f"--engine-option=api={api}", "--engine-option=stream=true", "--temperature=0"]
-    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", f"--calls={calls}", "--max-tokens=48"]
+    few = ["--format=json_schema", "--concurrency=1", "--keywords=none", f"--calls={calls}", "--max-tokens=32"]
     out = io.StringIO()
 
     assert main(["probe", *whom, *what, *few, "--json"], out=out) == (0 if conforming else 1)
