@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,8 @@ class Browser:
     def __init__(self, profile: Path, *, width: int = 390, height: int = 844) -> None:
         command = ["sh", "-c", _START, "chromium", *_OPTIONS, f"--user-data-dir={profile}"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._alarm = threading.Timer(120, self._process.kill)  # for one that does not answer
+        self._alarm.start()
         self._calls = 0
         self._session: dict[str, str] = {}
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
@@ -40,6 +43,7 @@ class Browser:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._alarm.cancel()
         self._process.kill()
         self._process.communicate()
 
