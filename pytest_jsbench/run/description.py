@@ -44,8 +44,15 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
     """Describe all that the answers of a run depend on; a mere listing leaves open what cannot be found out."""
     now = datetime.now(UTC)
     policy = asdict(plan.policy)
+    infos: dict[str, EngineInfo] = {}
+    for name, variant in plan.variants.items():
+        with errors_of(name):
+            info = _describe_engine(variant, only_lists=only_lists)
+        infos[name] = replace(info, streaming=info.streaming and plan.batch is None)
+    names = (infos[""].engine, infos[""].model) if "" in infos else (f"{len(infos)}-variants",)
     shared = partial(
         RunMetadata,
+        run_id=safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)])),
         uuid=str(uuid4()),
         started_at=now.isoformat(timespec="seconds"),
         entry=entry,
@@ -59,28 +66,18 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
         versions={**_versions(entry), "python": platform.python_version()},
         host=_host(),
     )
-    described = []
-    for variant in plan.variants.values():
-        with errors_of(variant.name):
-            info = _describe_engine(variant, only_lists=only_lists)
-        streaming = info.streaming and plan.batch is None
-        described.append(_describe_variant(variant, info, shared, _name_run(now, info.engine, info.model), streaming))
-    if list(plan.variants) == [""]:
-        return described[0]
-    return replace(together(described), run_id=_name_run(now, f"{len(described)}-variants"))
+    described = [_describe_variant(variant, infos[name], shared) for name, variant in plan.variants.items()]
+    return described[0] if "" in infos else together(described)
 
 
-def _describe_variant(
-    variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata], run_id: str, streaming: bool
-) -> RunMetadata:
+def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata]) -> RunMetadata:
     """Describe one way to ask, as a run of its own."""
     return shared(
         variant=variant.name,
-        run_id=run_id,
         engine=info.engine,
         model=info.model,
         response_format=info.response_format.value,
-        streaming=streaming,
+        streaming=info.streaming,
         provider=info.provider,
         details=info.details,
         params=asdict(variant.sampled),
@@ -131,11 +128,6 @@ def _describe_cases(plan: Plan) -> dict[str, Any]:
         "cases_digest": digest([str(key) for key in keys]),
         "shard": None if plan.shard is None else str(plan.shard),
     }
-
-
-def _name_run(now: datetime, *names: str) -> str:
-    """Name a run, and its folder."""
-    return safe_name("-".join([f"{now:%Y%m%dT%H%M%SZ}", *map(safe_name, names)]))
 
 
 def _host() -> dict[str, object]:

@@ -585,6 +585,7 @@ def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_e
     assert run.folder is not None
     assert run.verdict is not None
     assert run.verdict.passed
+    assert load_run(run.folder).metadata == run.metadata
     assert {name: part.total.passed for name, part in run.summary.variants.items()} == {"plain": 2, "open": 6}
     exported = tmp_path / "rows.csv"
     again = evaluate(
