@@ -9,6 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, dollars, printable
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
 from pytest_jsbench.reports import evaluations
 
@@ -75,7 +76,8 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
         outcome = {"rate": design.rate, "correlation": design.correlation, "ci_low": low, "ci_high": high}
         out.json(size | outcome | {"difference": difference, "power": power, "cases_needed": needed, "cost": price})
         return True
-    rate, attempts = f"{design.rate:.3f}", counted(design.repeats, "attempt")
+    rate = f"a {FIGURES['pass_rate'].title.lower()} of {design.rate:.3f}"
+    attempts = counted(design.repeats, "attempt")
     cold = [part for part in parts if "temperature" in part.settings and part.settings["temperature"].value == 0]
     variants = ", ".join(printable(part.variant) for part in cold if part.variant)
     warning = f"at temperature 0{f' of {variants}' if variants else ''} attempts at a case repeat each other: "
@@ -85,11 +87,8 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
                 ("calls", f"{counted(calls, 'call')}: {design.cases:,} cases, {attempts} each"),
                 ("alike", f"attempts at a case end alike by {design.correlation:.2f} of 1, {origin}"),
                 *([("warning", f"{warning}further ones tell little")] if cold and design.repeats > 1 else []),
-                ("interval", f"a pass rate of {rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
-                (
-                    "power",
-                    f"a difference of {difference:g} is told from chance in {chance} of such pairs of runs",
-                ),
+                ("interval", f"{rate} will be known from {low:.3f} to {high:.3f} (95 %)"),
+                ("power", f"a difference of {difference:g} is told from chance in {chance} of such pairs of runs"),
                 ("needed", f"{counted(needed, 'case')} of {attempts} tell it in {once}"),
                 ("no worse", f"as many show, in {once}, that an equal run is no worse by {difference:g}"),
                 ("cost", "none is known" if price is None else f"{dollars(price)}, as an answer of the run costs"),

@@ -16,7 +16,7 @@ from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, kind_of, printable
 from pytest_jsbench.library.options import named, said_to_programs
-from pytest_jsbench.metrics.statistics import Proportion
+from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports import run_report, tables
@@ -147,10 +147,10 @@ class EvaluatedRun(Run):
         return printable(f"{self.metadata.engine} {self.metadata.model}")
 
     def __repr__(self) -> str:
-        rate: Proportion = self.summary.total.pass_rate
-        passed = "n/a" if rate.value is None else f"{rate.value:.2f}"
+        figure, rate = FIGURES["pass_rate"], self.summary.total.pass_rate
+        passed = f"{figure.title.lower()} {'n/a' if rate.value is None else figure.text_of(rate.value)}"
         where = "in memory" if self.folder is None else f"in {self.folder}"
-        return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, pass rate {passed}, {where}>"
+        return f"<run of {self._title}: {counted(len(self.planned), 'attempt')}, {passed}, {where}>"
 
     @property
     def _lines(self) -> list[str]:

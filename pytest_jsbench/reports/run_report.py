@@ -283,7 +283,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.floor.successes:
         answer, others = next(iter(total.trivial_counts)), _share(total.pass_rate_nontrivial)
         floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
-        yield "floor", f"{floor}; of the attempts where no constant answer passes {others}"
+        yield "floor", f"{floor}; {FIGURES['pass_rate_nontrivial'].title.lower()} {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
     failures = dict(sorted(failures.items(), key=lambda pair: -pair[1]))
     failures |= {cause.value: count for cause, count in total.test_failures.items() if cause is not Cause.ANSWER}

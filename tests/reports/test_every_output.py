@@ -8,8 +8,10 @@ import dataclasses
 import gzip
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import Completion, FaultKind, Timing, Usage
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics import figures
-from pytest_jsbench.metrics.figures import RATES, RUNS, TASKS
+from pytest_jsbench.metrics.figures import RATES
 from pytest_jsbench.metrics.gates import Ending, Gate, check, decide
 from pytest_jsbench.metrics.metric_names import METRICS
 from pytest_jsbench.metrics.metrics import Metrics
@@ -36,8 +38,8 @@ from pytest_jsbench.verdicts import Note
 from tests import examples
 from tests.examples import replace
 
-#: a heading of the publication, after "Schemas"
-PARTS = {"Passed"}
+#: a heading of the publication, after "Schemas", and what is said of one attempt
+PARTS = {"Passed", "called again"}
 SCHEMA = {"required": ["n"], "minimum": 3}
 
 
@@ -91,7 +93,7 @@ def labelled() -> Run:
     return Run.of(metadata, [wrong.key, right.key], [replace(record, prompt=None) for record in (wrong, right)])
 
 
-def _compared(texts: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
+def side_by_side(texts: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:
     return "\n".join(report_lines(comparison_report.side_by_side(texts, names, verbose=verbose)))
 
 
@@ -210,7 +212,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     told_to_the_engine = [output for output, text in texts.items() if '"bounded": false' in text.replace("\\", "")]
     assert told_to_the_engine == ["every_eval_ever", "junit", "run.json"]
     evaluation = evaluations.read(tmp_path / "run.json")
-    compared = _compared([evaluation, evaluation], ["x", "y"], verbose=True)
+    compared = side_by_side([evaluation, evaluation], ["x", "y"], verbose=True)
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
     assert [name for name in shown if name[:38] not in compared] == []
     gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
@@ -238,7 +240,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     again = evaluations.read(tmp_path / "run.json")
-    compared = _compared([again, again], ["x", "y"])
+    compared = side_by_side([again, again], ["x", "y"])
     assert re.search(r"x +1\.00 \(\.16-1\) +0\.25 \(0-\.\d+\) +0\.50 \(\.\d+-\.\d+\) +10\.00 +2", compared)
     kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert {*RATES, "over_constraint_ci_low", "grammar_compilation_p50", "valid_instances"} <= kept.keys()
@@ -270,7 +272,7 @@ def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tm
     assert check(Gate.parse("compile_time_p50<=0.008"), summary).met
     assert not check(Gate.parse("compile_time_max<=0.007"), summary).met
     again = evaluations.read(tmp_path / "run.json")
-    assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", _compared([again], ["x"]).splitlines()[-1])
+    assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", side_by_side([again], ["x"]).splitlines()[-1])
 
 
 def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
     assert "| 0.20 | 160.00 | 1.00 of 5 | 0.80 | 3 |" in texts["summary.md"]
     assert "0.20 160.00 1.00 of 5 0.80 3 " in texts["report.html"]
     assert [again.metrics[f"{time}_count"] for time in ("ttft", "tgt")] == [3, 5]
-    assert _compared([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
+    assert side_by_side([again], ["x"]).splitlines()[-1].split()[-3:] == ["1.00", "5", "5"]
     kept = evaluations.baseline_to_dict(again, again.outcomes or {})["metrics"]
     assert (kept["tgt_p50"], kept["tgt_count"]) == (1.0, 5)
     assert "half of 5 calls waited 75.0 s" in texts["terminal"]
@@ -336,7 +338,7 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
         assert "silent n/a" in texts[output], output
     assert '\\"acme\\": 0.714' in texts["every_eval_ever"]
     assert again.rate("scores.acme") == Rate(value=rate.value, ci_low=rate.ci_low, ci_high=rate.ci_high)
-    assert "scores.acme" in _compared([again, again], ["x", "y"], verbose=True)
+    assert "scores.acme" in side_by_side([again, again], ["x", "y"], verbose=True)
     assert check(Gate.parse("scores.acme>=0.7"), summary).message == "scores.acme 5/7 = 0.7143, gate >= 0.7: met"
     assert check(Gate.parse("simple.scores.acme.ci_low>=0.05"), summary).met
     assert "nothing judged" in check(Gate.parse("scores.other>=0"), summary).message
@@ -374,21 +376,27 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert [one_answered[task].pass_rate.value for task in ("down", "up")] == [None, 1.0]
 
 
-def test_a_figure_that_one_row_puts_into_a_table_is_in_the_table_of_every_output(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    row = replace(figures.FIGURES["retries"], heading="Made again", digits=0, tables=TASKS | RUNS)
-    monkeypatch.setitem(cast("dict[str, figures.Figure]", figures.FIGURES), "retries", row)
-    run = ordinary()
-    summary = summarize(run)
+#: how an output names the figures that have a row more, and what it leaves out
+IN_TABLES, IN_WORDS = ("Terse!", "Pause!", "Commas!"), ("Terse answers", "Longest pause", "Commas of answers")
+IN_DATA = ("terse", "pause_p50", "commas")
+NAMES_OF_ROWS = {
+    **dict.fromkeys(("terminal", "summary.md", "report.html", "compare", "variants", "history"), IN_TABLES),
+    "plot": IN_WORDS,
+    "docs": (*IN_TABLES, *IN_WORDS),
+    **dict.fromkeys(("run.json", "junit", "history's file", "compare -v", "tables", "gates"), IN_DATA),
+    "every_eval_ever": ("pytest-jsbench.terse", "pytest-jsbench.pause", "commas"),
+}
 
-    texts = outputs(run, summary, tmp_path)
-    again = evaluations.read(tmp_path / "run.json")
 
-    assert re.search(r"Made .*Task|Task .*Made ", texts["terminal"])
-    assert re.search(r"\| Task \|.* Made again \|", texts["summary.md"])
-    assert "Made again" in texts["report.html"]
-    assert "Made" in _compared([again], ["x"]).splitlines()[0]
+def test_a_figure_that_has_one_row_more_is_in_every_output(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.reports.one_row_more", str(tmp_path)]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+
+    texts = json.loads((tmp_path / "texts.json").read_text())
+
+    assert texts.keys() == NAMES_OF_ROWS.keys()
+    lacking = [(output, name) for output, names in NAMES_OF_ROWS.items() for name in names if name not in texts[output]]
+    assert lacking == []
 
 
 def test_no_output_names_a_figure_by_hand() -> None:
@@ -396,10 +404,16 @@ def test_no_output_names_a_figure_by_hand() -> None:
     words = {text.casefold() for text in texts if " " in text}
     folder = Path(next(iter(pytest_jsbench.__path__)))
     by_hand = []
-    for room in ("reports", "cli", "library", "lab"):
+    names = "|".join(map(re.escape, words - PARTS))
+    before_a_value = re.compile(rf"\b(?:{names})(?: of|:|,| =)? *$", re.IGNORECASE)
+    for room in ("reports", "cli", "library", "lab", "plugin"):
         for path in (folder / room).rglob("*.py"):
-            constants = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+            nodes = list(ast.walk(ast.parse(path.read_text())))
+            constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
             by_hand += [(path.name, text) for text in constants if text in texts or str(text).casefold() in words]
+            parts = [part for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values]
+            texts_of_parts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+            by_hand += [(path.name, text) for text in texts_of_parts if before_a_value.search(text)]
     for path in (folder / "reports" / "html" / "page").glob("*.html"):
         named = re.findall(r">([^<>{}]+)</(?:th|dt|caption)>|'([^']+)'", path.read_text())
         by_hand += [(path.name, text) for pair in named for text in pair if text in texts or text.casefold() in words]
