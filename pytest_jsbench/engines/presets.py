@@ -116,8 +116,8 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def is_preset(engine: str) -> bool:
-    """Tell a preset, of this package or of another, from any other engine."""
-    return engine in PRESET_NAMES or (engine not in _ENGINES and engine in _installed())
+    """Tell a preset, of this package or of another, from any other engine, and from one that has no name yet."""
+    return engine in PRESET_NAMES or (engine not in {*_ENGINES, ""} and engine in _installed())
 
 
 def preset_of(engine: str) -> ProviderPreset | None:

@@ -170,6 +170,16 @@ def test_an_installed_engine_is_found_by_its_entry_point(monkeypatch: pytest.Mon
         find("dodo")
 
 
+@pytest.mark.parametrize("name", ["", "openai", "scripted", "groq"])
+def test_for_an_engine_of_this_package_no_other_package_is_looked_at(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    presets._installed_at.cache_clear()
+    monkeypatch.delattr(metadata, "entry_points")
+
+    assert presets.is_preset(name) == (name == "groq")
+
+
 def test_looking_up_one_engine_imports_no_sdk() -> None:
     import subprocess
 
