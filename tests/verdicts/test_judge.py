@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.metadata import version
@@ -39,6 +43,12 @@ from pytest_jsbench.verdicts import judge as judge_module
 from tests.examples import replace
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
+RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=60)
+#: whose references double fifty times
+ENDLESS = {
+    "$ref": "#/$defs/d0",
+    "$defs": {**{f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(50)}, "d50": {}},
+}
 
 
 def test_the_convenience_keeps_one_judge_for_each_policy() -> None:
@@ -109,6 +119,48 @@ def child_of(judge: Judge) -> ChildProcess:
     return child
 
 
+def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
+    judge = Judge(RS_ONLY)
+    assert judge._calls._child is None
+    assert judge.judge(True, "1").passed
+    process = child_of(judge)._process
+    judge.close()
+    assert process.returncode == 0
+    assert judge.judge(True, "1").passed
+    judge.close()
+
+
+def test_a_forgotten_judge_takes_its_child_along() -> None:
+    judge = Judge(RS_ONLY)
+    judge.inspect(True)
+    process = child_of(judge)._process
+    del judge
+    assert process.returncode == 0
+
+
+def test_an_alarm_that_is_a_thread_ends_a_child_that_takes_too_long_too() -> None:
+    policy = replace(RS_ONLY, timeout=0.4)
+    with contextlib.closing(GuardedCalls(alarm="thread")) as calls:
+        judge = Judge(policy, calls=calls)
+        assert judge.judge(True, "1").passed
+        begin = time.perf_counter()
+        verdict = judge.judge(ENDLESS, "1")
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")
+        assert 0.3 < time.perf_counter() - begin < 3
+        assert judge.judge(True, "1").passed
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="of POSIX")
+def test_a_child_that_died_idle_is_replaced_unnoticed() -> None:
+    judge = Judge(RS_ONLY)
+    judge.inspect(True)
+    process = child_of(judge)._process
+    os.kill(process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert judge.judge(True, "1").passed
+    assert child_of(judge)._process is not process
+
+
 def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_policies() -> None:
     calls = GuardedCalls()
     strict, lenient = (Judge(JudgePolicy(extra_fields=kind), calls=calls) for kind in ("fail", "allow"))
@@ -133,7 +185,7 @@ def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_polic
 def test_what_needs_too_much_memory_is_nobodys_failure(
     monkeypatch: pytest.MonkeyPatch, schema: Any, text: str, memory: int, message: str
 ) -> None:
-    with Judge(JudgePolicy(validator="jsonschema-rs", timeout=60)) as judge:
+    with Judge(RS_ONLY) as judge:
         judge.inspect(True)
         with monkeypatch.context() as patched:
             patched.setattr(judge_module, "_MEMORY", memory)
@@ -146,7 +198,7 @@ def test_what_needs_too_much_memory_is_nobodys_failure(
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
     monkeypatch.setattr(guarded_calls, "_KEPT_TEXTS", 4)
-    with Judge(JudgePolicy(validator="jsonschema-rs")) as judge:
+    with Judge(RS_ONLY) as judge:
         yield judge
 
 

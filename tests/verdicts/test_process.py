@@ -17,15 +17,10 @@ import pytest
 from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy
+from pytest_jsbench.verdicts import Judge
+from tests.verdicts.test_judge import ENDLESS, RS_ONLY
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENT = JudgePolicy(validator="jsonschema-rs", timeout=60)
-ENDLESS = {
-    "$ref": "#/$defs/d0",
-    "$defs": {**{f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(50)}, "d50": {}},
-}
-
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
 
 
@@ -36,7 +31,7 @@ def _starts_fast() -> None:
 
 @pytest.fixture
 def judge() -> Iterator[Judge]:
-    with Judge(PATIENT) as judge:
+    with Judge(RS_ONLY) as judge:
         judge.inspect(True)
         yield judge
 
@@ -71,46 +66,6 @@ def gone(pid: int, within: float) -> bool:
             return True
         time.sleep(0.05)
     return False
-
-
-def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
-    judge = Judge(PATIENT)
-    assert judge._calls._child is None
-    assert judge.judge(True, "1").passed
-    process = child_of(judge)
-    judge.close()
-    assert process.returncode == 0
-    assert judge.judge(True, "1").passed
-    judge.close()
-
-
-def test_a_forgotten_judge_takes_its_child_along() -> None:
-    judge = Judge(PATIENT)
-    judge.inspect(True)
-    process = child_of(judge)
-    del judge
-    assert process.returncode == 0
-
-
-def test_an_alarm_that_is_a_thread_ends_a_child_that_takes_too_long_too() -> None:
-    policy = JudgePolicy(validator="jsonschema-rs", timeout=0.4)
-    with contextlib.closing(GuardedCalls(alarm="thread")) as calls:
-        judge = Judge(policy, calls=calls)
-        assert judge.judge(True, "1").passed
-        begin = time.perf_counter()
-        verdict = judge.judge(ENDLESS, "1")
-        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")
-        assert 0.3 < time.perf_counter() - begin < 3
-        assert judge.judge(True, "1").passed
-
-
-@posix
-def test_a_child_that_died_idle_is_replaced_unnoticed(judge: Judge) -> None:
-    process = child_of(judge)
-    os.kill(process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert judge.judge(True, "1").passed
-    assert child_of(judge).pid != process.pid
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
@@ -247,11 +202,11 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
 def test_a_child_that_fails_to_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no room')")
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no room; run '.* -m pip check'"):
-        Judge(PATIENT).inspect(True)
+        Judge(RS_ONLY).inspect(True)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     boot = f"import sys; sys.modules['jsonschema_rs'] = None\n{guarded_calls._BOOT}"
     monkeypatch.setattr(guarded_calls, "_BOOT", boot)
     with pytest.raises(JudgeError, match="jsonschema_rs"):
-        Judge(PATIENT).inspect(True)
+        Judge(RS_ONLY).inspect(True)
