@@ -42,7 +42,7 @@ from pytest_jsbench.run.state import RunState
 from pytest_jsbench.run.window import Window
 from pytest_jsbench.settings.options import SETTABLE
 from pytest_jsbench.settings.plan import Cases, Plan
-from pytest_jsbench.settings.variants import Variant, VariantsTable, errors_of, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.variants import Variant, errors_of, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.engines.base import Engine, EngineFactory
@@ -95,11 +95,9 @@ class CaseEvaluation:
     ) -> tuple[dict[str, Values], dict[str, Variant | EngineFactory]]:
         """Return the values of each way to ask, by its name, and the engines that the program holds."""
         if engine is None:
-            if values["replay"] is not None and (recorded := ways_of_run(values["replay"], values)):
-                return recorded, {}
             here = Path.cwd()
-            table = None if values["variants"] is None else VariantsTable.read(here, here=here)
-            return ways_to_ask({**values, "engine": None}, table, {})[0], {}
+            folder = None if values["variants"] is None else here
+            return ways_to_ask({**values, "engine": None}, {}, folder=folder, here=here)[0], {}
         if values["variants"] is not None:
             message = "evaluate: variants names engines of a table, and an engine is given here: leave one of them out"
             raise EngineError(message, found=values["variants"], option="variants")

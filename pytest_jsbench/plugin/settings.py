@@ -14,7 +14,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
 from pytest_jsbench.settings.plan import GATES, refuse_recording, refuse_together, selection_of
-from pytest_jsbench.settings.variants import VariantsTable, placed, ways_of_run, ways_to_ask
+from pytest_jsbench.settings.variants import placed, ways_to_ask
 
 if TYPE_CHECKING:
     from pytest_jsbench.datasets.base import Selection
@@ -86,18 +86,6 @@ def _refuse_other_machines(config: pytest.Config) -> None:
             raise pytest.UsageError(message)
 
 
-def _read_ways(
-    config: pytest.Config, values: Values, typed: Mapping[str, Sequence[str]]
-) -> tuple[dict[str, Values], str]:
-    """Read the values of each variant, and why those of the configuration are left out; empty where they are not."""
-    folder = config.rootpath if config.inipath is None else config.inipath.parent
-    table = VariantsTable.read(folder, here=config.invocation_params.dir)
-    ways, left_out = ways_to_ask(values, table, typed)
-    if values["replay"] is not None and list(ways) == [""]:
-        ways = ways_of_run(values["replay"], values) or ways
-    return ways, left_out
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """The tests that pytest is to collect."""
@@ -144,7 +132,9 @@ class Settings:
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
         values, typed = _read_values(config, given), _typed_values(config)
         named = {"variants": values["variants"]} if "variants" in given else {}
-        ways, left_out = _read_ways(config, values, {**typed, **named})
+        folder = config.rootpath if config.inipath is None else config.inipath.parent
+        here = config.invocation_params.dir
+        ways, left_out = ways_to_ask(values, {**typed, **named}, folder=folder, here=here)
         return cls(
             values=values,
             ways=ways,

@@ -306,18 +306,20 @@ def _kind_of(value: object) -> str:
 
 
 def ways_to_ask(
-    values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
+    values: Values, typed: Mapping[str, Sequence[str]], *, folder: Path | None, here: Path
 ) -> tuple[dict[str, Values], str]:
     """
-    The values of each variant by its name, empty where there is one only; and why those of the table are left out.
+    Read the values of each variant by its name, empty where there is one only, and why those of a table are left out.
 
-    `typed` are the texts on the command line of this run, of which several make as many variants. Where answers are
-    recorded or replayed the table holds only if it is asked for, for a project's own tests record and replay without
-    it. JSBenchError says what is wrong with one.
+    `typed` are the texts on the command line of this run, of which several make as many variants. The table is looked
+    for in the folder, and names what it names as from `here`. Where answers are recorded or replayed it holds only if
+    it is asked for, for a project's own tests record and replay without it; a run that is replayed asks as it asked
+    then. JSBenchError says what is wrong with one.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
         message = "--jsbench-engine is given more than once: every model would be asked of every engine; name each "
         raise JSBenchError(message + "in a table of its own, [[tool.jsbench.variants]] in pyproject.toml")
+    table = None if folder is None else VariantsTable.read(folder, here=here)
     rows, left_out = _rows_asked_for(values, table, typed)
     ways = []
     for (row_name, row), *points in itertools.product(rows.items(), *_axes(typed)):
@@ -327,11 +329,13 @@ def ways_to_ask(
         parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
         ways.append((_clean_name("-".join(parts)), changed))
     names = [name for name, _ in ways]
+    if names == [""] and values["replay"] is not None and (recorded := _ways_of_run(values["replay"], values)):
+        return recorded, left_out
     return dict(zip(names if len(ways) == 1 else _unique(names), (way for _, way in ways), strict=True)), left_out
 
 
-def ways_of_run(path: Path, values: Values) -> dict[str, Values]:
-    """The values of each variant of a run that is replayed: it asks as it asked then; empty where there is none."""
+def _ways_of_run(path: Path, values: Values) -> dict[str, Values]:
+    """Read the values of each variant of a run that is replayed; there may be none."""
     try:
         variants = journal.read_header(path).variants if holds_run(path) else ()
     except JSBenchError:  # the engine that replays says what is wrong with it
