@@ -123,11 +123,7 @@ def test_a_file_is_a_task_and_its_cases_have_the_descriptions_as_names(tmp_path:
 
     dataset = opened(folder)
 
-    assert [str(key) for key in dataset.keys()] == [
-        "ref::root_pointer_ref",
-        "type::an_integer",
-        "type::an_integer.2",
-    ]
+    assert [str(key) for key in dataset.keys()] == ["ref::root_pointer_ref", "type::an_integer", "type::an_integer.2"]
     (right, wrong) = dataset.instances(dataset.keys()[1])
     assert (right.id, right.valid, right.text) == ("a whole number", True, "1")
     assert (wrong.id, wrong.valid, wrong.text) == ("a text", False, '"x"')
@@ -177,11 +173,7 @@ def test_what_is_no_schema_is_a_broken_case(tmp_path: Path) -> None:
     [
         ("draft3", [entry({})], "is of no draft that is judged: expected a folder of draft4"),
         ("draft7", [{"tests": []}], "case 1 is none of the test suite: expected description, schema and tests"),
-        (
-            "draft7",
-            [entry({}, tests=[{"data": 1}])],
-            "a test of case 1 is none: expected description, data and valid",
-        ),
+        ("draft7", [entry({}, tests=[{"data": 1}])], "a test of case 1 is none: expected description, data and valid"),
     ],
 )
 def test_a_folder_that_is_none_of_the_suite_says_what_was_expected(

@@ -112,10 +112,7 @@ def test_a_uri_of_its_own_is_what_a_schema_s_references_start_from(tmp_path: Pat
 
 
 def test_an_anchor_in_another_file_is_found(tmp_path: Path, judge: Judge) -> None:
-    write(
-        tmp_path,
-        {"order.json": order("a.json#zip"), "a.json": {"$defs": {"z": {"$anchor": "zip", "maxLength": 5}}}},
-    )
+    write(tmp_path, {"order.json": order("a.json#zip"), "a.json": {"$defs": {"z": {"$anchor": "zip", "maxLength": 5}}}})
 
     whole = schema(tmp_path, "order")
 

@@ -73,10 +73,7 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
             "dataset 'refusing' cannot be opened by numbers_dataset:refuse (package numbers-dataset 1.0): ValueE",
         ),
         ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
-        (
-            "count",
-            "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a",
-        ),
+        ("count", "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a"),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
 )

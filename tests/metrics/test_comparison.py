@@ -278,10 +278,7 @@ def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that
     comparison, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
 
     assert comparison.ratios_told == [
-        (
-            "ratios",
-            f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}",
-        )
+        ("ratios", f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}")
     ]
     assert comparison.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
     assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratios_told[0][1].count(": shorter") == 1

@@ -45,7 +45,7 @@ def broken(name: str, task: str = "simple") -> Record:
 
 def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baseline() -> None:
     assert [Gate.least("pass_rate", text).text for text in ("0.9", "1", "0")] == [
-        *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0"),
+        *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0")
     ]
     assert Gate.least("baseline.difference", "0.02", -1).text == "baseline.difference>=-0.02"
 
@@ -204,12 +204,7 @@ def test_what_was_lost_does_not_matter_where_the_gate_holds_without_it(text: str
 
 @pytest.mark.parametrize(
     "records",
-    [
-        (),
-        (record("a", verdict=examples.EXCLUDED),),
-        (broken("a"),),
-        (record("a", verdict=examples.UNJUDGED),),
-    ],
+    [(), (record("a", verdict=examples.EXCLUDED),), (broken("a"),), (record("a", verdict=examples.UNJUDGED),)],
     ids=["no records", "all excluded", "all broken", "all unjudged"],
 )
 @pytest.mark.parametrize(

@@ -109,12 +109,7 @@ def test_a_legacy_file_of_bare_metrics_is_read_and_migrated() -> None:
 
     assert (evaluation.backend, evaluation.config_path, evaluation.label) == ("unknown", "unknown", "old")
     assert evaluation.figures == legacy
-    assert migrated == {
-        "schema_version": "1.0",
-        "config_path": "unknown",
-        "backend": "unknown",
-        "metrics": legacy,
-    }
+    assert migrated == {"schema_version": "1.0", "config_path": "unknown", "backend": "unknown", "metrics": legacy}
     jsonschema.validate(migrated, SCHEMA)
     assert migrate(migrated) == migrated
 

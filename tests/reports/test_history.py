@@ -135,10 +135,7 @@ def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_
 
     alone, both = kept(tmp_path / "a.jsonl", *runs), kept(tmp_path / "b.jsonl", *runs, *more)
 
-    assert [one.label for one in both.series] == [
-        "scripted, m, json_schema",
-        "scripted, m, json_schema, prompt chat",
-    ]
+    assert [one.label for one in both.series] == ["scripted, m, json_schema", "scripted, m, json_schema, prompt chat"]
     assert [[since.comparison.real for since in history.series[0].since] for history in (alone, both)] == [
         [True],
         [False],

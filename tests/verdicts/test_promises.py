@@ -14,12 +14,7 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 def test_a_schema_is_read_by_its_own_draft(judge: Judge) -> None:
     dependent = {"$schema": DRAFT_4, "dependencies": {"a": ["b"]}, "properties": {"a": {}, "b": {}}}
     assert judge.judge(dependent, '{"a": 1}').keyword == "dependencies"
-    siblings = {
-        "$schema": DRAFT_7,
-        "$ref": "#/definitions/s",
-        "minLength": 5,
-        "definitions": {"s": {"type": "string"}},
-    }
+    siblings = {"$schema": DRAFT_7, "$ref": "#/definitions/s", "minLength": 5, "definitions": {"s": {"type": "string"}}}
     assert judge.judge(siblings, '"x"').passed
     exclusive = {"$schema": DRAFT_4, "minimum": 1, "exclusiveMinimum": True}
     assert judge.judge(exclusive, "1").valid is False

@@ -160,9 +160,7 @@ def test_another_table_is_one_line_that_names_the_columns(tmp_path: Path, files:
         opened(source)
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)

@@ -102,14 +102,8 @@ def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, c
     [
         ("Lien", "did you mean 'Line'?"),
         ("EMPTY", "is empty: expected a Pydantic model"),
-        (
-            "MIXED",
-            "version is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a",
-        ),
-        (
-            "NUMBER",
-            "NUMBER is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a",
-        ),
+        ("MIXED", "version is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a"),
+        ("NUMBER", "NUMBER is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a"),
     ],
 )
 def test_what_is_no_source_of_schemas_is_one_line(shop: str, name: str, message: str) -> None:
