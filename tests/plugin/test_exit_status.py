@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.plugin.conftest import Bench
-from tests.plugin.test_project_tests import run_one
-from tests.reports.html.pages import unpacked
 
 
 @pytest.mark.parametrize("names", ["terminal cacheprovider", "terminalreporter logging", "capture warnings"])
@@ -48,40 +46,6 @@ def test_a_broken_schema_of_ones_own_fails_the_run_and_meets_no_gate(bench: Benc
     assert (bench.path / "junit.xml").read_text().count('type="invalid_schema"') == 1
     metrics = bench.run_json()["metrics"]
     assert metrics["missing_reasons"]["schema"] == metrics["missing"] == 1
-
-
-ASSERTING = (
-    "@pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
-    "def test_total(jsbench):\n"
-    "    for _ in range(2):\n        answer = jsbench.generate(text='{\"n\": 1}')\n"
-    "    assert answer.instance['n'] == 99\n"
-)
-
-
-def test_an_assertion_of_a_test_is_shown_as_failed_in_every_output(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
-
-    result = run_one(bench, ASSERTING, "--jsbench-output=out", "--jsbench-gate=pass_rate>=1")
-
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        [
-            "pass rate  2/2 = 1.000 *",
-            "tests      0/1 = 0.000 passed; assertion 1",
-            "failures   assertion 1",
-            "failed     test_one::test_total@2: assertion: assert 1 == 99",
-            "::error file=test_one.py,line=?,title=*::assertion: assert 1 == 99",
-        ]
-    )
-    folder = bench.run_in()
-    assert "| `test_one::test_total@2` | `assertion` | `assert 1 == 99` |" in (folder / "summary.md").read_text()
-    page = unpacked((folder / "report.html").read_text(), "index")
-    assert [(one["outcome"], one["message"]) for one in page["cases"]] == [
-        ("assertion", "assertion: assert 1 == 99")
-    ] * 2
 
 
 MISSPELT = {"propertes": {"a": {"requird": 1}}, "requird": ["a"], "properties": {"requird": {"minLenght": 1}}}

@@ -8,6 +8,7 @@ import pytest
 
 from tests.plugin.conftest import NUMBER, Bench, with_workers
 from tests.plugin.test_project_tests import arguments, run_one
+from tests.reports.html.pages import unpacked
 
 SAYING = "pytestmark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')\n"
 ENDS = (
@@ -62,7 +63,11 @@ def outcomes(bench: Bench, folder: str = "out") -> dict[str, Any]:
 
 
 @with_workers
-def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_is_counted(bench: Bench) -> None:
+def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_in_every_output(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     conditions = ("tests_passed>=0.9", "test_one.pass_rate>=0.5", "test_two.pass_rate>=0")
     gates = [f"--jsbench-gate={condition}" for condition in conditions]
 
@@ -95,14 +100,23 @@ def test_each_end_of_a_test_is_in_the_record_of_what_it_asked_for_and_is_counted
     metrics = bench.run_json()["metrics"]
     assert metrics["tests_passed"] == 4 / 16  # one of the tests has asked twice
     assert metrics["test_failures"] == {"answer": 1, "type_refused": 0, "assertion": 6, "timeout": 2, "error": 3}
-    result.stdout.fnmatch_lines(
+    result.stdout.fnmatch_lines_random(
         [
             "tests      4/16 = 0.250 passed; *",
+            "failures   schema_violation 4, assertion 6, timeout 2, error 3",
+            "failed     test_one::test_raises@2: error: ZeroDivisionError: division by zero",
             "gate       tests_passed 4/16 = 0.25, gate >= 0.9: NOT MET",
             "gate       test_one.pass_rate 1*, gate >= 0.5: met",
             "gate       test_two.pass_rate *, gate >= 0: NOT MET*",  # nobody has asked of that task
+            "::error file=test_one.py,line=*,title=*::assertion: the total assert 1 == 99",
         ]
     )
+    folder = bench.run_in()
+    row = "| `test_one::test_raises@2` | `error` | `ZeroDivisionError: division by zero` |"
+    assert row in (folder / "summary.md").read_text()
+    page = unpacked((folder / "report.html").read_text(), "index")
+    ends = {(case["outcome"], case["message"]) for case in page["cases"]}
+    assert ("assertion", "assertion: the total assert 1 == 99") in ends
 
 
 @pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
