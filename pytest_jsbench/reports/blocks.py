@@ -72,6 +72,11 @@ class Column:
         """True where its rates are told with their counts."""
         return self.figure is not None and self.figure.counted
 
+    @property
+    def is_further_time(self) -> bool:
+        """True where its figure is a time that is not one of the chief."""
+        return self.figure is not None and bool(self.figure.count) and not self.figure.chief
+
 
 #: a name and the cells beside it
 Row = tuple[str, tuple[Cell, ...]]

@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from enum import IntEnum, auto
 from typing import assert_never
 
 from pytest_jsbench.core.text import distinct, printable
@@ -16,12 +17,20 @@ from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Cell, Column, F
 
 #: columns of a terminal whose width is not known
 WIDTH = 80
-#: of a name that is cut: before bounds are left out, and at the least
-_SHORT_NAME, _SHORTEST_NAME = 16, 6
+#: of a name that is cut: before columns are left out, before a table becomes two, and at the least
+_SHORT_NAME, _SHORTER_NAME, _SHORTEST_NAME = 16, 12, 6
 _LABEL = 11
 _NARROWEST_TEXT = 8
 #: a word of a cell, such as a variable to be copied
 _WHOLE_WORD = 20
+
+
+class _Form(IntEnum):
+    """How a table is drawn, from the widest form to the narrowest."""
+
+    WHOLE = auto()
+    SHORT_HEADS = auto()
+    BOUNDS_BELOW = auto()
 
 
 def width_of(*, is_terminal: bool) -> int:
@@ -66,26 +75,28 @@ def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
 
 def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     """
-    The table within a width, with as much as it has room for.
+    The table within a width, with as much as it has room for, and each rate with its bounds.
 
     Strangers' heads are cut to a column's share. Where there is little room, columns that are only for roomy tables go
-    first; then names are cut, and intervals left out from the right, but for that of a pass rate at the left; and what
-    is too wide all the same becomes two tables below each other.
+    first; then names are cut, heads are shorter, the times go that are not the chief ones, and bounds go below their
+    rates. What is too wide all the same becomes two tables below each other.
     """
     table = _with_shorter_heads(table, width)
     close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
-    count = len(close.columns)
-    first = close.columns[0].figure if count > 1 else None
-    most = count - 1 if first is not None and first.name == "pass_rate" else count + 1
-    layouts = [(table, False, 0), (close, False, 0)]
-    layouts += [(close, True, plain) for plain in range(most + 1)]
-    for layout, is_short, plain in layouts:
-        if lines := _within(layout, width, _SHORT_NAME, is_short=is_short, plain=plain):
+    chief = close.part(at for at, column in enumerate(close.columns) if not column.is_further_time)
+    for layout, form, shortest in (
+        (table, _Form.WHOLE, _SHORT_NAME),
+        (close, _Form.WHOLE, _SHORT_NAME),
+        (close, _Form.SHORT_HEADS, _SHORT_NAME),
+        (chief, _Form.SHORT_HEADS, _SHORT_NAME),
+        (chief, _Form.BOUNDS_BELOW, _SHORTER_NAME),
+    ):
+        if lines := _within(layout, width, shortest, form):
             return lines
-    if lines := _within(close, width, _SHORTEST_NAME, is_short=True, plain=most):
-        return lines
+    count = len(close.columns)
     if count < 2:
-        return _within(close, 10 * width, width, is_short=True, plain=0)
+        lines = _within(close, width, _SHORTEST_NAME, _Form.BOUNDS_BELOW)
+        return lines or _within(close, 10 * width, width, _Form.SHORT_HEADS)
     half = (count + 1) // 2
     return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
 
@@ -100,10 +111,10 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
     return replace(table, columns=tuple(columns))
 
 
-def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, plain: int) -> list[str]:
-    """The table with the rightmost `plain` columns without intervals; nothing where its names would be too short."""
-    cells = _texts(table, width, plain)
-    heads = [_head(column, texts, is_short=is_short) for column, texts in zip(table.columns, cells, strict=True)]
+def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
+    """The table in a form; nothing where its names would be too short."""
+    cells = _texts(table, width, form)
+    heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
     beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))
     names = [name for name, _ in table.rows]
     longest = max(map(len, [table.head, *(printable(name, None) for name in names)]))
@@ -120,7 +131,7 @@ def _within(table: TableBlock, width: int, shortest: int, *, is_short: bool, pla
     return list(itertools.chain(*ruled))
 
 
-def _texts(table: TableBlock, width: int, plain: int) -> list[list[list[str]]]:
+def _texts(table: TableBlock, width: int, form: _Form) -> list[list[list[str]]]:
     """By column and row, the lines of each cell."""
     shortest = max(_SHORT_NAME, table.whole_names)
     names = max((len(printable(name, shortest)) for name, _ in table.rows), default=0)
@@ -128,11 +139,10 @@ def _texts(table: TableBlock, width: int, plain: int) -> list[list[list[str]]]:
     texts_of = [[cell for cell in cells if isinstance(cell, str)] for cells in cells_of]
     share = _share(sorted(max(map(len, texts)) for texts in texts_of if texts), width - names)
     columns = []
-    for at, (column, cells, texts) in enumerate(zip(table.columns, cells_of, texts_of, strict=True)):
-        from_right = max(0, plain - (len(table.columns) - at - 1))
+    for column, cells, texts in zip(table.columns, cells_of, texts_of, strict=True):
         longest_word = max((len(word) for text in texts for word in text.split()), default=0)
         widest = max(_NARROWEST_TEXT, share, min(longest_word, _WHOLE_WORD))
-        columns.append([_cell(column, cell, from_right, widest) for cell in cells])
+        columns.append([_cell(column, cell, widest, form) for cell in cells])
     return columns
 
 
@@ -147,29 +157,27 @@ def _share(longest: Sequence[int], room: int) -> int:
     return share
 
 
-def _cell(column: Column, value: Cell, plain: int, widest: int) -> list[str]:
+def _cell(column: Column, value: Cell, widest: int, form: _Form) -> list[str]:
     if isinstance(value, str):
         return textwrap.wrap(printable(value, None), widest) or [""]
     if isinstance(value, Marked):
-        return [f"{_cell(column, value.value, plain, widest)[0]}{value.mark}"]
+        return [f"{_cell(column, value.value, widest, form)[0]}{value.mark}"]
     if isinstance(value, Rate):
-        return [_rate(column, value, plain)]
+        return _rate(column, value, form)
     return [NOT_APPLICABLE if value is None else column.text_of(value)]
 
 
-def _rate(column: Column, rate: Rate, plain: int) -> str:
-    """A rate and its interval, `1.00 (.21-1)`; where it is counted, after its counts, which may stand alone."""
+def _rate(column: Column, rate: Rate, form: _Form) -> list[str]:
+    """A rate and its interval, `1.00 (.21-1)`; after its counts where these are told."""
     if rate.value is None:
-        return column.exact_text_of(rate)
+        return [column.exact_text_of(rate)]
     text = f"{rate.value:.2f}"
     if column.counted and isinstance(rate, Proportion):
-        counts = f"{rate.successes}/{rate.n}"
-        if plain > 1:
-            return counts
-        text = f"{counts} = {rate.value:.3f}"
-    if plain > 0 or rate.ci_low is None or rate.ci_high is None:
-        return text
-    return f"{text} ({_bound(rate.ci_low)}-{_bound(rate.ci_high)})"
+        text = f"{rate.successes}/{rate.n} = {rate.value:.3f}"
+    if rate.ci_low is None or rate.ci_high is None:
+        return [text]
+    bounds = f"({_bound(rate.ci_low)}-{_bound(rate.ci_high)})"
+    return [text, bounds] if form is _Form.BOUNDS_BELOW else [f"{text} {bounds}"]
 
 
 def _bound(value: float) -> str:
@@ -177,11 +185,11 @@ def _bound(value: float) -> str:
     return {"0.00": "0", "1.00": "1"}.get(text, text.removeprefix("0"))
 
 
-def _head(column: Column, texts: Sequence[Sequence[str]], *, is_short: bool) -> list[str]:
+def _head(column: Column, texts: Sequence[Sequence[str]], form: _Form) -> list[str]:
     """The head in one line or two, no wider than it needs to be above its cells."""
     text = printable(column.heading, None)
     cells = max([1, *map(len, itertools.chain(*texts))])
-    if is_short and column.short and max(map(len, text.split(" "))) > cells:
+    if form >= _Form.SHORT_HEADS and column.short and max(map(len, text.split(" "))) > cells:
         text = printable(column.short, None)
     whole = column.left and not column.foreign
     least = len(text) if whole else max(cells, *map(len, text.split(" ")))

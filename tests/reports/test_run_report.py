@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from pytest_jsbench.core.cases import Expected
 from pytest_jsbench.core.generations import FaultKind, Timing
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.gates import Gate, check
+from pytest_jsbench.metrics.statistics import Rate
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
+from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import table_of_runs
 from pytest_jsbench.reports.evaluations import parse
 from pytest_jsbench.reports.run_report import facts, heading, main_table, summary_markdown, table_of_keywords, tables
@@ -224,8 +227,8 @@ def test_decisions_have_a_table_of_their_own() -> None:
 
     assert max(map(len, shown)) <= 80
     assert [line.split() for line in shown if line.startswith(("simple", "hard"))] == [
-        ["simple", "0.00", "(0-.97)", "1.00", "(.03-1)", "1/2", "=", "0.500", "0/2", "10.00", "1", "0"],
-        ["hard", "0.00", "(0-.97)", "0.00", "(0-.97)", "n/a", "n/a", "n/a", "0", "1"],
+        ["simple", "0.00", "1.00", "1/2", "=", "0.500", "0/2", "=", "0.000", "10.00", "1", "0"],
+        ["hard", "0.00", "0.00", "n/a", "n/a", "n/a", "0", "1"],
     ]
     assert not [line for line in fact_lines(facts(labelled, summary)) if line.startswith("tokens")]
 
@@ -258,7 +261,7 @@ def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names
     shown = table_of(*decided, labelled=True)
 
     assert max(map(len, shown)) <= 80
-    assert [line.split()[0] for line in shown[3:7]] == ["infinite-loop-de…", "unevaluatedPrope…", *names[2:]]
+    assert [line.split()[0] for line in shown[3:11:2]] == list(names)
     assert "1/2" in shown[3].split()
 
 
@@ -269,10 +272,41 @@ def shown_of(run: Run) -> str:
 def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody_measured() -> None:
     lines = shown_of(examples.compared(worse="pvvv", better="pppp", broken="ppbm")).splitlines()
 
-    assert [line.split()[0] for line in lines[3:6]] == ["better", "broken", "worse"]
-    assert lines[3].split()[1:] == ["1.00", "(.40-1)", "1.00", "(.40-1)", "1.00", "0.20", "1.00", "4", "11", "0"]
-    assert lines[4].split()[-1] == "2"
+    assert [line.split()[0] for line in lines[3:9:2]] == ["better", "broken", "worse"]
+    assert lines[3].split()[1:] == ["1.00", "1.00", "1.00", "0.20", "1.00", "4", "11", "0"]
+    assert lines[4].split() == ["(.40-1)"] * 3
+    assert lines[5].split()[-1] == "2"
     assert "Cost" not in lines[0]
+
+
+def wide_runs() -> Iterator[Run]:
+    """A run of each kind whose table is wide: broken off, repeated, with values, labelled, and of variants."""
+    broken = record("z", task="very_hard", verdict=examples.BROKEN, generation=examples.failed())
+    valued = replace(record("b"), expected=Expected(value={"n": 1}), match=COMPARED)
+    decided = record("a", task="infinite-loop-detection", generation=examples.decided("v0"))
+    repeated = [replace(record("a", verdict=examples.VIOLATED), repeat=repeat) for repeat in range(3)]
+    yield examples.run(record("a"), record("b", verdict=examples.VIOLATED), broken)
+    yield examples.run(valued, broken)
+    yield examples.run(*repeated, broken)
+    yield examples.run(decided, broken, dataset={"labelled": True})
+    yield examples.compared(a="pvvv", b="ppbm", c="pmpp")
+    yield examples.compared(**{f"constrained-by-the-server-with-{end}": "pvb" for end in "abc"})
+    metadata = examples.variants(a={"repeats": 3}, b={})
+    of_variants = [replace(each, variant=name) for each in (*repeated, valued, broken) for name in "ab"]
+    yield examples.run_of_variants(metadata, *of_variants)
+
+
+def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
+    blocks = [block for run in wide_runs() for block in tables(run, summarize(run))]
+
+    for table in (block for block in blocks if isinstance(block, TableBlock)):
+        lines = table_lines(table)
+        shown = [at for at, column in enumerate(table.columns) if not column.roomy]
+        cells = [cells[at] for _, cells in table.rows for at in shown]
+        rates = [cell for cell in cells if isinstance(cell, Rate) and cell.ci_low is not None]
+
+        assert max(map(len, lines)) <= 80
+        assert len(re.findall(r"\([.\d]+-[.\d]+\)", "\n".join(lines))) >= len(rates)
 
 
 def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_number() -> None:
@@ -300,7 +334,7 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
     made = examples.record("x", verdict=examples.DECIDED_WRONGLY, generation=examples.decided("v0"))
     lines = shown_of(examples.run_of_variants(metadata, replace(made, variant="a"))).splitlines()
 
-    assert lines[0].split() == ["Variant", "Pass", "rate", "Declared", "Valid,", "rejected", "Invalid,", "Compile", "n"]
+    assert lines[0].split() == ["Variant", "Pass", "Decl.", "Valid,", "Invalid,", "Compile", "n"]
     assert "1/2 = 0.500" in lines[3]
 
 
@@ -328,12 +362,12 @@ def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
     second = [replace(passed, repeat=1), replace(failed, repeat=1, verdict=examples.PASSED)]
     lines = shown_of(examples.run_of_variants(metadata, passed, failed, *second)).splitlines()
 
-    assert lines[0].split()[:4] == ["Variant", "Pass", "rate", "Pass^k"]
-    assert [line.split()[3] for line in lines[3:5]] == ["1.00", "0.00"]
+    assert lines[0].split()[:4] == ["Variant", "Pass", "Pass^k", "Decl."]
+    assert [line.split()[2] for line in lines[3:7:2]] == ["1.00", "0.00"]
     assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
 
 
-def test_each_variant_says_its_repeats_and_sampling_and_its_pass_rate_keeps_the_interval_beside_errors() -> None:
+def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_beside_errors() -> None:
     params = {"temperature-0": {"temperature": 0}, "temperature-1": {"temperature": 1}}
     metadata = examples.variants(**{name: {"params": one, "repeats": 2} for name, one in params.items()})
     records = [
@@ -348,7 +382,7 @@ def test_each_variant_says_its_repeats_and_sampling_and_its_pass_rate_keeps_the_
     table = table_lines(main_table(run, summary), 72)
     text = " ".join(" ".join(fact_lines(facts(run, summary))).split())
 
-    assert table[3].split()[1:3] == ["0.50", "(0-1)"]
+    assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
     assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
     assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in text

@@ -25,22 +25,33 @@ def test_a_long_label_stands_apart_from_its_text() -> None:
     assert detail("calls", "72") == ["calls      72"]
 
 
-@pytest.mark.parametrize(
-    ("width", "row"),
-    [
-        (160, "a     3/4 = 0.750 (.19-.99)  0.50 (.01-.99)  1.25"),
-        (58, "a     3/4 = 0.750 (.19-.99)  0.50 (.01-.99)  1.25"),
-        (45, "a        3/4 = 0.750 (.19-.99)   0.50  1.25"),
-        (38, "a           3/4 = 0.750   0.50  1.25"),
-        (26, "a          3/4   0.50  1.25"),
-    ],
-)
-def test_intervals_are_left_out_from_the_right_where_there_is_no_room(width: int, row: str) -> None:
-    lines = table_lines(table(COUNTED, RATE, TIME, a=(proportion(3, 4), proportion(1, 2), 1.25)), width)
+def test_bounds_go_below_their_rates_where_there_is_no_room_beside_them() -> None:
+    rows = table(COUNTED, RATE, TIME, a=(proportion(3, 4), proportion(1, 2), 1.25))
 
-    assert [line for line in lines if line.startswith("a ")] == [lines[-1]]
-    assert lines[-1].split() == row.split()
-    assert max(map(len, lines)) <= width
+    for width in (160, 58, 49):
+        assert table_lines(rows, width)[-1].split() == [
+            "a",
+            "3/4",
+            "=",
+            "0.750",
+            "(.19-.99)",
+            "0.50",
+            "(.01-.99)",
+            "1.25",
+        ]
+    for width in (48, 36):
+        first, second = table_lines(rows, width)[-2:]
+        assert first.split() == ["a", "3/4", "=", "0.750", "0.50", "1.25"]
+        assert second.split() == ["(.19-.99)", "(.01-.99)"]
+        assert first.index("0.750") + len("0.750") == second.index(")") + 1
+
+
+def test_a_time_that_is_not_a_chief_one_is_left_out_before_bounds_go_below() -> None:
+    further = Column.of(FIGURES["gct_p50"])
+    rows = table(RATE, TIME, further, a=(proportion(1, 2), 1.25, 9.75))
+
+    assert table_lines(rows, 42)[-1].split() == ["a", "0.50", "(.01-.99)", "1.25", "9.75"]
+    assert table_lines(rows, 28)[-1].split() == ["a", "0.50", "(.01-.99)", "1.25"]
 
 
 def test_what_is_only_for_roomy_tables_goes_first() -> None:
