@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.core.extensions import installed, origin
+from pytest_jsbench.core.extensions import installed, origin, package_of
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
@@ -52,7 +53,8 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     if options.json:
         data = {"engines": others, "presets": {preset.name: to_json(preset) for preset in chosen}}
         data["default_models"] = models
-        out.json(data if options.name else data | {"extensions": _extensions()}, indent=None)
+        brought = {kind: {name: origin(point) for name, point in of.items()} for kind, of in _extensions().items()}
+        out.json(data if options.name else data | {"extensions": brought}, indent=None)
     elif options.name:
         for preset in chosen:
             out.lines(_everything(preset))
@@ -88,17 +90,17 @@ def _tables(
     yield TableBlock.of_texts("Preset", ("Sent as", "Streams", "Key", "Subset", "Date"), rows)
     hint = "jsbench engines NAME: all that is known of it, and from where"
     yield [("note", f"a preset takes the options of {PRESET_ENGINE}, and --jsbench-model is needed; {hint}")]
-    yield [
-        (kind, f"{printable(name)}: {place}, by {KINDS[kind].format(printable(name))}")
-        for kind, places in _extensions().items()
-        for name, place in places.items()
+    brought: list[Row] = [
+        (f"{kind} {printable(name)}", (package_of(point), KINDS[kind].format(printable(name))))
+        for kind, points in _extensions().items()
+        for name, point in points.items()
     ]
+    yield TableBlock.of_texts("Extension", ("Package", "Asked by"), brought)
 
 
-def _extensions() -> dict[str, dict[str, str]]:
-    """List what packages bring of each kind, by its name, and where that leads."""
-    points = {kind: installed(kind, error=JSBenchError) for kind in KINDS}
-    return {kind: {name: origin(point) for name, point in of_kind.items()} for kind, of_kind in points.items()}
+def _extensions() -> dict[str, dict[str, EntryPoint]]:
+    """List what packages bring of each kind, by its name."""
+    return {kind: installed(kind, error=JSBenchError) for kind in KINDS}
 
 
 def structured(preset: ProviderPreset) -> str:

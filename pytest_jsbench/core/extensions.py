@@ -122,6 +122,10 @@ def find_function(
 
 def origin(point: metadata.EntryPoint) -> str:
     """Where an entry point leads, and the package that brings it: `acme.engines:Echo (package acme-jsbench 1.0)`."""
-    if point.dist is None:
-        return point.value
-    return printable(f"{point.value} (package {point.dist.name} {point.dist.version})")
+    package = package_of(point)
+    return printable(f"{point.value} (package {package})" if package else point.value)
+
+
+def package_of(point: metadata.EntryPoint) -> str:
+    """Name the package that brings an entry point, with its version; empty where that is not known."""
+    return "" if point.dist is None else printable(f"{point.dist.name} {point.dist.version}")
