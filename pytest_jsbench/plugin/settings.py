@@ -50,7 +50,6 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     starts = {name: here if ini is None or name in given else ini.parent for name in values}
     _choose_recording(values, given)
     refuse_together(values)
-    _refuse_other_machines(config)
     values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
     values |= {name: placed(values[name], starts[name], here) for name in _FILES}
     values = with_defaults(values)
@@ -129,8 +128,10 @@ class Settings:
     @classmethod
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; JSBenchError or pytest.UsageError says what is wrong with a value."""
+        _refuse_other_machines(config)
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
-        values, typed = _read_values(config, given), _typed_values(config)
+        typed, values = _typed_values(config), _read_values(config, given)
+        targets = _take_targets(config, values, given)
         named = {"variants": values["variants"]} if "variants" in given else {}
         folder = config.rootpath if config.inipath is None else config.inipath.parent
         here = config.invocation_params.dir
@@ -142,7 +143,7 @@ class Settings:
             gates_typed=any(name in typed for name in GATES),
             selection=selection_of(values),
             benchmark_rows=values["benchmark_rows"],
-            targets=_take_targets(config, values, given),
+            targets=targets,
             expressions=f"{config.option.markexpr} {config.option.keyword}",
             dry_run=values["dry_run"] == "on",
             only_lists=values["dry_run"] == "on" or _is_on(config, "collectonly", "setupplan"),
