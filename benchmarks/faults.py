@@ -1,15 +1,18 @@
 """
 Runs that are broken off in every way, gone on with, and held against one that nobody disturbed.
 
-    python -m benchmarks.faults [--times 20] [--cases 60] [--scenario NAME …]
+    python -m benchmarks.faults [--times 20] [--cases 60] [--in-flight 8] [--workers 0,2]
+                               [--wire chat] [--scenario NAME …]
 
 Each line says in how many of the runs the records came out equal, and how many calls were made twice beside the most
-that could be: those in flight when their process ended, and those that were told to have failed.
+that could be: those in flight when their process ended, and those that were told to have failed. Calls in flight are
+those of each process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -18,15 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve, write_cases
+from benchmarks.loopback import KEY_VARIABLE, Loopback, add_wire_option, engine_arguments, serve, write_cases
 
 LATENCY = 0.1
-IN_FLIGHT = 8
 WORKERS = 2
 _TIMES = frozenset({"started_at", "queue_s", "timing", "retries"})
 #: no file gets larger, which is in the middle of some record
@@ -56,16 +58,19 @@ class Bench:
     folder: Path
     provider: Loopback
     cases: int
+    #: of each process
+    in_flight: int
+    wire: str
 
     def start(self, output: str, *more: str, small_disk: bool = False) -> subprocess.Popen[bytes]:
-        """A run in processes of its own; it is not waited for."""
+        """Start a run in processes of its own, without waiting for it."""
         python = [sys.executable, "-c", _SMALL_DISK] if small_disk else [sys.executable, "-m", "pytest"]
         arguments = [
             *("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio"),
-            *engine_arguments(self.provider.url),
+            *engine_arguments(self.provider.url, wire=self.wire),
             "--jsbench-dataset=schemas",
             f"--jsbench-output={output}",
-            f"--jsbench-concurrency={IN_FLIGHT}",
+            f"--jsbench-concurrency={self.in_flight}",
             *more,
         ]
         with (self.folder / f"{output}.txt").open("ab") as log:
@@ -79,12 +84,11 @@ class Bench:
             )
 
     def records(self, output: str) -> list[Any]:
-        """What the newest run has recorded, but for times."""
-        run = max((self.folder / output).iterdir())
-        return [_without_times(json.loads(line)) for line in (run / "records.jsonl").read_text().splitlines()[1:]]
+        """Read what the newest run has recorded."""
+        return _records(max((self.folder / output).iterdir()) / "records.jsonl")
 
     def wait_for_calls(self, count: int, process: subprocess.Popen[bytes]) -> None:
-        """Until so many calls were made, or the run is over."""
+        """Wait until so many calls were made, or the run is over."""
         while self.provider.counts().total() < count and process.poll() is None:
             time.sleep(0.01)
 
@@ -95,26 +99,30 @@ def _without_times(value: Any) -> Any:
     return [_without_times(inner) for inner in value] if isinstance(value, list) else value
 
 
+def _records(file: Path) -> list[Any]:
+    """Read the records of a file, but for one that is torn."""
+    records = []
+    for line in file.read_text().splitlines()[1:]:
+        with contextlib.suppress(ValueError):
+            records.append(json.loads(line))
+    return records
+
+
 #: breaks a started run off
 Disturbance = Callable[[Bench, "subprocess.Popen[bytes]"], None]
 
 
-def _kill(pid_of: Callable[[subprocess.Popen[bytes]], int | None]) -> Disturbance:
+def _send(
+    number: signal.Signals, target: Callable[[subprocess.Popen[bytes]], int | None], *, times: int = 1
+) -> Disturbance:
+    """Make what sends a signal at a random moment."""
+
     def disturb(bench: Bench, process: subprocess.Popen[bytes]) -> None:
         bench.wait_for_calls(random.randrange(1, bench.cases), process)
         time.sleep(random.random() * LATENCY)
-        if (pid := pid_of(process)) is not None:
-            os.kill(pid, signal.SIGKILL)
-
-    return disturb
-
-
-def _interrupt(times: int) -> Disturbance:
-    def disturb(bench: Bench, process: subprocess.Popen[bytes]) -> None:
-        bench.wait_for_calls(random.randrange(1, bench.cases), process)
         for _ in range(times):
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGINT)
+            if process.poll() is None and (pid := target(process)) is not None:
+                os.kill(pid, number)
             time.sleep(0.2)
 
     return disturb
@@ -134,65 +142,70 @@ def _itself(process: subprocess.Popen[bytes]) -> int:
     return process.pid
 
 
+def _group(process: subprocess.Popen[bytes]) -> int:
+    return -process.pid
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One way to break a run off."""
 
     disturb: Disturbance
-    workers: int = WORKERS
-    #: how many processes have calls in flight that are lost with them
+    #: the most processes whose calls in flight are lost
     lost: int = 0
     #: of the provider
-    settings: dict[str, float]
+    settings: Mapping[str, float] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     small_disk: bool = False
+    alone: bool = True
 
 
 def _scenarios(down: float) -> dict[str, Scenario]:
-    nothing: dict[str, float] = {}
+    once, failing = "--jsbench-retries=0", {"failing": 0.1}
     return {
-        "worker killed": Scenario(disturb=_kill(_worker_of), lost=1, settings=nothing),
-        "controller killed": Scenario(disturb=_kill(_itself), lost=WORKERS, settings=nothing),
-        "the only process killed": Scenario(disturb=_kill(_itself), lost=1, settings=nothing, workers=0),
-        "Ctrl-C": Scenario(disturb=_interrupt(1), lost=WORKERS, settings=nothing),
-        "Ctrl-C twice": Scenario(disturb=_interrupt(2), lost=WORKERS, settings=nothing),
-        "disk full": Scenario(disturb=_leave_alone, lost=1, settings=nothing, workers=0, small_disk=True),
+        "worker killed": Scenario(disturb=_send(signal.SIGKILL, _worker_of), lost=1, alone=False),
+        "killed": Scenario(disturb=_send(signal.SIGKILL, _itself), lost=WORKERS),
+        "Ctrl-C": Scenario(disturb=_send(signal.SIGINT, _group), lost=WORKERS),
+        "Ctrl-C twice": Scenario(disturb=_send(signal.SIGINT, _group, times=2), lost=WORKERS),
+        "SIGTERM": Scenario(disturb=_send(signal.SIGTERM, _itself), lost=WORKERS),
+        "SIGTERM to all": Scenario(disturb=_send(signal.SIGTERM, _group), lost=WORKERS),
+        "-x": Scenario(disturb=_leave_alone, lost=WORKERS, settings=failing, options=("-x", once)),
+        "--maxfail=3": Scenario(disturb=_leave_alone, lost=WORKERS, settings=failing, options=("--maxfail=3", once)),
+        "disk full": Scenario(disturb=_leave_alone, lost=WORKERS, small_disk=True),
         f"down for {down:g} s": Scenario(
             disturb=_leave_alone, settings={"down": down}, options=("--jsbench-retries=1",)
         ),
-        "300 refused, no retries": Scenario(
-            disturb=_leave_alone, settings={"refused": 300}, options=("--jsbench-retries=0",)
-        ),
-        "10 % fail, no retries": Scenario(
-            disturb=_leave_alone, settings={"failing": 0.1}, options=("--jsbench-retries=0",)
-        ),
-        "10 % fail, with retries": Scenario(disturb=_leave_alone, settings={"failing": 0.1}),
+        "300 refused, no retries": Scenario(disturb=_leave_alone, settings={"refused": 300}, options=(once,)),
+        "10 % fail, no retries": Scenario(disturb=_leave_alone, settings=failing, options=(once,)),
+        "10 % fail, with retries": Scenario(disturb=_leave_alone, settings=failing),
     }
 
 
-def _once(bench: Bench, scenario: Scenario, expected: list[Any], output: str) -> Ending:
-    workers = ("-n", str(scenario.workers)) if scenario.workers else ()
+def _once(bench: Bench, scenario: Scenario, workers: int, expected: list[Any], output: str) -> Ending:
+    spread = ("-n", str(workers)) if workers else ()
     bench.provider.reset(**scenario.settings)
     back_up = time.perf_counter() + scenario.settings.get("down", 0.0)
-    process = bench.start(output, *workers, *scenario.options, small_disk=scenario.small_disk)
+    process = bench.start(output, *spread, *scenario.options, small_disk=scenario.small_disk)
     scenario.disturb(bench, process)
     status = process.wait()
     while _has_members(process.pid):  # workers whose controller is gone end by themselves
         time.sleep(LATENCY)
-    broken = _broken_calls(bench.folder / output)
+    failed = _failed_calls(max((bench.folder / output).iterdir()))
     time.sleep(max(0.0, back_up - time.perf_counter()))
-    bench.start(output, *workers, f"--jsbench-resume={output}").wait()
+    bench.start(output, *spread, f"--jsbench-resume={output}").wait()
     counts = bench.provider.counts()
+    records = bench.records(output)
+    failed += sum(record["retries"] for record in records)
     return Ending(
-        equal=bench.records(output) == expected,
+        equal=_without_times(records) == _without_times(expected),
         twice=counts.total() - len(counts),
-        accounted=IN_FLIGHT * scenario.lost + broken,
+        accounted=bench.in_flight * min(scenario.lost, max(1, workers)) + failed,
         status=status,
     )
 
 
 def _has_members(group: int) -> bool:
-    """Whether a process of the group is alive."""
+    """Say whether a process of the group is alive."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -200,17 +213,26 @@ def _has_members(group: int) -> bool:
     return True
 
 
-def _broken_calls(output: Path) -> int:
-    """Calls, failed tries of answered ones too, of which the provider said that they had failed."""
-    broken = 0
-    for file in max(output.iterdir()).glob("records*.jsonl"):
-        for line in file.read_text().splitlines()[1:]:
-            try:
-                record = json.loads(line)
-            except ValueError:  # torn
-                continue
-            broken += record["retries"] + ((record["generation"] or {}).get("type") == "failed")
-    return broken
+def _failed_calls(run: Path) -> int:
+    """Count the calls of a run of which the provider said that they had failed, and which are made anew."""
+    records = [record for file in run.glob("records*.jsonl") for record in _records(file)]
+    return sum(record["retries"] + 1 for record in records if (record["generation"] or {}).get("type") == "failed")
+
+
+def _row(bench: Bench, title: str, scenario: Scenario, workers: int, expected: list[Any], times: int) -> bool:
+    """Break off so many runs, and print a line for them; False where one has not come out as it must."""
+    output = f"{title.replace(' ', '-').replace('%', '')}-{workers}"
+    endings = [_once(bench, scenario, workers, expected, f"{output}-{number}") for number in range(times)]
+    good = all(ending.equal and ending.twice <= ending.accounted for ending in endings)
+    worst = max(endings, key=lambda ending: ending.twice - ending.accounted)
+    statuses = sorted({ending.status for ending in endings})
+    equal = sum(ending.equal for ending in endings)
+    print(
+        f"{title:26}  {workers:7}  {times:4}  {equal:5}  {worst.twice:19}  {worst.accounted:9}  {statuses}"
+        f"{'' if good else '  <-- not as it must be'}",
+        flush=True,
+    )
+    return good
 
 
 def main() -> int:
@@ -218,37 +240,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
     parser.add_argument("--times", type=int, default=20, help="runs of each way to be killed (default: 20)")
     parser.add_argument("--cases", type=int, default=60)
+    parser.add_argument("--in-flight", type=int, default=8, help="calls of each process (default: 8)")
+    parser.add_argument("--workers", default=f"0,{WORKERS}", help="numbers of processes, with commas (default: 0,2)")
     parser.add_argument("--down", type=float, default=30.0, help="seconds for which the provider is down")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scenario", action="append", help="only this one; repeatable")
+    add_wire_option(parser)
     options = parser.parse_args()
     random.seed(options.seed)
     scenarios = _scenarios(options.down)
-    failed = False
+    failures = 0
     with tempfile.TemporaryDirectory(prefix="jsbench-faults-") as name, serve(latency=LATENCY) as provider:
-        bench = Bench(folder=Path(name), provider=provider, cases=options.cases)
+        bench = Bench(
+            folder=Path(name), provider=provider, cases=options.cases, in_flight=options.in_flight, wire=options.wire
+        )
         write_cases(bench.folder / "schemas", options.cases)
         bench.start("undisturbed", "-n", str(WORKERS)).wait()
         expected = bench.records("undisturbed")
         assert len(expected) == options.cases
-        print(f"{'':26}  runs  equal  called twice (most)    at most  exit statuses")
+        print(f"{options.wire}, {options.cases} cases, {options.in_flight} calls in flight in each process")
+        print(f"{'':26}  workers  runs  equal  called twice (most)    at most  exit statuses")
         for title in options.scenario or scenarios:
+            scenario = scenarios[title]
             times = options.times if "killed" in title else max(1, options.times // 5)
-            endings = [
-                _once(bench, scenarios[title], expected, f"{title.replace(' ', '-').replace('%', '')}-{number}")
-                for number in range(times)
-            ]
-            good = all(ending.equal and ending.twice <= ending.accounted for ending in endings)
-            failed |= not good
-            worst = max(endings, key=lambda ending: ending.twice)
-            statuses = sorted({ending.status for ending in endings})
-            equal = sum(ending.equal for ending in endings)
-            print(
-                f"{title:26}  {times:4}  {equal:5}  {worst.twice:19}  {worst.accounted:9}  {statuses}"
-                f"{'' if good else '  <-- not as it must be'}",
-                flush=True,
-            )
-    return int(failed)
+            for workers in map(int, options.workers.split(",")):
+                if workers or scenario.alone:
+                    failures += not _row(bench, title, scenario, workers, expected, times)
+    return int(failures > 0)
 
 
 if __name__ == "__main__":

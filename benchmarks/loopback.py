@@ -1,4 +1,8 @@
-"""A provider on this machine, in a process of its own: it answers as slowly, and breaks as often, as it is told."""
+"""
+A provider on this machine, in a process of its own: it answers as slowly, and breaks as often, as it is told.
+
+It speaks each wire format, and reads from a call's path which it is.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.wire_formats import WIRE_FORMATS, WireFormat, wire_format_of
 
 KEY_VARIABLE = "JSBENCH_LOOPBACK_KEY"
 _NAME = re.compile(rb"case-(\d+)")
@@ -95,15 +101,22 @@ def write_cases(folder: Path, count: int) -> None:
         (folder / f"c{number:05}.json").write_text(json.dumps(schema))
 
 
-def engine_arguments(url: str, *, streaming: bool = False) -> list[str]:
-    """The options with which pytest asks it."""
+def engine_arguments(url: str, *, streaming: bool = False, wire: str = "chat") -> list[str]:
+    """Spell the options with which pytest asks it in a wire format."""
+    spoken = WIRE_FORMATS[wire]
+    options = {"stream": str(streaming).lower(), **spoken.options}
     return [
-        "--jsbench-engine=openai",
+        f"--jsbench-engine={spoken.engine}",
         "--jsbench-model=loopback",
-        f"--jsbench-base-url={url}/v1",
+        f"--jsbench-base-url={url}{spoken.root}",
         f"--jsbench-api-key-env={KEY_VARIABLE}",
-        f"--jsbench-engine-option=stream={str(streaming).lower()}",
+        *(f"--jsbench-engine-option={name}={value}" for name, value in options.items()),
     ]
+
+
+def add_wire_option(parser: argparse.ArgumentParser) -> None:
+    """Let a benchmark be told in which wire format its calls are."""
+    parser.add_argument("--wire", choices=tuple(WIRE_FORMATS), default="chat", help="wire format (default: chat)")
 
 
 class _Server(asyncio.Protocol):
@@ -128,16 +141,16 @@ class _Server(asyncio.Protocol):
             return
         self._data = body[wanted:]
         path = head.split(b" ", 2)[1].decode()
-        if path.startswith("/v1/"):
-            self._state.call(self, body[:wanted])
-        else:
+        wire = wire_format_of(path)
+        if wire is None:
             self.answer(200, self._state.tell(path))
+        else:
+            self._state.call(Call(connection=self, wire=wire, path=path, body=body[:wanted]))
 
     def begin(self) -> None:
         self._write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
 
-    def event(self, data: bytes, *, last: bool) -> None:
-        text = b"data: " + data + (b"\n\ndata: [DONE]\n\n" if last else b"\n\n")
+    def events(self, text: bytes, *, last: bool) -> None:
         self._write(b"%x\r\n%s\r\n" % (len(text), text) + (b"0\r\n\r\n" if last else b""))
 
     def answer(self, status: int, value: object, *headers: str) -> None:
@@ -149,6 +162,35 @@ class _Server(asyncio.Protocol):
     def _write(self, data: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(data)
+
+
+class Call:
+    """One call, from its arrival to its answer."""
+
+    def __init__(self, *, connection: _Server, wire: WireFormat, path: str, body: bytes) -> None:
+        self.connection = connection
+        self.wire = wire
+        self.streamed = b'"stream":true' in body or ":streamGenerateContent" in path
+        match = _NAME.search(body)
+        self.name = match[1].decode() if match else "?"
+        self.arrived_at = asyncio.get_running_loop().time()
+
+    def answer_text(self) -> str:
+        return json.dumps({"n": int(self.name) if self.name.isdigit() else 0, "city": "Oslo"})
+
+    def complete(self) -> None:
+        self.connection.answer(200, self.wire.whole(self.answer_text()))
+
+    def fail(self, status: int, message: str, *headers: str) -> None:
+        self.connection.answer(status, self.wire.error(message, status), *headers)
+
+    def chunks(self, count: int) -> list[bytes]:
+        """Cut its answer into so many chunks; the usage comes with the last."""
+        text = self.answer_text() + " " * count
+        cuts = [len(text) * number // (count - 1) for number in range(count)]
+        parts = [self.wire.delta(text[start:end]) for start, end in itertools.pairwise(cuts)]
+        parts[0] = self.wire.begin + parts[0]
+        return [part.encode() for part in (*parts, self.wire.end(text))]
 
 
 class _State:
@@ -171,20 +213,18 @@ class _State:
         self._refusals: list[float] = []
         self._wrong_key = False
 
-    def call(self, connection: _Server, body: bytes) -> None:
-        found = _NAME.search(body)
-        name = found[1].decode() if found else "?"
-        self._counts[name] += 1
+    def call(self, call: Call) -> None:
+        self._counts[call.name] += 1
         self._in_flight += 1
         loop = asyncio.get_running_loop()
-        self._arrivals.append(loop.time())
-        if self._is_beyond_its_limit(loop.time()):
-            loop.call_later(_REFUSAL, self._finish, connection, name, True)
-        elif b'"stream":true' in body:
-            connection.begin()
-            loop.call_later(self._first, self._stream, connection, name, _chunks(name, self._chunks), loop.time(), 0)
+        self._arrivals.append(call.arrived_at)
+        if self._is_beyond_its_limit(call.arrived_at):
+            loop.call_later(_REFUSAL, self._finish, call, True)
+        elif call.streamed:
+            call.connection.begin()
+            loop.call_later(self._first, self._stream, call, call.chunks(self._chunks), 0)
         else:
-            loop.call_later(self._latency, self._finish, connection, name, False)
+            loop.call_later(self._latency, self._finish, call, False)
 
     def _is_beyond_its_limit(self, now: float) -> bool:
         if self._refused:
@@ -224,56 +264,34 @@ class _State:
         self._wrong_key = bool(float(settings.get("wrong_key", 0)))
         return "done"
 
-    def _stream(self, connection: _Server, name: str, chunks: list[bytes], asked: float, number: int) -> None:
+    def _stream(self, call: Call, chunks: list[bytes], number: int) -> None:
         loop = asyncio.get_running_loop()
         if not number:
-            self._first_chunks.append(loop.time() - asked)
+            self._first_chunks.append(loop.time() - call.arrived_at)
         last = number == len(chunks) - 1
-        connection.event(chunks[number], last=last)
+        call.connection.events(chunks[number], last=last)
         if last:
             self._in_flight -= 1
             return
-        due = asked + self._first + (self._latency - self._first) * (number + 1) / (len(chunks) - 1)
-        loop.call_at(due, self._stream, connection, name, chunks, asked, number + 1)
+        due = call.arrived_at + self._first + (self._latency - self._first) * (number + 1) / (len(chunks) - 1)
+        loop.call_at(due, self._stream, call, chunks, number + 1)
 
-    def _finish(self, connection: _Server, name: str, refused: bool) -> None:
+    def _finish(self, call: Call, refused: bool) -> None:
         self._in_flight -= 1
         if self._wrong_key:
-            connection.answer(401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}})
+            call.fail(401, "Incorrect API key provided")
         elif refused:
-            connection.answer(429, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, "retry-after: 1")
+            call.fail(429, "slow down", "retry-after: 1")
         elif asyncio.get_running_loop().time() < self._down_until:
-            connection.answer(503, {"error": {"message": "down for maintenance", "type": "server_error"}})
-        elif name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1:
-            connection.answer(500, {"error": {"message": "an injected fault", "type": "server_error"}})
+            call.fail(503, "down for maintenance")
+        elif self._is_broken(call.name):
+            call.fail(500, "an injected fault")
         else:
-            connection.answer(200, _completion(name))
+            call.complete()
 
-
-def _completion(name: str) -> dict[str, Any]:
-    content = json.dumps({"n": int(name) if name.isdigit() else 0, "city": "Oslo"})
-    return {
-        "id": "c",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "loopback",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}],
-        "usage": {"prompt_tokens": 60, "completion_tokens": 12, "total_tokens": 72},
-    }
-
-
-def _chunks(name: str, count: int) -> list[bytes]:
-    """The same answer in so many chunks of Chat Completions; the usage comes with the last."""
-    whole = _completion(name)
-    text = whole["choices"][0]["message"]["content"] + " " * count
-    cuts = [len(text) * number // (count - 1) for number in range(count)]
-    parts = [text[start:end] for start, end in itertools.pairwise(cuts)]
-    head = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "loopback"}
-    ends: list[tuple[dict[str, str], str | None]] = [*(({"content": part}, None) for part in parts), ({}, "stop")]
-    choices = [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": end} for delta, end in ends]
-    chunks: list[dict[str, Any]] = [{**head, "choices": [choice], "usage": None} for choice in choices]
-    chunks[-1]["usage"] = whole["usage"]
-    return [json.dumps(chunk).encode() for chunk in chunks]
+    def _is_broken(self, name: str) -> bool:
+        """Say whether this is the first call of a case whose first call breaks."""
+        return name.isdigit() and int(name) * 7919 % 100 < 100 * self._failing and self._counts[name] == 1
 
 
 async def _main(latency: float, first: float, chunks: int) -> None:

@@ -1,7 +1,7 @@
 """
 What a run makes of a provider that refuses calls (429 with Retry-After: 1), beside what the provider permits.
 
-    python -m benchmarks.storms [--cases 500] [--in-flight 64] [--workers 0,2]
+    python -m benchmarks.storms [--cases 500] [--in-flight 64] [--workers 0,2] [--wire responses]
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from bisect import bisect_left
 from pathlib import Path
 
-from benchmarks.loopback import KEY_VARIABLE, Loopback, engine_arguments, serve, write_cases
+from benchmarks.loopback import KEY_VARIABLE, add_wire_option, engine_arguments, serve, write_cases
 
 LATENCY = 0.2
 #: seconds in which calls come together
 _TOGETHER = 0.1
 
 
-def _run(folder: Path, provider: Loopback, in_flight: int, workers: int) -> tuple[float, str]:
-    """Seconds, and the last line that it printed."""
+def _run(folder: Path, asking: list[str], in_flight: int, workers: int) -> tuple[float, str]:
+    """Measure the seconds of a run, and read the last line that it printed."""
     spread = [] if not workers else ["-n", str(workers)]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *engine_arguments(provider.url), *spread]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *asking, *spread]
     command += ["--jsbench-dataset=schemas", f"--jsbench-concurrency={in_flight // max(workers, 1)}"]
     started = time.perf_counter()
     environment = {**os.environ, KEY_VARIABLE: "none"}
@@ -39,6 +39,8 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--in-flight", type=int, default=64)
     parser.add_argument("--workers", default="0", help="numbers of processes, with commas (default: 0)")
+    parser.add_argument("--storm", action="append", help="only this one; repeatable")
+    add_wire_option(parser)
     options = parser.parse_args()
     cases, in_flight = options.cases, options.in_flight
     ways: dict[str, tuple[dict[str, float], float]] = {
@@ -53,17 +55,19 @@ def main() -> None:
     print(f"{'refused':26}  workers  permitted (s)  calls (s)  whole (s)  calls  refused  at once")
     with tempfile.TemporaryDirectory(prefix="jsbench-storms-") as name, serve(latency=LATENCY) as provider:
         write_cases(Path(name) / "schemas", cases)
-        for title, (settings, permitted) in ways.items():
+        asking = engine_arguments(provider.url, wire=options.wire)
+        for title in options.storm or ways:
+            settings, permitted = ways[title]
             for workers in map(int, options.workers.split(",")):
                 provider.reset(**settings)
-                whole, said = _run(Path(name), provider, in_flight, workers)
+                whole, last_line = _run(Path(name), asking, in_flight, workers)
                 calls, refused = provider.arrivals(), provider.refusals()
                 # the most calls that came together after the first refusals
                 later = [call for call in calls if call > (refused[0] + 0.5 if refused else calls[0])]
                 together = max((bisect_left(later, call + _TOGETHER) - i for i, call in enumerate(later)), default=0)
                 print(
                     f"{title:26}  {workers:7}  {permitted:13.1f}  {calls[-1] + LATENCY - calls[0]:9.1f}  {whole:9.1f}"
-                    f"  {len(calls):5}  {len(refused):7}  {together:7}  {said}",
+                    f"  {len(calls):5}  {len(refused):7}  {together:7}  {last_line}",
                     flush=True,
                 )
 

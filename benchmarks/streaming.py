@@ -2,11 +2,12 @@
 What a streamed call costs, and how truly its time to the first token is measured.
 
     python -m benchmarks.streaming [--calls 500] [--in-flight 64] [--first 0.2] [--latency 0.31] [--chunks 64]
+                                  [--wire chat]
 
 A server on this machine answers each call in so many chunks and notes when it wrote the first. The rows are the
-`openai` engine, streamed and not, and the SDK's own typed chunks beside it, each called from as many threads as calls
-are in flight, in a process of its own. Times to the first token are in milliseconds, those of the server first; CPU is
-that of the process that calls, per call, after a first call that is not counted.
+engine, streamed and not, and, for chat completions, the SDK's own typed chunks beside it, each called from as many
+threads as calls are in flight, in a process of its own. Times to the first token are in milliseconds, those of the
+server first; CPU is that of the process that calls, per call, after a first call that is not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.loopback import Loopback, serve
+from benchmarks.loopback import Loopback, add_wire_option, serve
+from benchmarks.wire_formats import WIRE_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,15 +34,18 @@ _PROMPT = "You need to generate a JSON object that conforms to the schema of cas
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-def _engine(url: str, *, streaming: bool) -> Callable[[], float | None]:
+def _engine(url: str, wire: str, *, streaming: bool) -> Callable[[], float | None]:
     from pytest_jsbench.core.cases import CaseKey, Prompt
     from pytest_jsbench.core.generations import Completion, GenerationParams, Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
     from pytest_jsbench.engines.registry import find
 
-    config = EngineConfig(name="openai", model="m", base_url=f"{url}/v1", options={"stream": streaming})
-    engine = find("openai").build(config)
+    spoken = WIRE_FORMATS[wire]
+    options = {"stream": streaming, **spoken.options}
+    base_url = f"{url}{spoken.root}"
+    config = EngineConfig(name=spoken.engine, model="m", base_url=base_url, api_key="none", options=options)
+    engine = find(spoken.engine).build(config)
     prompt = Prompt(messages=(Message(role="user", content=_PROMPT),))
     params = GenerationParams(max_tokens=64, timeout=60)
     request = Request(key=CaseKey(task="t", id="c"), repeat=0, prompt=prompt, schema=_SCHEMA, params=params)
@@ -71,9 +76,9 @@ def _typed(url: str) -> Callable[[], float | None]:
     return call
 
 
-def _work(row: str, url: str, calls: int, in_flight: int) -> None:
-    """In a process of its own; its one line is what it measured."""
-    call = _typed(url) if row == _ROWS[2] else _engine(url, streaming=row == _ROWS[0])
+def _work(row: str, url: str, wire: str, calls: int, in_flight: int) -> None:
+    """Measure in a process of its own, and print one line."""
+    call = _typed(url) if row == _ROWS[2] else _engine(url, wire, streaming=row == _ROWS[0])
     call()
     barrier = threading.Barrier(in_flight)
     with ThreadPoolExecutor(in_flight) as pool:
@@ -91,16 +96,16 @@ def _quantiles(seconds: list[float]) -> str:
     return f"{cuts[9] * 1000:6.0f} {cuts[18] * 1000:6.0f}"
 
 
-def _row(row: str, server: Loopback, calls: int, in_flight: int) -> None:
+def _row(row: str, server: Loopback, wire: str, calls: int, in_flight: int) -> None:
     server.reset()
     command = [sys.executable, "-m", "benchmarks.streaming", f"--row={row}", f"--url={server.url}"]
-    command += [f"--calls={calls}", f"--in-flight={in_flight}"]
+    command += [f"--calls={calls}", f"--in-flight={in_flight}", f"--wire={wire}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
-    found = json.loads(done.stdout)
-    firsts = [first for first in found["firsts"] if first is not None]
+    measured = json.loads(done.stdout)
+    firsts = [first for first in measured["firsts"] if first is not None]
     print(
         f"{row:22}  {_quantiles(server.first_chunks()[1:])}  {_quantiles(firsts)}"
-        f"  {found['cpu'] / calls * 1000:11.2f}  {found['wall']:7.2f}",
+        f"  {measured['cpu'] / calls * 1000:11.2f}  {measured['wall']:7.2f}",
         flush=True,
     )
 
@@ -113,17 +118,19 @@ def main() -> None:
     parser.add_argument("--first", type=float, default=0.2, help="seconds to the first chunk")
     parser.add_argument("--latency", type=float, default=0.31, help="seconds to the last chunk")
     parser.add_argument("--chunks", type=int, default=64)
+    add_wire_option(parser)
     parser.add_argument("--row", choices=_ROWS, help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.row:
-        _work(options.row, options.url, options.calls, options.in_flight)
+        _work(options.row, options.url, options.wire, options.calls, options.in_flight)
         return
-    print(f"{options.calls} calls, {options.in_flight} in flight, {options.chunks} chunks: first p50 p95, ms")
+    calls = f"{options.calls} calls, {options.in_flight} in flight, {options.chunks} chunks"
+    print(f"{options.wire}, {calls}: first p50 p95, ms")
     print(f"{'':22}  {'server':>13}  {'measured':>13}  CPU ms/call  wall, s")
     with serve(latency=options.latency, first=options.first, chunks=options.chunks) as server:
-        for row in _ROWS:
-            _row(row, server, options.calls, options.in_flight)
+        for row in _ROWS if options.wire == "chat" else _ROWS[:2]:
+            _row(row, server, options.wire, options.calls, options.in_flight)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+"""The wire formats: how pytest is told to speak each, and what its server answers, in the words of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.engines import anthropic_wire as messages
+from tests.engines import gemini_wire as gemini
+from tests.engines import openai_wire as chat
+from tests.engines import responses_wire as responses
+from tests.engines.provider import DONE
+
+#: what a status is called by OpenAI, Anthropic and Google
+_STATUSES = {
+    401: ("invalid_api_key", "authentication_error", "UNAUTHENTICATED"),
+    429: ("rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+    500: ("server_error", "api_error", "INTERNAL"),
+    503: ("server_error", "overloaded_error", "UNAVAILABLE"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireFormat:
+    """One wire format, by both of its sides."""
+
+    engine: str
+    #: of the engine's base URL, after the server's address
+    root: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: what the path of each of its calls has in it
+    path: str
+    #: the body that answers this text
+    whole: Callable[[str], dict[str, Any]]
+    #: the same as events: before the text, one for each part, and after the whole text
+    begin: str = ""
+    delta: Callable[[str], str]
+    end: Callable[[str], str]
+    #: the body of an error, by its message and its status
+    error: Callable[[str, int], dict[str, Any]]
+
+
+def _openai_error(message: str, status: int) -> dict[str, Any]:
+    return chat.error_body(message, code=_STATUSES[status][0])
+
+
+WIRE_FORMATS = {
+    "chat": WireFormat(
+        engine="openai",
+        root="/v1",
+        path="/chat/completions",
+        whole=chat.whole,
+        delta=chat.chunk,
+        end=lambda _: chat.chunk(finish="stop", usage=chat.USAGE) + DONE,
+        error=_openai_error,
+    ),
+    "responses": WireFormat(
+        engine="openai",
+        root="/v1",
+        options={"api": "responses"},
+        path="/responses",
+        whole=lambda text: responses.whole(responses.message(text)),
+        begin=responses.start(),
+        delta=responses.delta,
+        end=lambda text: responses.stop(responses.whole(responses.message(text))),
+        error=_openai_error,
+    ),
+    "messages": WireFormat(
+        engine="anthropic",
+        path="/messages",
+        whole=lambda text: messages.whole({"type": "text", "text": text}),
+        begin=messages.start(),
+        delta=messages.delta,
+        end=lambda _: messages.stop(),
+        error=lambda message, status: messages.error_body(message, _STATUSES[status][1]),
+    ),
+    "generateContent": WireFormat(
+        engine="gemini",
+        path="enerateContent",
+        whole=lambda text: gemini.whole(gemini.part(text)),
+        delta=gemini.delta,
+        end=lambda _: gemini.stop(),
+        error=lambda message, status: gemini.error_body(message, _STATUSES[status][2], code=status),
+    ),
+}
+
+
+def wire_format_of(path: str) -> WireFormat | None:
+    """Read from a call's path in which format it is."""
+    return next((wire for wire in WIRE_FORMATS.values() if wire.path in path), None)
