@@ -74,7 +74,7 @@ def test_what_the_package_brings_is_listed_and_its_command_called(
         "exporter": "csv",
         "command": "forms",
     }
-    assert [line.split(":")[0].split() for line in listed if re.match("[a-z]+ +acme", line)] == [
+    assert [line.split()[:2] for line in listed if re.match("[a-z]+ acme", line)] == [
         *(["engine", "acme"], ["preset", "acme-cloud"], ["dataset", "acme"], ["prompt", "acme"]),
         ["publication", "acme"],
     ]
