@@ -20,6 +20,17 @@ def hidden(text: str) -> set[str]:
     return {character for character in set(text) if unicodedata.category(character) in HIDDEN} - {"\n"}
 
 
+#: answers that are hostile by themselves
+ANSWERS = {
+    "ansi": '{"n": "\x1b[31mred\u202e"}',
+    "surrogate": '{"n": "\\ud800"}',
+    "raw_surrogate": {"text": '{"n": "\ud800"}'},
+    "deep": "[" * 50_000,
+    "nan": '{"n": NaN}',
+    "number": '{"n": ' + "9" * 5000 + "}",
+}
+
+
 def write_hostile_rows(bench: Bench) -> None:
     schema = {
         "type": "object",
@@ -31,8 +42,10 @@ def write_hostile_rows(bench: Bench) -> None:
     rows: list[dict[str, Any]] = [{"id": name, "schema": schema} for name in names]
     rows.append({"id": HOSTILE, "task": HOSTILE, "schema": schema, "prompt": HOSTILE, "tags": [HOSTILE]})
     rows.append({"id": "broken", "schema": {"type": HOSTILE}})
+    rows += [{"id": name, "schema": schema} for name in ANSWERS]
     bench.write({"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
     bench.answers = {
+        **ANSWERS,
         "extra": json.dumps({"n": 1, f"no {HOSTILE}": 1}),
         "fault": {"fault": "bad_request", "message": HOSTILE},
         "huge": "x" * 10_000_001,
@@ -61,14 +74,14 @@ def test_hostile_text_stays_in_its_place_in_all_that_a_run_shows_and_writes(
         "-vra",
     )
 
-    result.assert_outcomes(failed=8)
+    result.assert_outcomes(failed=14)
     text = result.stdout.str() + result.stderr.str()
     assert not hidden(text)
     assert not any(command in text for command in ("##[", "##vso["))
     commands = [line for line in text.split("\n") if line.lstrip().startswith("::")]
     verdict, *cases = commands
     assert verdict.startswith("::error title=jsbench::FAILED: ")
-    assert [line.partition(" title=jsbench ")[0] for line in cases] == ["::error"] * 8
+    assert [line.partition(" title=jsbench ")[0] for line in cases] == ["::error"] * 9  # as many as GitHub shows
     assert {"syntax_error (too_large): more than 10,000,000 characters"} <= set(result.outlines)
     assert set(bench.path.parent.iterdir()) == files_before
     written = [path for path in bench.path.rglob("*") if path.is_file() and ".pytest_cache" not in path.parts]
@@ -82,7 +95,7 @@ def test_hostile_text_stays_in_its_place_in_all_that_a_run_shows_and_writes(
     assert (run / "summary.md").read_text() == (bench.path / "step.md").read_text()
     types = [one.get("type") for case in ET.parse("junit.xml").iter("testcase") for one in case if one.get("type")]
     assert Counter(types) == {
-        "syntax_error": 2,
+        "syntax_error": 8,
         "schema_violation": 2,
         "api_error": 1,
         "hallucination": 1,
