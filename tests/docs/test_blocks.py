@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_jsbench import __version__
 from pytest_jsbench.cli import main
 from pytest_jsbench.settings.options import OPTIONS
 from tests.docs.blocks import Block, blocks_of, words_of
@@ -98,8 +99,13 @@ class Reader:
     def check(self, block: Block) -> None:
         """See that what a block names exists, whether it is run or not."""
         assert set(re.findall(r"--jsbench-[a-z-]+", block.text)) <= FLAGS
-        for extras in re.findall(r"'(?:pytest-jsbench|\.)\[([a-z,]+)\]'", block.text):
+        for extras in re.findall(r"'(?:pytest-jsbench|\.|\./pytest_jsbench\S+\.whl)\[([a-z,]+)\]'", block.text):
             assert set(extras.split(",")) <= set(EXTRAS)
+        if block.language == "yaml":
+            assert re.search(r"pip install .*\bpytest-jsbench", block.text) is None, (
+                "a fresh machine finds it on no index"
+            )
+        assert set(re.findall(r"pytest_jsbench-([\d.]+)-py3", block.text)) <= {__version__}
         if block.language in {"bash", "console"}:
             for words in map(shlex.split, map(filled, block.commands)):
                 if words[0] == "jsbench":
