@@ -28,12 +28,6 @@ NewClient = Callable[..., Client]
 CLOSED = Reply(pieces=())
 
 
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider() as provider:
-        yield provider
-
-
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):

@@ -247,14 +247,10 @@ def test_making_a_batch_is_tried_once_and_looking_again_and_again(batches: Batch
         make()
 
     assert len(server.broken[path]) == 2
-    batch = make_again(server, make)
+    server.broken = {}
+    batch = make()
     server.broken = {"batches": [down, down]}
     assert batches.state(batch).ended
-
-
-def make_again(server: BatchServer, make: Any) -> str:
-    server.broken = {}
-    return str(make())
 
 
 def test_a_batch_whose_connection_is_closed_is_not_made_once_more(batches: Batches, server: BatchServer) -> None:

@@ -135,7 +135,7 @@ def test_an_open_schema_is_narrowed_where_that_is_wanted(narrow: Engine) -> None
 def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decoding: Decoding) -> None:
     config, _ = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "slots": 2}))
-    asked = [request(CITY, prompt=f"A city in {where}, as JSON.", max_tokens=12) for where in ("Peru", "Norway")]
+    asked = [request(CITY, prompt=f"A city in {where}, as JSON.", max_tokens=8) for where in ("Peru", "Norway")]
     alone = [complete(engine, one).text for one in asked]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda one: complete(engine, one).text, reversed(asked)))
