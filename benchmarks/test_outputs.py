@@ -15,7 +15,7 @@ from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import open_dataset
 from pytest_jsbench.lab.interchange import every_eval_ever
 from pytest_jsbench.metrics.summary import Summary, summarize
-from pytest_jsbench.prompts.presets import schema_prompt
+from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.evaluations import run_to_dict, write_run

@@ -25,7 +25,7 @@ from pytest_jsbench.engines.registry import find
 from pytest_jsbench.lab.batches.ledger import BatchFile, is_unfinished, read_parts
 from pytest_jsbench.metrics.comparison import compare
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.prompts.presets import schema_prompt
+from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.rejudging import matched
 from pytest_jsbench.records.resumption import resume

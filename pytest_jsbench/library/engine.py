@@ -183,7 +183,7 @@ class OpenEngine:
         """
         Make one call, without retries; CallError where it fails.
 
-        For a case the prompt is that of the preset `schema` unless another is given, and its schema is adapted.
+        For a case the prompt is the one named `schema` unless another is given, and its schema is adapted.
         """
         self.require_open()
         if isinstance(request, Case):

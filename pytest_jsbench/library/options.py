@@ -35,7 +35,7 @@ Text = str | PathLike[str]
 class EvaluationOptions(TypedDict, total=False):
     """The options of an evaluation; each as the plugin's option of that name, of which docs/options.md tells."""
 
-    #: a preset, a Jinja2 file, `package.module:function`, or a function that takes a case
+    #: a name, a Jinja2 file, `package.module:function`, or a function that takes a case
     prompt: Text | Template | Callable[[Case], object]
     shots: int
     context: int

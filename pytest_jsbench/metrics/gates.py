@@ -197,7 +197,7 @@ class Ending:
 
 def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVerdict:
     """
-    The verdict of a run.
+    Decide the run verdict.
 
     Gates decide about answers and about nothing else; without gates, a test that failed because of an answer fails the
     run. Missing attempts make a run incomplete, unless every gate is met all the same.

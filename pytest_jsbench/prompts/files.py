@@ -1,7 +1,7 @@
 """
 A user's own template, in a file of Jinja2.
 
-It is given `schema`, `schema_json` (as the presets write it), `task`, `id` and `fields` (each with `name`, `type`,
+It is given `schema`, `schema_json` (as named prompts write it), `task`, `id` and `fields` (each with `name`, `type`,
 `required` and `description`), and the filter `tojson`, which escapes nothing. The text is the user's message; or there
 are blocks: `user`, and `system` or `developer`, if there is to be such a message. It may compute for ever, so it runs
 in a sandbox of a child process, within bounds.

@@ -148,7 +148,7 @@ class RunMetadata:
     asked_params: Mapping[str, Any] | None = None
     #: which cases, and how they were chosen
     dataset: Mapping[str, Any] = field(default_factory=dict)
-    #: a preset, a file, or `package.module:function`
+    #: a name, a file, or `package.module:function`
     prompt: str = "schema"
     #: of the template and its examples; None where that cannot be known
     prompt_digest: Digest | None = None

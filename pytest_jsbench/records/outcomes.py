@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Missing
 
 
-#: characters of one reason of a run's verdict, in which the node ids of several tests have room
+#: characters of one reason of a run verdict, in which the node ids of several tests have room
 _LONGEST_REASON = 2000
 
 
@@ -348,7 +348,7 @@ class RunVerdict:
 
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """Read the verdict of a run.json; None in one without a verdict, ValueError where it is none."""
+        """Read the run verdict of a run.json; None in one without a verdict, ValueError where it is none."""
         verdict: RunVerdict | None = from_json(cls | None, data.get("verdict"))
         return verdict and cls.of(verdict.status, verdict.exit_status, list(verdict.because))
 

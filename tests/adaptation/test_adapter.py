@@ -19,7 +19,7 @@ from pytest_jsbench.cli.main import main
 from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import EngineError
-from pytest_jsbench.prompts.presets import PRESETS
+from pytest_jsbench.prompts.named import PROMPTS
 from tests.adaptation.shapes import chain, lowered_one_by_one, wide
 from tests.mutations import mutated, survive, text_of
 
@@ -104,8 +104,8 @@ def test_no_mutation_of_a_schema_breaks_what_adapts_bounds_or_shows_it() -> None
             pass
         except EngineError as error:
             raise AssertionError(str(error)) from error
-        for preset in PRESETS.values():
-            preset.render(Case(key=CaseKey(task="t", id="i"), schema=schema))
+        for prompt in PROMPTS.values():
+            prompt.render(Case(key=CaseKey(task="t", id="i"), schema=schema))
 
     def readable(chance: random.Random) -> None:
         try:

@@ -17,7 +17,7 @@ from pytest_jsbench.datasets.conditions import parse
 from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.sources import parquet as of_parquet
 from pytest_jsbench.engines.scripted import ScriptFile
-from pytest_jsbench.prompts.presets import PRESETS, with_shots
+from pytest_jsbench.prompts.named import PROMPTS, with_shots
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.features import SchemaFeatures
 from tests.datasets.reading import CallsHere, opened
@@ -102,8 +102,8 @@ def read_all(source: Path) -> None:
             assert "\n" not in case.problem
             continue
         SchemaFeatures.of(case.schema, default_dialect=DRAFT_2020_12.uri)
-        PRESETS["fields"].render(case)
-        with_shots(PRESETS["schema"], 1).render(case)
+        PROMPTS["fields"].render(case)
+        with_shots(PROMPTS["schema"], 1).render(case)
         json.dumps(case.schema, allow_nan=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from pytest_jsbench.settings.options import OPTIONS
 from pytest_jsbench.verdicts import FailureType
-from tests.docs.reference import ROOT
+from tests.docs.reference import PACKAGE, ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: what is not read from beginning to end: references, evidence, and pages for who changes the package
@@ -24,7 +25,11 @@ INSTEAD = {
     r"\bgold(?:en)? answers?\b": "expected answer",
     r"\bvalidat(?:es|ed) against\b": "conforms to",
     r"\bmodel's response\b(?! format)": "answer",
+    r"\b(?:a|the) run's verdict\b|\bverdict of (?:a|the) run\b(?!\.json)": "run verdict",
+    r"\bprompt presets?\b|\bpresets? of (?:the )?(?:options|prompts?)\b": "publication, or the prompt's name",
 }
+#: pages on what is asked: a preset is a provider's
+NO_PRESETS = {"prompts", "published", "library", "datasets", "comparing"}
 
 
 def prose(page: Path) -> str:
@@ -45,6 +50,28 @@ def test_help_calls_a_thing_by_its_one_word() -> None:
     for option in OPTIONS:
         for pattern, instead in INSTEAD.items():
             assert re.search(pattern, option.help, flags=re.IGNORECASE) is None, f"{option.flag}: say {instead}"
+
+
+def test_messages_output_and_docstrings_call_a_thing_by_its_one_word() -> None:
+    wrong = []
+    for path in (each for kind in ("py", "html", "js", "yml", "json") for each in PACKAGE.rglob(f"*.{kind}")):
+        if path.is_relative_to(PACKAGE / "datasets") and path.suffix == ".json":
+            continue  # schemas of the cases, which others wrote
+        texts = [path.read_text("utf-8")]
+        if path.suffix == ".py":
+            constants = (node.value for node in ast.walk(ast.parse(texts[0])) if isinstance(node, ast.Constant))
+            texts = [text for text in constants if isinstance(text, str) and " " in text]
+        wrong += [
+            f"{path.name}: say {instead}, not {words[0]}"
+            for text in texts
+            for pattern, instead in INSTEAD.items()
+            if (words := re.findall(pattern, text, flags=re.IGNORECASE))
+        ]
+    assert wrong == []
+
+
+def test_pages_on_what_is_asked_call_nothing_a_preset() -> None:
+    assert [name for name in sorted(NO_PRESETS) if "preset" in prose(ROOT / "docs" / f"{name}.md").casefold()] == []
 
 
 def test_the_glossary_has_each_word_once_and_in_order() -> None:

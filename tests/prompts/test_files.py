@@ -13,7 +13,7 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.cases import Case, CaseKey, Template
 from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.prompts import files, find_template
-from pytest_jsbench.prompts.presets import PRESETS
+from pytest_jsbench.prompts.named import PROMPTS
 from tests.mutations import mutated, mutated_bytes, survive
 
 SCHEMA = {
@@ -151,7 +151,7 @@ def test_twenty_thousand_required_fields_are_shown_in_no_time() -> None:
     case = Case(key=CASE.key, schema={"properties": {name: {} for name in names}, "required": names})
     started = time.perf_counter()
 
-    assert PRESETS["fields"].render(case).messages[1].content.count("[REQUIRED]") == len(names)
+    assert PROMPTS["fields"].render(case).messages[1].content.count("[REQUIRED]") == len(names)
     assert time.perf_counter() - started < 5
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Prompt
 from pytest_jsbench.core.errors import JournalError, ResumeError
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.prompts.presets import schema_prompt
+from pytest_jsbench.prompts.named import schema_prompt
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.records import AskedBy, Attempt, Record

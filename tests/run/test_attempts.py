@@ -34,7 +34,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.secrets import Secrets
 from pytest_jsbench.engines.base import Remembered
 from pytest_jsbench.engines.secrets import DiscreetEngine
-from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.run import attempts, provider_state
@@ -82,7 +82,7 @@ def no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def runner(engine: Misbehaving, judge: Judge, *, retries: int = 2) -> Runner:
     params = GenerationParams(max_tokens=10)
-    return Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=retries)
+    return Runner(engine=engine, judge=judge, template=PROMPTS["schema"].render, params=params, retries=retries)
 
 
 def fault(kind: FaultKind, retry_after: float | None = 0.0) -> CallError:
@@ -93,7 +93,7 @@ def test_an_answer_becomes_a_judged_record(judge: Judge) -> None:
     record = runner(Misbehaving(), judge).attempt(CASE)
 
     assert record.verdict.passed
-    assert record.prompt == PRESETS["schema"].render(CASE)
+    assert record.prompt == PROMPTS["schema"].render(CASE)
     assert record.schema == CASE.schema
     assert (record.retries, record.queue_s) == (0, None)
 

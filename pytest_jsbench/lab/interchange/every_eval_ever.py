@@ -186,7 +186,7 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, *, rows: int, che
 
 
 def _verdict(run: Run) -> dict[str, str]:
-    """The run's verdict as texts, which is how this format holds fields of others."""
+    """The run verdict as texts, which is how this format holds fields of others."""
     if run.verdict is None:
         return {}
     verdict = to_json(run.verdict)

@@ -11,7 +11,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, safe_name
 from pytest_jsbench.core.errors import DatasetError, JSBenchError
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.sources.folder import open_files
-from pytest_jsbench.prompts import PRESETS, find_template
+from pytest_jsbench.prompts import PROMPTS, find_template
 from pytest_jsbench.verdicts import Judge
 from tests.datasets.reading import keys, opened, problem, read, schema, write
 
@@ -188,7 +188,7 @@ def test_a_schema_about_tools_is_a_schema(tmp_path: Path, own: Any) -> None:
     assert schema(write(tmp_path, {"a.json": own}), "a") == own
 
 
-@pytest.mark.parametrize("prompt", PRESETS)
+@pytest.mark.parametrize("prompt", PROMPTS)
 def test_the_tool_and_its_description_reach_the_prompt(tmp_path: Path, prompt: str) -> None:
     source = write(tmp_path, {"weather.json": {**MCP_BOTH, "description": "How warm it is \ud800.\nNow."}})
     arguments, result = read(source, "weather"), read(source, "weather.output")

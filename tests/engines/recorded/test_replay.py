@@ -9,7 +9,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, GenerationParams, Origin, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
-from pytest_jsbench.prompts import PRESETS
+from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run.attempts import RETRIED, Runner
@@ -76,7 +76,7 @@ def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) 
     assert FaultKind.TIMEOUT in RETRIED
     with Judge() as judge:
         params = GenerationParams(max_tokens=10)
-        runner = Runner(engine=engine, judge=judge, template=PRESETS["schema"].render, params=params, retries=5)
+        runner = Runner(engine=engine, judge=judge, template=PROMPTS["schema"].render, params=params, retries=5)
         made = runner.attempt(Case(key=broken.key, schema=SCHEMA))
     assert (made.generation, made.retries) == (broken.generation, 0)
 

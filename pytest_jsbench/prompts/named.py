@@ -1,4 +1,4 @@
-"""Prompts that have a name, the template that a name means (a preset, a file, a function), and examples before it."""
+"""Prompts that have a name, the template that `--jsbench-prompt` means, and examples before it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def schema_prompt(case: Case) -> Prompt:
 
 
 def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
-    """The messages of a preset; above the user's stands what the dataset says of the case."""
+    """The messages of a named prompt; above the user's stands what the dataset says of the case."""
     text = f"{case.about}\n\n{user}" if case.about else user
     rules = (Message(role="system", content=system),) if system else ()
     return Prompt(messages=(*rules, Message(role="user", content=text)))
@@ -80,7 +80,7 @@ _RENDERERS: Mapping[str, tuple[PromptTemplate, tuple[str, ...]]] = {
     "fields": (fields_prompt, (_FIELDS_SYSTEM, _FIELDS_TEMPLATE)),
     "chat": (chat_prompt, (_CHAT_SYSTEM,)),
 }
-PRESETS: Mapping[str, Template] = {
+PROMPTS: Mapping[str, Template] = {
     name: Template(name=name, digest=digest([name, *texts]), render=render)
     for name, (render, texts) in _RENDERERS.items()
 }
@@ -116,19 +116,19 @@ def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object
 
 
 def _find(name: str) -> Template:
-    if name in PRESETS:
-        return PRESETS[name]
+    if name in PROMPTS:
+        return PROMPTS[name]
     path = Path(name).expanduser()
     if path.is_file():
         from pytest_jsbench.prompts.files import open_template
 
         return open_template(name)
-    presets = installed("prompt", error=PromptError)
-    if (named := find_function(name, presets, kind="prompt", takes="a case", error=PromptError)) is not None:
+    others = installed("prompt", error=PromptError)
+    if (named := find_function(name, others, kind="prompt", takes="a case", error=PromptError)) is not None:
         return _function_template(name, named[1])
     if path.suffix in {".j2", ".jinja", ".jinja2"}:
         raise PromptError(f"no prompt file '{name}'; expected a Jinja2 template")
-    names = {*PRESETS, *presets}
+    names = {*PROMPTS, *others}
     message = f"unknown prompt '{name}': {nearest(name, names)}, or a Jinja2 file, or package.module:function"
     raise PromptError(message, found=name, expected=sorted(names), option="prompt")
 

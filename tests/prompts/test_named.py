@@ -11,8 +11,8 @@ from pytest_jsbench.core.errors import PromptError
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.datasets.base import Selection
 from pytest_jsbench.datasets.registry import load_builtin, open_builtin
-from pytest_jsbench.prompts import PRESETS, find_template
-from pytest_jsbench.prompts.presets import KINDS, MOST_SHOTS, Example, _load, examples_of
+from pytest_jsbench.prompts import PROMPTS, find_template
+from pytest_jsbench.prompts.named import KINDS, MOST_SHOTS, Example, _load, examples_of
 from tests.packages import install
 
 SCHEMA = {
@@ -90,7 +90,7 @@ def test_a_schema_is_written_as_the_seeds_write_it_and_can_always_be_sent(name: 
 
 
 def test_each_preset_has_a_digest_of_its_own_words() -> None:
-    digests = {name: template.digest for name, template in PRESETS.items()}
+    digests = {name: template.digest for name, template in PROMPTS.items()}
 
     assert len(set(digests.values())) == 3
     assert digests["chat"] == digest(["chat", "You need to generate a JSON object that matches the schema below."])
