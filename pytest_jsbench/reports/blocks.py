@@ -39,16 +39,19 @@ class Column:
     form: str = "{:,.0f}"
     #: it is left out where there is little room
     roomy: bool = False
+    #: it stays where there is little room, though its time is not one of the chief
+    stays: bool = False
     #: its texts begin at its left
     left: bool = False
     #: its head may be a stranger's text
     foreign: bool = False
 
     @classmethod
-    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False) -> Column:
+    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False, stays: bool = False) -> Column:
         """The column of a figure, by another heading where one is given."""
         own = figure.heading or figure.title
-        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, roomy=roomy)
+        short = "" if heading else figure.short
+        return cls(heading=heading or own, short=short, figure=figure, roomy=roomy, stays=stays)
 
     def text_of(self, value: float) -> str:
         """A number of the column for people."""
@@ -74,8 +77,8 @@ class Column:
 
     @property
     def is_further_time(self) -> bool:
-        """True where its figure is a time that is not one of the chief."""
-        return self.figure is not None and bool(self.figure.count) and not self.figure.chief
+        """True where its figure is a time that is not one of the chief, and may go."""
+        return self.figure is not None and bool(self.figure.count) and not (self.figure.chief or self.stays)
 
 
 #: a name and the cells beside it
