@@ -16,6 +16,7 @@ from pytest_jsbench.lab.published import (
     row_to_dict,
 )
 from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
@@ -27,25 +28,27 @@ from tests.examples import record, replace
 UNLIKE = {("Github_easy", "Outlines"), ("Snowplow", "Outlines")}
 
 
+def evaluated(run: Run) -> Evaluation:
+    return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+
+
 def evaluation(*tasks: str, **changes: object) -> Evaluation:
     """A run of four cases in each task, of which three pass."""
-    found = examples.run(
+    run = examples.run(
         *(
             record(f"c{at}", task=task, verdict=examples.PASSED if at else examples.VIOLATED)
             for task in tasks
             for at in range(4)
         )
     )
-    found = replace(found, metadata=examples.metadata(**changes))
-    return parse(run_to_dict(found, summarize(found), config_path="c"), source="run.json")
+    return evaluated(replace(run, metadata=examples.metadata(**changes)))
 
 
 def grammar(task: str, *, masks: tuple[float, ...] = (), **changes: object) -> Evaluation:
     """A run of one case on whose labelled answers a grammar decided."""
     decided = replace(examples.decided(), timing=Timing(tgt=0.5, grammar_compilation=0.01, masks=masks))
     run = examples.run(record("c", task=task, verdict=examples.DECIDED_RIGHTLY, generation=decided))
-    run = replace(run, metadata=examples.metadata(**changes))
-    return parse(run_to_dict(run, summarize(run), config_path="c"), source="run.json")
+    return evaluated(replace(run, metadata=examples.metadata(**changes)))
 
 
 def lines_of(found: BesidePublished) -> list[str]:
@@ -64,9 +67,8 @@ def test_the_papers_coverage_of_a_run_with_repeats_has_an_interval_over_cases() 
     ]
     run = examples.run(*made)
 
-    found = coverage_of_run(parse(run_to_dict(run, summarize(run), config_path="c"), source="r"), "Glaiveai2K")
+    data = row_to_dict(coverage_of_run(evaluated(run), "Glaiveai2K"))
 
-    data = row_to_dict(found)
     assert data["empirical"] == pytest.approx(data["compliance"])
     assert data["empirical"] == pytest.approx(summarize(run).total.pass_rate.to_dict())
 

@@ -71,6 +71,19 @@ class BatchServer:
     def reply(self, asked: Asked) -> Reply:
         raise NotImplementedError
 
+    def call(self, asked: Asked) -> Reply:
+        """Answer a call of its own."""
+        self.live.append(asked.body)
+        status, body = self.answered(asked.path, self.answer(asked.body))
+        return json_reply(body, status=status)
+
+    def answered(self, path: str, answer: Any) -> tuple[int, Any]:
+        """The status and the body by which the answer comes."""
+        return (200, self.whole(path, answer)) if isinstance(answer, str) else answer
+
+    def whole(self, path: str, text: str) -> Any:
+        raise NotImplementedError
+
 
 def _lines(rows: list[dict[str, Any]]) -> Reply:
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
@@ -109,9 +122,7 @@ class OpenAIServer(BatchServer):
                 rows = [self._row(batch, request) for request in self.batches[batch]]
                 return _lines([row for row in rows if row and row.pop("in") == kind])
             case _:
-                self.live.append(asked.body)
-                status, body = self._answered(asked.path, self.answer(asked.body))
-                return json_reply(body, status=status)
+                return self.call(asked)
 
     def _batch(self, name: str, status: str) -> dict[str, Any]:
         total, ended = len(self.batches[name]), status in {"completed", "expired", "cancelled"}
@@ -132,17 +143,14 @@ class OpenAIServer(BatchServer):
         if answer in ("batch_expired", "batch_cancelled"):
             error = {"code": answer, "message": "This request could not be executed"}
             return {"in": "error", "custom_id": name, "response": None, "error": error}
-        status, body = self._answered(request["url"], answer)
+        status, body = self.answered(request["url"], answer)
         response = {"status_code": status, "request_id": "r", "body": body}
         kind = "output" if status == 200 else "error"
         return {"in": kind, "custom_id": name, "response": response, "error": None}
 
-    def _answered(self, path: str, answer: Any) -> tuple[int, Any]:
-        if not isinstance(answer, str):
-            return answer[0], answer[1]
-        if path.endswith("responses"):
-            return 200, responses_wire.whole(responses_wire.message(answer))
-        return 200, openai_wire.whole(answer)
+    def whole(self, path: str, text: str) -> Any:
+        is_response = path.endswith("responses")
+        return responses_wire.whole(responses_wire.message(text)) if is_response else openai_wire.whole(text)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,11 +172,7 @@ class AnthropicServer(BatchServer):
                 rows = [self._row(name, request) for request in self.batches[name]]
                 return _lines([row for row in rows if row])
             case _:
-                self.live.append(asked.body)
-                answer = self.answer(asked.body)
-                if isinstance(answer, str):
-                    return json_reply(self._message(answer))
-                return json_reply(answer[1], status=answer[0])
+                return self.call(asked)
 
     def _batch(self, name: str, *, ended: bool) -> dict[str, Any]:
         total = len(self.batches[name])
@@ -191,12 +195,12 @@ class AnthropicServer(BatchServer):
         if answer in ("expired", "canceled"):
             result: dict[str, Any] = {"type": answer}
         elif isinstance(answer, str):
-            result = {"type": "succeeded", "message": self._message(answer)}
+            result = {"type": "succeeded", "message": self.whole("", answer)}
         else:
             result = {"type": "errored", "error": answer[1]}
         return {"custom_id": request["custom_id"], "result": result}
 
-    def _message(self, text: str) -> dict[str, Any]:
+    def whole(self, path: str, text: str) -> Any:
         return anthropic_wire.whole({"type": "text", "text": text})
 
 
@@ -231,11 +235,7 @@ class GeminiServer(BatchServer):
                 rows = [self._row(batch, request) for request in self.batches[batch]]
                 return _lines([row for row in rows if row])
             case _:
-                self.live.append(asked.body)
-                answer = self.answer(asked.body)
-                if isinstance(answer, str):
-                    return json_reply(gemini_wire.whole(gemini_wire.part(answer)))
-                return json_reply(answer[1], status=answer[0])
+                return self.call(asked)
 
     def _operation(self, name: str, state: str) -> dict[str, Any]:
         total, ended = len(self.batches[name]), state not in {"PENDING", "RUNNING"}
@@ -252,6 +252,9 @@ class GeminiServer(BatchServer):
         if answer == "absent":
             return None
         if isinstance(answer, str):
-            return {"key": name, "response": gemini_wire.whole(gemini_wire.part(answer))}
+            return {"key": name, "response": self.whole("", answer)}
         number = {400: 3, 429: 8}[answer[0]]
         return {"key": name, "error": {"code": number, "message": answer[1]["error"]["message"]}}
+
+    def whole(self, path: str, text: str) -> Any:
+        return gemini_wire.whole(gemini_wire.part(text))
