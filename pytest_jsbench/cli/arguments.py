@@ -19,7 +19,10 @@ def said_to_commands(options: argparse.Namespace) -> Iterator[None]:
     """Inside, an error with an option such as `--jsbench-gate` names the command's own, `--gate`, where it has one."""
 
     def spell(name: str) -> str:
-        return flag_of(name) if name in options else f"pytest {BY_NAME[name].flag}"
+        if name in options:
+            return flag_of(name)
+        # no option of pytest's is what a user typed
+        return f"pytest {BY_NAME[name].flag}" if name in BY_NAME else f"--jsbench-{name.replace('_', '-')}"
 
     try:
         yield

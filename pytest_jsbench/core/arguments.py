@@ -15,6 +15,8 @@ from typing import Any, NoReturn, TypeVar
 #: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
+#: arguments of which a message does not show the value
+_MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
 #: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
@@ -86,10 +88,11 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         return readers[name](value)
     except (TypeError, ValueError) as error:
         from pytest_jsbench.core.errors import JSBenchError
-        from pytest_jsbench.core.text import plain_value
+        from pytest_jsbench.core.text import kind_of, plain_value
 
         expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
-        message = f"{of}: {name} is {plain_value(value)}; expected {expected}"
+        shown = kind_of(value) if name in _MAY_HOLD_KEYS and value else plain_value(value)
+        message = f"{of}: {name} is {shown}; expected {expected}"
         raise JSBenchError(message, found=value, expected=expected, option=name) from None
 
 

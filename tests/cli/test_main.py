@@ -19,6 +19,7 @@ def test_without_a_command_each_is_listed_with_what_it_does(capsys: pytest.Captu
         (["plan", "--cases", "x"], "jsbench plan: --cases: invalid int value: 'x'; see jsbench plan --help\n"),
         (["history", "add"], "jsbench history add: the following arguments are required: RUN, --file; see jsbench"),
         (["history", "--last", "0"], "jsbench history: --last: expected a whole number of at least 1, found '0'; see"),
+        (["merge", "a", "-o=b", "--gate=--jsbench-x"], "jsbench: --gate: expected METRIC OP VALUE, such as pass_rate"),
         (["prob\x1b", "--limit=3"], "jsbench: unknown command 'prob\\x1b': did you mean 'probe'? (one of "),
         (["plan", "--caes=3\x1b[2J"], "jsbench: unrecognized arguments: --caes=3\\x1b[2J; see jsbench --help\n"),
     ],
