@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import Case, estimate, prompt_of
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import JSBenchError, PriceError
 from pytest_jsbench.core.generations import Request, Usage
 from pytest_jsbench.core.text import counted
 from pytest_jsbench.metrics.prices import price_of
@@ -33,11 +33,14 @@ def estimate_run(plan: Plan, metadata: RunMetadata, attempts: Iterable[Attempt])
 
 
 def most_cost(plan: Plan, metadata: RunMetadata) -> float | None:
-    """Sum up what all calls of the suite may cost at most; None where a variant has no published price."""
+    """Sum up what all calls of the suite may cost at most; None, and no prompt is read, where a price is not known."""
+    try:
+        prices = {name: price_of(metadata.of_variant(name), batch=plan.batch is not None) for name in plan.variants}
+    except PriceError:
+        return None
     total = 0.0
     for name, variant in plan.variants.items():
-        requests = _requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])
-        cost = _price(metadata.of_variant(name), _most(requests), batch=plan.batch is not None)
+        cost = prices[name](_most(_requests(plan, variant, [Attempt(key, 0, name) for key in plan.keys])))
         if cost is None:
             return None
         total += plan.repeats * cost
@@ -79,19 +82,13 @@ def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
 def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
     if metadata.provider is None:
         return f"none is known: calls of engine '{metadata.engine}' have no published price"
-    cost = _price(metadata, usage, batch=batch)
+    try:
+        cost = price_of(metadata, batch=batch)(usage)
+    except PriceError:
+        cost = None
     if cost is None:
         return f"none is known: no published price of {metadata.provider} {metadata.model}"
     return f"${cost:,.2f} at most, by the published price"
-
-
-def _price(metadata: RunMetadata, usage: Usage, *, batch: bool) -> float | None:
-    if metadata.provider is None:
-        return None
-    try:
-        return price_of(metadata, batch=batch)(usage)
-    except JSBenchError:
-        return None
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:

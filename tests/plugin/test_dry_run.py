@@ -5,6 +5,9 @@ from fnmatch import fnmatch
 
 import pytest
 
+from pytest_jsbench.core.errors import PriceError
+from pytest_jsbench.metrics.prices import Price
+from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.run import estimate
 from tests.plugin.conftest import Bench, with_workers
 
@@ -84,7 +87,13 @@ def test_the_header_says_what_the_suite_may_cost_at_most(
 ) -> None:
     pytest.importorskip("urllib3", reason="needs the extra openai")
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    monkeypatch.setattr(estimate, "price_of", lambda *_, **__: lambda usage: usage.output_tokens / 1000)
+
+    def price_of(metadata: RunMetadata, *, batch: bool) -> Price:
+        if metadata.provider is None:
+            raise PriceError
+        return lambda usage: (usage.output_tokens or 0) / (2000 if batch else 1000)
+
+    monkeypatch.setattr(estimate, "price_of", price_of)
     bench.case("a")
     bench.case("b")
 
@@ -94,6 +103,16 @@ def test_the_header_says_what_the_suite_may_cost_at_most(
     lines = {line for line in result.outlines if "at most $" in line and "in flight" not in line}
     assert len(lines) == len(costs)
     assert all(fnmatch(line, *costs) for line in lines)
+
+
+def test_no_prompt_is_read_for_a_price_that_nobody_has_published(bench: Bench) -> None:
+    bench.case("a", {"type": "object"})
+    module = bench.pytester.makepyfile(prompts="def prompt(_): open('was_read', 'w').close(); return 'p'")
+    bench.pytester.syspathinsert()
+
+    assert bench.run("--jsbench-prompt=prompts:prompt", "--collect-only").ret == 0
+
+    assert not module.with_name("was_read").exists()
 
 
 def test_the_cost_is_no_less_than_what_a_limit_would_hold_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
