@@ -128,8 +128,9 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
 @posix
 def test_a_forked_process_gets_a_child_of_its_own_also_while_another_thread_waits_for_an_answer(tmp_path: Path) -> None:
     program = """
-        import json, os, signal, sys, threading, time
+        import json, os, signal, sys, threading, time, warnings
         from pytest_jsbench.verdicts import Judge, JudgePolicy
+        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on of each fork beside a thread
         endless = json.loads(sys.stdin.readline())
         judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=60))
         judge.inspect(True)
