@@ -39,8 +39,8 @@ class Column:
     form: str = "{:,.0f}"
     #: it is left out where there is little room
     roomy: bool = False
-    #: it stays where there is little room, though its time is not one of the chief
-    stays: bool = False
+    #: its figure is a time that is not one of the chief, and goes where there is little room
+    is_further_time: bool = False
     #: its texts begin at its left
     left: bool = False
     #: its head may be a stranger's text
@@ -48,10 +48,10 @@ class Column:
 
     @classmethod
     def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False, stays: bool = False) -> Column:
-        """The column of a figure, by another heading where one is given."""
-        own = figure.heading or figure.title
-        short = "" if heading else figure.short
-        return cls(heading=heading or own, short=short, figure=figure, roomy=roomy, stays=stays)
+        """The column of a figure, by another heading where one is given; a time that stays is as a chief one."""
+        heading, short = (heading, "") if heading else (figure.heading or figure.title, figure.short)
+        further = bool(figure.count) and not (figure.chief or stays)
+        return cls(heading=heading, short=short, figure=figure, roomy=roomy, is_further_time=further)
 
     def text_of(self, value: float) -> str:
         """A number of the column for people."""
@@ -74,11 +74,6 @@ class Column:
     def counted(self) -> bool:
         """True where its rates are told with their counts."""
         return self.figure is not None and self.figure.counted
-
-    @property
-    def is_further_time(self) -> bool:
-        """True where its figure is a time that is not one of the chief, and may go."""
-        return self.figure is not None and bool(self.figure.count) and not (self.figure.chief or self.stays)
 
 
 #: a name and the cells beside it
