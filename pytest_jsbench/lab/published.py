@@ -105,7 +105,7 @@ def published_masks() -> Publication:
         tasks={"all": {name: _masks_of_publication(**row) for name, row in data["engines"].items()}},
         columns=(
             *(
-                Column.of(FIGURES[f"{time}_p50"], f"{heading} {part}", stays=True)
+                Column.of(FIGURES[f"{time}_p50"], f"{heading} {part}")
                 for time, heading in _TIMES.items()
                 for part in _SPREAD
             ),

@@ -39,19 +39,18 @@ class Column:
     form: str = "{:,.0f}"
     #: it is left out where there is little room
     roomy: bool = False
-    #: its figure is a time that is not one of the chief, and goes where there is little room
-    is_further_time: bool = False
+    #: it is left out before bounds go below their rates
+    spare: bool = False
     #: its texts begin at its left
     left: bool = False
     #: its head may be a stranger's text
     foreign: bool = False
 
     @classmethod
-    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False, stays: bool = False) -> Column:
-        """The column of a figure, by another heading where one is given; a time that stays is as a chief one."""
-        heading, short = (heading, "") if heading else (figure.heading or figure.title, figure.short)
-        further = bool(figure.count) and not (figure.chief or stays)
-        return cls(heading=heading, short=short, figure=figure, roomy=roomy, is_further_time=further)
+    def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False) -> Column:
+        """The column of a figure, by another heading where one is given."""
+        own = figure.heading or figure.title
+        return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, roomy=roomy)
 
     def text_of(self, value: float) -> str:
         """A number of the column for people."""
@@ -151,7 +150,8 @@ def table_of_figures(
                 Marked(cell, f" of {count:,}") if isinstance(cell, float) and count != usual else cell
                 for cell, count, usual in zip(cells, own, counts, strict=True)
             ]
-        table = table.beside(Column.of(figure, roomy=shown in figure.roomy), cells)
+        column = Column.of(figure, roomy=shown in figure.roomy)
+        table = table.beside(replace(column, spare=bool(figure.count) and not figure.chief), cells)
         if medians and figure is medians[-1] and any(counts):
             table = table.beside(Column(heading="n"), counts)
     return table

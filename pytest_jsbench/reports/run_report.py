@@ -440,9 +440,8 @@ def _idle_comparers(run: Run, total: Metrics) -> list[str]:
 def _sampling(metadata: RunMetadata) -> str:
     """The sampling of all answers, as far as it is known; empty where nothing is."""
     settings = settings_of({"engine": metadata.engine, "params": metadata.params})
-    sampled = [
-        settings[name] for name in ("temperature", "seed") if name in settings and settings[name].value is not None
-    ]
+    asked_for = [settings[name] for name in ("temperature", "seed") if name in settings]
+    sampled = [setting for setting in asked_for if setting.value is not None]
     labels = ", ".join(setting.label for setting in sampled)
     if metadata.repeats == 1 or not sampled:
         return labels

@@ -8,7 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import IntEnum, auto
+from enum import IntEnum
 from typing import assert_never
 
 from pytest_jsbench.core.text import distinct, printable
@@ -17,20 +17,14 @@ from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Cell, Column, F
 
 #: columns of a terminal whose width is not known
 WIDTH = 80
-#: of a name that is cut: before columns are left out, before a table becomes two, and at the least
-_SHORT_NAME, _SHORTER_NAME, _SHORTEST_NAME = 16, 12, 6
+#: of a name that is cut: before columns are left out, and before a table becomes two; of a head that is
+_SHORT_NAME, _SHORTER_NAME, _SHORTEST_HEAD = 16, 12, 6
 _LABEL = 11
 _NARROWEST_TEXT = 8
 #: a word of a cell, such as a variable to be copied
 _WHOLE_WORD = 20
-
-
-class _Form(IntEnum):
-    """How a table is drawn, from the widest form to the narrowest."""
-
-    WHOLE = auto()
-    SHORT_HEADS = auto()
-    BOUNDS_BELOW = auto()
+#: how a table is drawn, from the widest form to the narrowest
+_Form = IntEnum("_Form", "WHOLE SHORT_HEADS BOUNDS_BELOW")
 
 
 def width_of(*, is_terminal: bool) -> int:
@@ -78,12 +72,13 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     The table within a width, with as much as it has room for, and each rate with its bounds.
 
     Strangers' heads are cut to a column's share. Where there is little room, columns that are only for roomy tables go
-    first; then names are cut, heads are shorter, the times go that are not the chief ones, and bounds go below their
-    rates. What is too wide all the same becomes two tables below each other.
+    first; then names are cut, heads are shorter, spare columns go, and bounds go below their rates. What is too wide
+    all the same becomes two tables below each other.
     """
     table = _with_shorter_heads(table, width)
     close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
-    chief = close.part(at for at, column in enumerate(close.columns) if not column.is_further_time)
+    count = len(close.columns)
+    chief = close.part(at for at, column in enumerate(close.columns) if not column.spare)
     for layout, form, shortest in (
         (table, _Form.WHOLE, _SHORT_NAME),
         (close, _Form.WHOLE, _SHORT_NAME),
@@ -93,10 +88,8 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     ):
         if lines := _within(layout, width, shortest, form):
             return lines
-    count = len(close.columns)
     if count < 2:
-        lines = _within(close, width, _SHORTEST_NAME, _Form.BOUNDS_BELOW)
-        return lines or _within(close, 10 * width, width, _Form.SHORT_HEADS)
+        return _within(close, 10 * width, width, _Form.SHORT_HEADS)
     half = (count + 1) // 2
     return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
 
@@ -105,7 +98,7 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
     """The table with no stranger's head longer than the room that each column has, and no two of them alike."""
     foreign = [column.heading for column in table.columns if column.foreign]
     longest = max((len(printable(name, width // 4)) for name, _ in table.rows), default=0)
-    room = max(_SHORTEST_NAME, (width - longest) // max(len(table.columns), 1) - 2)
+    room = max(_SHORTEST_HEAD, (width - longest) // max(len(table.columns), 1) - 2)
     heads = iter(distinct(foreign, room))
     columns = (replace(column, heading=next(heads)) if column.foreign else column for column in table.columns)
     return replace(table, columns=tuple(columns))

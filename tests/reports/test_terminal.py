@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pytest_jsbench.metrics.figures import FIGURES
@@ -46,8 +48,8 @@ def test_bounds_go_below_their_rates_where_there_is_no_room_beside_them() -> Non
         assert first.index("0.750") + len("0.750") == second.index(")") + 1
 
 
-def test_a_time_that_is_not_a_chief_one_is_left_out_before_bounds_go_below() -> None:
-    further = Column.of(FIGURES["gct_p50"])
+def test_a_spare_column_is_left_out_before_bounds_go_below() -> None:
+    further = replace(Column.of(FIGURES["gct_p50"]), spare=True)
     rows = table(RATE, TIME, further, a=(proportion(1, 2), 1.25, 9.75))
 
     assert table_lines(rows, 42)[-1].split() == ["a", "0.50", "(.01-.99)", "1.25", "9.75"]
