@@ -82,8 +82,8 @@ def sentence(text: str, limit: int = LONGEST) -> str:
 
 
 def dollars(amount: float) -> str:
-    """US dollars for people: to a hundredth of a cent, and what is less than that as less."""
-    return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.4f}"
+    """US dollars for people: cents, below a dollar to a hundredth of a cent, and what is less than that as less."""
+    return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.{2 if amount >= 1 else 4}f}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -138,7 +138,7 @@ class Figure:
     def text_of(self, value: float) -> str:
         """The number for people."""
         if self.unit == DOLLARS:
-            return f"${value:,.2f}" if value >= 1 else dollars(value)
+            return dollars(value)
         return f"{value * self.scale:,.{0 if self.kind is Kind.COUNT else self.digits}f}"
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import dollars, printable
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Progress:
             pace = f"{rate:.3g} a second" if rate >= 1 else f"{60 * rate:.3g} a minute"
             parts += [pace, f"about {clock((planned - self._done) / rate)} left"]
         if self._cost:
-            parts.append(f"${self._cost:,.2f} so far")
+            parts.append(f"{dollars(self._cost)} so far")
         return ", ".join(parts)
 
 

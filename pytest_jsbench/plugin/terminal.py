@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.core.text import counted, printable
+from pytest_jsbench.core.text import counted, dollars, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
@@ -242,7 +242,7 @@ def _most_cost(context: RunContext) -> str:
     from pytest_jsbench.run.estimate import most_cost
 
     cost = most_cost(plan, context.handover.metadata)
-    return "" if cost is None else f"at most ${cost:,.2f} by the published price; --jsbench-dry-run tells more"
+    return "" if cost is None else f"at most {dollars(cost)} by the published price; --jsbench-dry-run tells more"
 
 
 def _resuming(resumption: Resumption) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_jsbench.core.cases import Case, estimate, prompt_of
 from pytest_jsbench.core.errors import JSBenchError, PriceError
 from pytest_jsbench.core.generations import Request, Usage
-from pytest_jsbench.core.text import counted
+from pytest_jsbench.core.text import counted, dollars
 from pytest_jsbench.metrics.prices import price_of
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.run.attempts import most_of
@@ -88,7 +88,7 @@ def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
         cost = None
     if cost is None:
         return f"none is known: no published price of {metadata.provider} {metadata.model}"
-    return f"${cost:,.2f} at most, by the published price"
+    return f"{dollars(cost)} at most, by the published price"
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:

@@ -131,7 +131,7 @@ def test_of_one_thing_there_is_no_plural() -> None:
 
 @pytest.mark.parametrize(
     ("amount", "shown"),
-    [(0, "$0.0000"), (0.00003, "<$0.0001"), (0.00005, "$0.0001"), (0.12345, "$0.1235"), (1234.5, "$1,234.5000")],
+    [(0, "$0.0000"), (0.00003, "<$0.0001"), (0.00005, "$0.0001"), (0.12345, "$0.1235"), (1234.5, "$1,234.50")],
 )
 def test_a_cost_that_is_not_zero_never_looks_like_it(amount: float, shown: str) -> None:
     assert dollars(amount) == shown

@@ -75,8 +75,8 @@ def test_the_cost_is_that_of_the_published_price_without_a_key(bench: Bench, mon
 @pytest.mark.parametrize(
     ("options", "costs"),
     [
-        (["--jsbench-repeats=2"], {"jsbench: at most $4.00 by the published price; --jsbench-dry-run tells more"}),
-        (["--jsbench-shots=0", "--jsbench-shots=1"], {"jsbench: at most $4.00 by *"}),
+        (["--jsbench-repeats=2"], {"jsbench: at most $0.0040 by the published price; --jsbench-dry-run tells more"}),
+        (["--jsbench-shots=0", "--jsbench-shots=1"], {"jsbench: at most $0.0040 by *"}),
         (["--jsbench-max-cost=1"], set()),
         (["-k", "a"], set()),
         (["--jsbench-base-url=http://127.0.0.1:9/v1"], set()),
@@ -91,7 +91,7 @@ def test_the_header_says_what_the_suite_may_cost_at_most(
     def price_of(metadata: RunMetadata, *, batch: bool) -> Price:
         if metadata.provider is None:
             raise PriceError
-        return lambda usage: (usage.output_tokens or 0) / (2000 if batch else 1000)
+        return lambda usage: (usage.output_tokens or 0) / (2_000_000 if batch else 1_000_000)
 
     monkeypatch.setattr(estimate, "price_of", price_of)
     bench.case("a")

@@ -180,7 +180,7 @@ def test_what_the_table_does_not_say_is_said_below(run: Run, expected: dict[str,
 @pytest.mark.parametrize(
     ("figures", "problem", "text"),
     [
-        ({"cost": 1234.5}, "", "$1,234.5000"),
+        ({"cost": 1234.5}, "", "$1,234.50"),
         ({"cost": 0.5, "priced": 2, "unpriced": 1}, "", "$0.5000, of 2 of 3 answers"),
         ({}, "no price", "n/a (no price)"),
     ],
