@@ -51,8 +51,9 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     token = secrets.token_urlsafe(24)
     try:
         listener = socket.create_server((HOST, options.port))
-    except OSError as error:
-        message = f"cannot listen on port {options.port}: {error.strerror or error}; name another with --port"
+    except (OSError, OverflowError) as error:  # the latter of a number that no port has
+        reason = getattr(error, "strerror", None) or error
+        message = f"cannot listen on port {options.port}: {reason}; name another with --port"
         raise RecordError(message, found=options.port, expected="a free port") from error
     port = listener.getsockname()[1]
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")

@@ -221,11 +221,11 @@ def test_a_folder_without_runs_is_one_line(
     assert message in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_or_is_none_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        assert main.main(["view", str(folder), f"--port={taken.getsockname()[1]}"], out=io.StringIO()) == 2
-
-    assert "name another with --port" in capsys.readouterr().err
+        for port in (taken.getsockname()[1], 99_999):
+            assert main.main(["view", str(folder), f"--port={port}"], out=io.StringIO()) == 2
+            assert "name another with --port" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
