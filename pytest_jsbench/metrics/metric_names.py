@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: the metrics of a run and of each task
 METRICS = frozenset({*FIGURES, "n"})
+#: those of them that a name is offered which is near to none
+_USUAL = ("pass_rate", "error_rate", "ttft_p95", "cost")
 _OF_KEYWORD = frozenset({"pass_rate", "failures", "attempts", "decisions", "wrong_decisions"})
 _OF_BASELINE = frozenset(
     {
@@ -183,6 +185,8 @@ def _no_metric(path: str, text: str, own: Collection[object]) -> GateError:
         return GateError(message, found=name, expected=f"{SCORES}{name}", where=text)
     names = {"keywords": _OF_KEYWORD, "fields": _OF_FIELD}.get(group)
     names = names or frozenset(row.removeprefix(f"{group}.") for row in FIGURES if row.startswith(f"{group}."))
+    if not names and _tail(".".join(before), METRICS):
+        return _unknown(name, frozenset({"ci_low", "ci_high"}), text, "bound of an interval")
     return _unknown(name, names or METRICS, text, f"figure of {group}" if names else "metric")
 
 
@@ -193,8 +197,9 @@ def _known(name: str, names: frozenset[str], text: str, kind: str) -> str:
 
 
 def _unknown(name: str, names: frozenset[str], text: str, kind: str) -> GateError:
-    close = difflib.get_close_matches(name, sorted(names), n=1)
-    offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(sorted(names)[:4])}"
+    close = [match for word in (name, name.lower()) for match in difflib.get_close_matches(word, sorted(names), n=1)]
+    examples = _USUAL if names is METRICS else sorted(names)[:4]
+    offer = f"did you mean '{close[0]}'?" if close else f"expected one such as {', '.join(examples)}"
     if "-" in name:  # which a name may have, so that it alone makes no difference
         offer += "; a difference has spaces round its minus"
     message = f"{'' if text == name else f'{text!r}: '}no {kind} {name!r}: {offer}"
