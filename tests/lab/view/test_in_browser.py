@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.lab.view import shelf
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records.outcomes import Run, RunStatus, RunVerdict
 from pytest_jsbench.reports.evaluations import read_run
+from pytest_jsbench.reports.html.report import render
 from tests import examples
 from tests.browser import Browser, needs_chromium
 from tests.lab.view.test_view import TOKEN, keep
@@ -66,6 +68,17 @@ def test_a_phone_shows_the_list_and_a_run_without_scrolling_sideways(browser: Br
 
     assert fits(browser)
     assert browser.evaluate("document.querySelector('.attempts tbody tr').getBoundingClientRect().bottom < innerHeight")
+
+
+def test_a_phone_shows_all_of_a_page_whose_reasons_are_long(browser: Browser, tmp_path: Path) -> None:
+    name = "a_name_that_is_longer_than_the_screen_of_a_phone_is_wide"
+    verdict = RunVerdict.of(RunStatus.FAILED, 1, [f"1 test failed: jsbench::simple::{name}"])
+    run = examples.replace(examples.run(examples.record(name, verdict=examples.VIOLATED)), verdict=verdict)
+    (tmp_path / "report.html").write_text("".join(render(run, summarize(run))), "utf-8")
+
+    browser.open((tmp_path / "report.html").as_uri())
+
+    assert fits(browser)
 
 
 def test_a_filter_is_a_link_that_shows_the_same_to_whoever_opens_it(browser: Browser, address: str) -> None:
