@@ -84,7 +84,7 @@ def _plan(options: argparse.Namespace, out: Output) -> bool:
     out.report(
         [
             [
-                ("calls", f"{counted(calls, 'call')}: {design.cases:,} cases, {attempts} each"),
+                ("calls", f"{counted(calls, 'call')}: {counted(design.cases, 'case')}, {attempts} each"),
                 ("alike", f"attempts at a case end alike by {design.correlation:.2f} of 1, {origin}"),
                 *([("warning", f"{warning}further ones tell little")] if cold and design.repeats > 1 else []),
                 ("interval", f"{rate} will be known from {low:.3f} to {high:.3f} (95 %)"),

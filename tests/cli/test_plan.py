@@ -15,10 +15,11 @@ def test_a_plan_says_what_a_run_will_tell_and_what_it_costs(tmp_path: Path) -> N
 
     assert "60 calls: 20 cases, 3 attempts each" in text
     assert "a pass rate of 0.900 will be known from 0.683 to 0.988" in text
-    assert "$1.2000, as an answer of the run costs" in text
+    assert "$1.20, as an answer of the run costs" in text
     data = json.loads(shown("plan", "--cases", "1000", "--json"))
     assert (data["calls"], data["cost"]) == (1000, None)
     assert 0.9 < data["power"] < 1
+    assert "1 call: 1 case, 1 attempt each" in shown("plan", "--cases", "1")
 
 
 @pytest.mark.parametrize(

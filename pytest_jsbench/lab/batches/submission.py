@@ -31,6 +31,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import digest, from_json, to_json
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.engines.base import BatchState
 from pytest_jsbench.engines.registry import require_batches
 from pytest_jsbench.engines.secrets import errors_freed, out_of_fault, out_of_generation
@@ -390,7 +391,7 @@ class Submission:
 
 
 def _not_taken(part: BatchPart, error: CallError) -> str:
-    return f"a batch of {len(part.requests):,} requests was not taken: {error.message}"
+    return f"a batch of {counted(len(part.requests), 'request')} was not taken: {error.message}"
 
 
 #: how often a batch is looked at
