@@ -19,7 +19,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.arguments import read_all
 from pytest_jsbench.core.errors import DatasetError, EngineError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import plain_value
 from pytest_jsbench.library.dataset import Dataset
 from pytest_jsbench.library.engine import EngineLike, OpenEngine, factory_of
 from pytest_jsbench.library.options import (
@@ -114,8 +114,8 @@ class CaseEvaluation:
         row: dict[str, Any] = {}
         if isinstance(entry, Mapping):
             settable = {option: READERS[option] for option in SETTABLE if option != "engine"}
-            said = {key: value for key, value in entry.items() if key != "engine" and value is not None}
-            row = read_all(said, settable, of="evaluate")
+            own = {key: value for key, value in entry.items() if key != "engine" and value is not None}
+            row = read_all(own, settable, of="evaluate")
             entry = entry.get("engine")
         if not isinstance(entry, OpenEngine):
             factory, row["engine"] = factory_of(entry)
@@ -189,7 +189,7 @@ def _named(engines: Mapping[str, Any]) -> Mapping[str, Any]:
     names: list[object] = list(engines)
     strange = next((name for name in names if not isinstance(name, str) or not (name or len(names) == 1)), None)
     if strange is not None or not names:
-        problem = "no engine" if strange is None else f"an engine by the name {printable(repr(strange), 60)}"
+        problem = "no engine" if strange is None else f"an engine by the name {plain_value(strange, 60)}"
         message = f"engine holds {problem}: expected a text for each variant, such as {{'small': …, 'large': …}}"
         raise EngineError(message, found=strange, where="engine")
     for name in engines:

@@ -128,14 +128,14 @@ Block = Heading | TableBlock | list[Fact]
 
 
 def table_of_figures(
-    head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False, folded: str = ""
+    head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False
 ) -> TableBlock:
     """
     A row for each source with the figures of a kind of table, but for those that none of them has.
 
     Behind the medians stands the number of measurements that most of a row are of, and beside any other its own.
     """
-    table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total, folded=folded)
+    table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total)
     every: list[tuple[Figure, list[Cell]]] = [
         (figure, [figure.value_of(source) for _, source in sources]) for figure in columns(shown)
     ]

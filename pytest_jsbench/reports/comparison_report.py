@@ -120,7 +120,7 @@ def _blocks(
     settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
     if ours:
-        yield table_of_runs("Run", list(zip(names, evaluations, strict=True)))
+        yield table_of_runs(list(zip(names, evaluations, strict=True)))
     if verbose or not ours:
         yield _table_of_metrics(evaluations, columns)
     short = distinct(names, _LONGEST_PLACE)
@@ -133,8 +133,8 @@ def _blocks(
     for pair in compared:
         facts = facts_of_pairs([pair], shown, most=most)
         if margin is not None:
-            told = pair.comparison.no_worse_told(margin)
-            facts.append(("no worse", f"{shown[pair.second]} than {shown[pair.first]}: {told}"))
+            names_of_pair = f"{shown[pair.second]} than {shown[pair.first]}"
+            facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_told(margin)}"))
         yield facts
     if len(compared) > 1:
         yield [_adjusted(compared)]
@@ -148,10 +148,10 @@ def _blocks(
         yield _table_of_settings(settings, columns)
 
 
-def table_of_runs(head: str, rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
+def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
     """A row per run: of models, or of grammars where all decided on labelled answers."""
     labelled = [found.figures.get("valid_instances") or found.figures.get("invalid_instances") for _, found in rows]
-    return table_of_figures(head, rows, GRAMMAR_RUNS if all(labelled) else RUNS)
+    return table_of_figures("Run", rows, GRAMMAR_RUNS if all(labelled) else RUNS)
 
 
 def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:

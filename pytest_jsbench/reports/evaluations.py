@@ -50,7 +50,7 @@ class GateFigures(TypedDict):
 
 
 class EvaluationHead(TypedDict):
-    """What every evaluation says beside its metrics."""
+    """The fields of every evaluation beside its metrics."""
 
     #: the version of this file; raised when a field is added
     schema_version: str
@@ -61,7 +61,7 @@ class EvaluationHead(TypedDict):
 
 
 class VariantFigures(TypedDict):
-    """What is measured of a variant, as of a run."""
+    """The figures of a variant, as of a run."""
 
     #: the figures of all attempts: page Metrics
     metrics: Mapping[str, Any]
@@ -78,7 +78,7 @@ class VariantFigures(TypedDict):
 
 
 class FinishedRun(TypedDict):
-    """What run.json says of a run beside the header of its records."""
+    """The fields of a run in run.json beside the header of its records."""
 
     #: ISO 8601, UTC
     ended_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]

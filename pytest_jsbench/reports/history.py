@@ -434,7 +434,7 @@ def _table(series: Series, last: int) -> TableBlock:
     runs = [(when, line.evaluation) for when, line in zip(_times(lines), lines, strict=True)]
     lacking = [sum(line.metrics.get(name, 0) for name in ("errors", "unjudged")) for line in lines]
     changes = [_change(line, series.lines[:at]) for at, line in enumerate(lines, first)]
-    table = table_of_runs("Run", runs).beside(Column.of(FIGURES["errors"]), lacking)
+    table = table_of_runs(runs).beside(Column.of(FIGURES["errors"]), lacking)
     return table.beside(Column(heading="Since"), changes)
 
 

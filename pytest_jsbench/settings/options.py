@@ -108,7 +108,7 @@ def publication(name: str) -> dict[str, Any]:
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
     except JSBenchError as error:
-        raise ValueError(error) from None
+        raise ValueError(f"expected a publication: {error}") from None
     return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
 
 

@@ -417,6 +417,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"baseline": "nowhere"}, "^baseline: .*nowhere"),
         ({"max_regression": 0.1}, "max_regression 0.1: there is nothing to compare with; add baseline=RUN"),
         ({"export": {"nothing": "x"}}, "unknown exporter 'nothing'"),
+        ({"preset": "x"}, "evaluate: preset is 'x'; expected a publication: unknown publication 'x': expected one of"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
@@ -567,6 +568,7 @@ def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
         ({"../x": answer, "b": answer}, "^engine: '../x' is no variant"),
         ({"": answer, "b": answer}, "^engine holds an engine by the name '': expected a text for each variant"),
         ({1: answer, 2: answer}, "^engine holds an engine by the name 1: expected a text for each variant"),
+        ({object(): answer}, "^engine holds an engine by the name an object: expected a text for each variant"),
         ({}, "^engine holds no engine: expected a text for each variant, such as {'small': …, 'large': …}"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_cost_is_that_of_1000_answers_in_the_table_of_variants_and_of_runs() -
     metrics = {"pass_rate": 1.0, "planned": 2, "cost": 0.01, "priced": 2}
 
     variants = main_table(run, replace(summary, variants={"a": part}))
-    runs = table_of_runs("Run", [("a", parse({"metrics": metrics}, source="a.json"))])
+    runs = table_of_runs([("a", parse({"metrics": metrics}, source="a.json"))])
 
     for table in (variants, runs):
         ((_, cells),) = table.rows

@@ -187,7 +187,8 @@ def test_a_preset_says_what_neither_the_command_line_nor_the_ini_file_says(pytes
 
 def test_a_preset_that_there_is_not_is_a_usage_error(pytester: pytest.Pytester) -> None:
     with pytest.raises(
-        pytest.UsageError, match="--jsbench-preset: unknown publication 'x': expected one of jsonschemabench"
+        pytest.UsageError,
+        match="--jsbench-preset: expected a publication: unknown publication 'x': expected one of jsonschemabench",
     ):
         read(pytester, ENGINE, "--jsbench-preset=x")
 

@@ -237,10 +237,10 @@ class OpenAIEngine(ProviderEngine):
         """The address of what the server has beside the API."""
         return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
 
-    def ask_server(self, url: str, body: dict[str, Any], *, timeout: float = 10.0) -> dict[str, Any]:
-        """Ask the server a question of its own; nothing comes back where it does not know it."""
+    def ask_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the server a question of its own, within 10 s; nothing comes back where it does not know it."""
         try:
-            with closing(self._client.post(url, body, deadline=Deadline(timeout))) as response:
+            with closing(self._client.post(url, body, deadline=Deadline(10.0))) as response:
                 return dict(as_object(parse_json(response.read().decode())))
         except (CallError, EnclosedError, ValueError, RecursionError):
             return {}

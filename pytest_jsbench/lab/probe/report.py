@@ -58,7 +58,7 @@ class ControlReport(RepliesReport):
 
 
 class LevelReport(RepliesReport):
-    """One level."""
+    """A level."""
 
     #: calls that were to be under way at once
     in_flight: Natural
@@ -67,7 +67,7 @@ class LevelReport(RepliesReport):
 
 
 class KeywordReport(RepliesReport):
-    """One keyword."""
+    """A keyword."""
 
     #: which
     keyword: str
@@ -87,7 +87,7 @@ class ReplyReport(TypedDict):
 
 
 class ModeReport(TypedDict):
-    """One way."""
+    """A way."""
 
     #: how the schema was sent; json_object sends none, and promises an object
     response_format: Annotated[ResponseFormat, _without(ResponseFormat.TEXT)]
@@ -129,7 +129,7 @@ class ModeReport(TypedDict):
 
 
 class ProbeReport(TypedDict):
-    """What jsbench probe --json writes."""
+    """The output of jsbench probe --json."""
 
     #: which shape: 1.0
     schema_version: str

@@ -109,7 +109,7 @@ class _Kept(Generic[T]):
                     del self._readings[oldest]
         wait([reading], timeout=PATIENCE)
         if not reading.done():
-            if earlier is None:
+            if earlier is None or earlier.exception() is not None:
                 raise TimeoutError
             return earlier.result()
         if reading.exception() is not None:  # it is read again when it is asked for again

@@ -100,7 +100,7 @@ class _Site:
         """The list of runs, with their figures."""
         listed = list(self._shelf.listed())
         with_figures = [(run.name, run.evaluation) for run in listed if run.evaluation is not None]
-        table = table_of_runs("Run", with_figures) if with_figures else None
+        table = table_of_runs(with_figures) if with_figures else None
         verdicts = {name: evaluation.verdict for name, evaluation in with_figures}
         going = [run for run in listed if run.evaluation is None]
         return self._page("runs.html", table=table, verdicts=verdicts, going=going)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_jsbench.cli import main
+from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.lab.view import shelf
 from pytest_jsbench.lab.view.shelf import Shelf
 from pytest_jsbench.metrics.summary import summarize
@@ -303,6 +304,31 @@ def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(clie
 
     (folder / "first" / "run.json").write_bytes(whole)
     assert len(names(shown(client, "/run/first"))) == 3
+
+
+def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, runs, others = threading.Event(), Shelf(folder), {*threading.enumerate()}
+
+    def torn(_: Path) -> Run:
+        go_on.wait(timeout=60)
+        raise RecordError("torn")
+
+    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.read_run", torn)
+    monkeypatch.setattr(shelf, "PATIENCE", 0.01)
+    with pytest.raises(TimeoutError):
+        runs.run("third")
+    go_on.set()
+    for thread in {*threading.enumerate()} - others:
+        thread.join(timeout=60)
+    go_on.clear()
+    (folder / "third" / "more.jsonl").touch()
+    try:
+        with pytest.raises(TimeoutError):
+            runs.run("third")
+    finally:
+        go_on.set()
 
 
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
