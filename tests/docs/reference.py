@@ -267,6 +267,17 @@ def _verbatim(text: str) -> str:
     return html.escape(text, quote=False).replace("|", "&#124;").replace("`", "&#96;")
 
 
+def keywords() -> str:
+    """What each keyword says of the names of fields, with schemas that are tried."""
+    rows = json.loads((ROOT / "tests" / "verdicts" / "keywords.json").read_text("utf-8"))
+    lines = [f"| {' | '.join(rows[0])} |", "|---" * len(rows[0]) + "|"]
+    for row in rows:
+        keyword, dialects, *columns = row.values()
+        cells = (", ".join(f"`{json.dumps(schema)}`" for schema in schemas) or "\N{EN DASH}" for schemas in columns)
+        lines.append(f"| `{keyword}` | {dialects} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def default_models() -> str:
     """The model of each engine that has one where none is named."""
     models = {name: default_model(name) for name in engine_names() if not is_preset(name)}
@@ -381,6 +392,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "published_times": published_times,
     "subsets": subsets,
     "syntax_reasons": syntax_reasons,
+    "keywords": keywords,
 }
 _PART = re.compile(r"(<!-- from the code: (\w+) -->\n).*?(<!-- /from the code -->)", re.DOTALL)
 
