@@ -155,15 +155,15 @@ def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
 
 
 def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:
-    """A row per metric that a run has, and a column per run."""
-    figures = [found.figures for found in evaluations]
-    names = dict.fromkeys(itertools.chain.from_iterable(figures))
+    """A row per metric that a run has, rates with their bounds, and a column per run."""
+    names = dict.fromkeys(itertools.chain.from_iterable(evaluation.figures for evaluation in evaluations))
     every = [name for name in names if not name.endswith(("_ci_low", "_ci_high"))]
     table = TableBlock(
         head="Metric", columns=(), rows=tuple((name, ()) for name in every), whole_names=_LONGEST_WHOLE_METRIC
     )
-    for name, found in zip(columns, figures, strict=True):
-        table = table.beside(Column(heading=name, form="{:.6g}", foreign=True), [found.get(metric) for metric in every])
+    for name, evaluation in zip(columns, evaluations, strict=True):
+        cells = [evaluation.figure(metric) for metric in every]
+        table = table.beside(Column(heading=name, form="{:.6g}", foreign=True), cells)
     return table
 
 

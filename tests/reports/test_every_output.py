@@ -150,7 +150,7 @@ FIGURES = {
         "pass_at_k": "pass@k",
         "pass_hat_k": "pass^k",
         "pass_rate_ci_low": "interval",
-        "cost": "$1.2500",
+        "cost": "$1.25",
         "input_tokens": "150 in",
         "cached_tokens": "(28 of them cached)",
         "reasoning_tokens": "(20 of them reasoning)",
@@ -213,6 +213,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     assert told_to_the_engine == ["every_eval_ever", "junit", "run.json"]
     evaluation = evaluations.read(tmp_path / "run.json")
     compared = side_by_side([evaluation, evaluation], ["x", "y"], verbose=True)
+    assert re.search(r"^pass_rate +0\.43 \(\.07-\.86\) +0\.43 \(\.07-\.86\)$", compared, flags=re.MULTILINE)
     shown = [name for name in numbers if not name.endswith(("_ci_low", "_ci_high"))]
     assert [name for name in shown if name[:38] not in compared] == []
     gated = {re.sub(r"_(ci_low|ci_high)$", "", name) for name in numbers}
