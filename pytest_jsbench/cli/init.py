@@ -197,15 +197,14 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> object:
-    """The tree of a module, or the document; None for YAML where nothing reads it."""
+    """The tree of a module, or the document."""
     if path.suffix == ".py":
         return ast.parse(path.read_bytes())
     if path.suffix == ".json":
         return parse_json(path.read_bytes())
-    if not is_installed("yaml"):
-        return None
-    from pytest_jsbench.datasets.yaml_text import parse_yaml
+    from pytest_jsbench.datasets.yaml_text import parse_yaml, require_yaml
 
+    require_yaml("it")
     return parse_yaml(path.read_text("utf-8"))
 
 

@@ -129,6 +129,18 @@ def test_a_project_whose_files_cannot_be_read_is_told_which(tmp_path: Path, caps
     assert "; pet.yaml cannot be read: " in told or not is_installed("yaml")
 
 
+def test_a_project_whose_documents_are_yaml_is_told_what_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {"api.yaml": API})
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    assert main.main(["init", str(tmp_path)]) == 2
+
+    assert "; api.yaml cannot be read: " in (error := capsys.readouterr().err)
+    assert "needs the package PyYAML: pip install 'pytest-jsbench[yaml]'" in error
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
