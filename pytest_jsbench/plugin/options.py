@@ -49,8 +49,9 @@ def value_of(config: pytest.Config, name: str) -> Any:
     """Read what the command line, or else the ini file, says; None where neither does."""
     option = BY_NAME[name]
     given, place = config.getoption(option.dest), option.flag
+    hint = "" if option.bare is None else f"; before a path, say {option.flag}={option.bare}"
     if given is None:
-        given, place = config.getini(option.dest), f"{option.dest} in {config.inipath}"
+        given, place, hint = config.getini(option.dest), f"{option.dest} in {config.inipath}", ""
         if given in ("", []):
             return None
     try:
@@ -59,7 +60,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
             raise ValueError(f"expected {option.placeholder}, found ''")
         return value
     except ValueError as error:
-        message = f"{place}: {error}"
+        message = f"{place}: {error}{hint}"
         raise pytest.UsageError(message) from None
 
 

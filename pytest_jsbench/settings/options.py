@@ -179,10 +179,7 @@ class Option:
         try:
             return self._choice(given) if self.check is None else self.check(_number(given))
         except ValueError as error:
-            message = f"expected {error}, found {given!r}"
-            if self.bare is not None:
-                message += f"; before a path, say {self.flag}={self.bare}"
-            raise ValueError(message) from None
+            raise ValueError(f"expected {error}, found {given!r}") from None
 
     def _choice(self, value: object) -> Any:
         if value not in self.choices:

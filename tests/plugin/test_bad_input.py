@@ -29,7 +29,7 @@ from tests.plugin.conftest import Bench
         # a variable of a workflow that is not set takes no limit, gate or privacy away
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
-            "ERROR: --jsbench-redact: expected one of on, off, found ''*",
+            "ERROR: --jsbench-redact: expected one of on, off, found ''; before a path, say --jsbench-redact=on",
         ),
         (["--jsbench-engine="], "ERROR: --jsbench-engine: expected NAME, found ''"),
         (["--jsbench-min-pass-rate="], "ERROR: --jsbench-min-pass-rate: expected *, found ''"),
@@ -117,15 +117,20 @@ def test_an_engine_that_does_not_start_ends_the_run_with_its_reason_alone(bench:
     result.stdout.no_fnmatch_line("*coverage*")
 
 
-def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench) -> None:
-    bench.write({"pytest.ini": "[pytest]\njsbench_engine = scripted\njsbench_limit = many\n"})
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("jsbench_limit = many", "expected a whole number of at least 1, found 'many'"),
+        ("jsbench_redact = maybe", "expected one of on, off, found 'maybe'"),  # no path can follow it
+    ],
+)
+def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench, setting: str, message: str) -> None:
+    bench.write({"pytest.ini": f"[pytest]\njsbench_engine = scripted\n{setting}\n"})
 
     result = bench.pytester.runpytest_inprocess()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["ERROR: jsbench_limit in *pytest.ini: expected a whole number of at least 1, found 'many'"]
-    )
+    result.stderr.fnmatch_lines([f"ERROR: {setting.partition(' ')[0]} in *pytest.ini: {message}"])
 
 
 def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(bench: Bench) -> None:

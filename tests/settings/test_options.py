@@ -29,7 +29,7 @@ def test_every_dialect_can_be_the_default() -> None:
         ("temperature", "nan", "expected a number of at least 0, found 'nan'"),
         ("timeout", "inf", "expected seconds above 0, found 'inf'"),
         ("response_format", "xml", "expected one of text, json_object, json_schema, tool, found 'xml'"),
-        ("batch", "x.py", "expected one of wait, leave, found 'x.py'; before a path, say --jsbench-batch=wait"),
+        ("batch", "x.py", "expected one of wait, leave, found 'x.py'"),
         ("sample", "0", "expected a whole number of at least 1, or with a seed such as 300:7, found '0'"),
         ("sample", "3:x", "expected a whole number of at least 1, or with a seed such as 300:7, found '3:x'"),
         ("engine_option", "sk-secret", "expected KEY=VALUE, found no ="),
