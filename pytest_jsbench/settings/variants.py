@@ -133,8 +133,9 @@ def make_variants(
             message = f"--jsbench-batch hands in one variant at a time, and these are {', '.join(ways)}: "
             raise BatchError(f"{message}run each by itself", found=tuple(ways), option="batch")
         if values["engine"] is None and values["replay"] is None:
-            about = f"variant '{name}' names no engine" if name else "no engine is named"
-            message = f"--jsbench-variants: {about}: say engine in its table, or --jsbench-engine=NAME for all"
+            message = "no engine is named: say --jsbench-engine=NAME"
+            if name:
+                message = f"variant '{name}' names no engine: say engine in its table, or --jsbench-engine=NAME for all"
             if values["record"] is not None:
                 needs = "--jsbench-record needs an engine to record"
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"

@@ -438,6 +438,7 @@ def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict
             lambda: RateLimits(requests_per_minute=-1),
             "RateLimits: requests_per_minute is -1; expected a number above 0",
         ),
+        (lambda: evaluate(None, CASES), "^no engine is named: say engine=NAME$"),
         (lambda: RateLimits(patience=MAYBE), "RateLimits: patience is 'maybe'; expected seconds, at least 0"),
         (lambda: JudgePolicy(extra_fields=MAYBE), "JudgePolicy: extra_fields is 'maybe'; expected one of allow, fail"),
         (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
