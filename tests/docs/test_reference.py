@@ -13,6 +13,7 @@ import pytest
 
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.presets import PRESET_NAMES
+from pytest_jsbench.engines.recorded.recordings import RecordingFile
 from pytest_jsbench.metrics.figures import COUNTS
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.settings.options import BY_NAME
@@ -126,6 +127,13 @@ def test_the_page_on_providers_names_each_engine_s_options() -> None:
     factories = {name: registry.find(name) for name in registry.names() if name not in PRESET_NAMES}
 
     assert documented == {(name, option) for name, found in factories.items() for option in getattr(found, "options")}  # noqa: B009
+
+
+def test_the_page_on_formats_names_each_field_of_a_recording() -> None:
+    section = text("formats").partition("\n## Recordings\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", section, flags=re.MULTILINE)
+
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(RecordingFile.__struct_fields__)
 
 
 def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
