@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
@@ -65,10 +66,13 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
 
     What was made of the same before, or of runs that these resumed, is replaced.
     """
-    kept = read_header(folder) if folder.is_dir() and find_runs(folder) == [folder] else None
+    has_records = folder.is_dir() and find_runs(folder) == [folder]
+    kept = None
+    with suppress(JSBenchError):  # what cannot be read is kept, too
+        kept = read_header(folder) if has_records else None
     names = {name for part in parts for name in (part.run_id, part.resumed_from)}
     made_of_these = kept is not None and kept.run_id in names and kept.uuid not in [part.uuid for part in parts]
-    if not made_of_these and (kept is not None or (folder / "run.json").exists()):
+    if not made_of_these and (has_records or (folder / "run.json").exists()):
         whose = "a run" if kept is None else f"the run {printable(kept.run_id)}"
         message = f"{folder} holds {whose}, which is kept: name another folder"
         raise error(message, where=folder)

@@ -164,6 +164,9 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
     assert f"{tmp_path / 'figures'} holds a run, which is kept" in capsys.readouterr().err
+    (tmp_path / "out" / "records.jsonl").write_text("torn")
+    assert merged(*shards) == 2
+    assert f"{tmp_path / 'out'} holds a run, which is kept: name another folder" in capsys.readouterr().err
 
 
 def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
