@@ -144,11 +144,6 @@ class Usage:
         return cls(**totals)
 
     @property
-    def answer_tokens(self) -> int | None:
-        """Output tokens that are no reasoning, which ends before an answer's first token; None where unknown."""
-        return None if self.output_tokens is None else self.output_tokens - (self.reasoning_tokens or 0)
-
-    @property
     def total_tokens(self) -> int | None:
         """Input and output together; None when either is unknown."""
         if self.input_tokens is None or self.output_tokens is None:
@@ -157,10 +152,17 @@ class Usage:
 
 
 def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
-    """Milliseconds per token of the answer; None where its tokens are not known apart from those of reasoning."""
-    if timing is None or usage is None or (timing.reasoning_time is not None and usage.reasoning_tokens is None):
+    """
+    Milliseconds per token of the answer after the first; None without streaming or with fewer than two.
+
+    Reasoning ends before the answer's first token: None, too, where its tokens are not known apart.
+    """
+    if timing is None or timing.gct is None or usage is None or usage.output_tokens is None:
         return None
-    return timing.tpot_ms(usage.answer_tokens)
+    if timing.reasoning_time is not None and usage.reasoning_tokens is None:
+        return None
+    tokens = usage.output_tokens - (usage.reasoning_tokens or 0)
+    return timing.gct * 1000 / (tokens - 1) if tokens > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,12 +407,6 @@ class Timing(Struct, frozen=True, kw_only=True, omit_defaults=True):
         force_setattr(self, "masks", tuple(self.masks))
         for name in ("ttft", "gct", "reasoning_time"):
             force_setattr(self, name, getattr(self, name) or None)
-
-    def tpot_ms(self, tokens: int | None) -> float | None:
-        """Milliseconds per token of the answer after the first; None without streaming or with fewer than two."""
-        if self.gct is None or tokens is None or tokens < 2:
-            return None
-        return self.gct * 1000 / (tokens - 1)
 
 
 class Stopwatch:

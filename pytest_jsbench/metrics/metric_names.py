@@ -287,7 +287,7 @@ def _time(spread: Distribution, part: str, errors: int) -> Reading:
         return _nothing("nothing measured")
     if spread.count < _FEWEST.get(part, 0):
         return _nothing(f"{spread.count} values do not carry a {SPREAD[part]}")
-    low, high = (getattr(spread.with_others(errors, end), part) for end in (0.0, _NEVER))
+    low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
 
 

@@ -177,10 +177,6 @@ class Distribution:
     #: the measurements themselves, in ascending order
     ordered: tuple[float, ...] = field(default=(), repr=False, compare=False)
 
-    def with_others(self, count: int, value: float) -> Distribution:
-        """The distribution as it would be with so many more measurements of this value."""
-        return Distribution.of([*self.ordered, *[value] * count]) if count else self
-
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
         """The distribution of these values, in any order."""

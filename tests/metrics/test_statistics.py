@@ -189,7 +189,7 @@ def test_a_run_is_seldom_called_different_from_an_equal_one_and_often_from_a_bet
 
 
 def test_measurements_that_never_came_count_as_never_ending() -> None:
-    spread = Distribution.of([1.0, 2.0, 3.0]).with_others(1, float("inf"))
+    spread = Distribution.of([1.0, 2.0, 3.0, float("inf")])
 
     assert (spread.count, spread.p50, spread.p95, spread.max) == (4, 2.5, float("inf"), float("inf"))
 

@@ -45,7 +45,6 @@ from pytest_jsbench.lab.probe.questions import (
     Words,
     any_question,
     keyword_question,
-    object_question,
     words_of,
 )
 from pytest_jsbench.records.records import Record
@@ -310,7 +309,8 @@ class Probe:
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
-            return [object_question(self._words) for _ in range(count)]
+            # such a format says no more than that the answer is an object
+            return [ProbeQuestion(schema={"type": "object"}, wanted=self._words.wrong()) for _ in range(count)]
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
     def _ask_keywords(self, runner: Runner) -> Iterator[KeywordReplies]:

@@ -104,11 +104,6 @@ def any_question(words: Words, *, plain: bool) -> ProbeQuestion:
     return replace(question, wanted=words.wrong()) if plain else question
 
 
-def object_question(words: Words) -> ProbeQuestion:
-    """A question for a format that says no more than that the answer is an object."""
-    return ProbeQuestion(schema={"type": "object"}, wanted=words.wrong())
-
-
 def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
     """A question whose prompt asks for an object that breaks this keyword, or a schema of this shape, alone."""
     schema, wanted = {**KEYWORDS, **SHAPES}[keyword](words)

@@ -22,6 +22,7 @@ from pytest_jsbench.core.generations import (
     Sent,
     Tools,
     Usage,
+    tpot_ms,
 )
 from pytest_jsbench.engines import secrets
 from pytest_jsbench.engines.base import Engine, EngineConfig
@@ -90,7 +91,7 @@ def test_of_a_stream_that_comes_all_at_once_no_time_is_measured(
     assert answer.text == '{"a": 1}'
     assert answer.timing is not None
     assert answer.timing.ttft is not None
-    assert (answer.timing.gct, answer.timing.tpot_ms(answer.usage.answer_tokens)) == (None, None)
+    assert (answer.timing.gct, tpot_ms(answer.timing, answer.usage)) == (None, None)
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["hanging", "reset"])
