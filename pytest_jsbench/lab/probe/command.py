@@ -131,7 +131,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
             if not options.json:
                 ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
                 whom = f"{info.engine} {info.model}"
-                out.lines([f"{whom}: {ways} of asking, at most {calls}, {max(plan.levels)} at once"])
+                out.lines([f"{whom}: {ways} of asking, {calls} if all is well, {max(plan.levels)} at once"])
             controls = probe.ask_controls()
             if controls and not options.json:
                 out.lines([*report.control_lines(controls), ""])

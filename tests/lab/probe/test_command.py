@@ -265,7 +265,7 @@ def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_u
     assert main(arguments(provider, *ALONE, *SCHEMA, "-v"), out=out) == 1
 
     lines = out.getvalue().splitlines()
-    assert lines[0] == "openai m: 1 way of asking, at most 9 calls, 1 at once"
+    assert lines[0] == "openai m: 1 way of asking, 9 calls if all is well, 1 at once"
     assert lines[1] == "control: the schema only shown in the prompt: 0 of 3 conform"
     assert lines[2] == "control: the schema only shown in the system message: 0 of 3 conform"
     assert lines[4] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.71)"
