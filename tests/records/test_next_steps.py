@@ -93,6 +93,7 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "with --jsbench-resume all that broke"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "see that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
         (failed(FailureType.NO_CALL), answered(""), ""),
     ],
