@@ -103,7 +103,8 @@ class ReplayEngine:
         record = None if outcome is None else outcome.read()
         generation = None if record is None else record.generation
         if record is None or generation is None:
-            raise CallError(FaultKind.ENGINE, f"no answer for {request.key} in {self._source}")
+            message = f"no answer for {request.key} in {self._source}; ask the cases of that run alone"
+            raise CallError(FaultKind.ENGINE, message)
         if record.schema_digest != digest(request.schema):
             message = f"{request.key} was recorded with another schema; give the dataset of that run"
             raise CallError(FaultKind.ENGINE, message)
