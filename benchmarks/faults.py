@@ -248,6 +248,8 @@ def main() -> int:
     add_wire_option(parser)
     options = parser.parse_args()
     random.seed(options.seed)
+    # what a shell starts in the background ignores Ctrl-C, and so would the runs
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     scenarios = _scenarios(options.down)
     failures = 0
     with tempfile.TemporaryDirectory(prefix="jsbench-faults-") as name, serve(latency=LATENCY) as provider:
