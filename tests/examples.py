@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,7 +26,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.messages import Message
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import Run
+from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Attempt, Record, WrittenPrompt
 from pytest_jsbench.records.variants import together
 from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
@@ -148,10 +148,15 @@ def metadata(**changes: object) -> RunMetadata:
     return RunMetadata.from_dict(values | changes)
 
 
+def of_records(metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:
+    """The run of records that are held in memory."""
+    return Run(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptOutcome.of, records)))
+
+
 def run(*records: Record, planned: tuple[CaseKey, ...] | None = None, **changes: object) -> Run:
     """A run of these records; the changes are those of its metadata."""
     keys = tuple(record.key for record in records) if planned is None else planned
-    return Run.of(metadata(**changes), keys, records)
+    return of_records(metadata(**changes), keys, records)
 
 
 def evaluation(run: Run, source: str = "run.json") -> Evaluation:
@@ -168,7 +173,7 @@ def variants(**changes: Mapping[str, object]) -> RunMetadata:
 def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:
     """A run that planned what it recorded."""
     planned = metadata.with_plan(one.attempt for one in records)
-    return Run.of(planned, planned.planned() or (), records)
+    return of_records(planned, planned.planned() or (), records)
 
 
 def compared(**outcomes: str) -> Run:
@@ -190,4 +195,4 @@ def compared(**outcomes: str) -> Run:
         for name, letters in outcomes.items()
         for number in range(len(letters))
     )
-    return Run.of(planned, planned.planned() or (), records)
+    return of_records(planned, planned.planned() or (), records)

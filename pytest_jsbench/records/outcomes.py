@@ -443,8 +443,3 @@ class Run:
             metadata = self.metadata.of_variant(name)
             runs[name] = Run(metadata=metadata, planned=planned, outcomes=tuple(made), missing=tuple(missing[name]))
         return runs
-
-    @classmethod
-    def of(cls, metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:
-        """The run of records that are held in memory."""
-        return cls(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptOutcome.of, records)))

@@ -109,10 +109,9 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
     on_disk = written(tmp_path / "records.jsonl", records)
     sent = [sent_by_worker(one) for one in on_disk.outcomes]
 
-    summaries: list[Summary] = [
-        summarize(run)
-        for run in (Run.of(on_disk.metadata, on_disk.planned, records), on_disk, replace(on_disk, outcomes=tuple(sent)))
-    ]
+    in_memory = examples.of_records(on_disk.metadata, on_disk.planned, records)
+    runs = (in_memory, on_disk, replace(on_disk, outcomes=tuple(sent)))
+    summaries: list[Summary] = [summarize(run) for run in runs]
 
     assert summaries[0] == summaries[1] == summaries[2]
     assert tuple(sent) == on_disk.outcomes

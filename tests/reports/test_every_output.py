@@ -90,7 +90,8 @@ def labelled() -> Run:
     )
     right = examples.record("b", verdict=examples.DECIDED_RIGHTLY, generation=examples.decided("i1"), schema=SCHEMA)
     metadata = examples.metadata(dataset={"source": "labels", "labelled": True})
-    return Run.of(metadata, [wrong.key, right.key], [replace(record, prompt=None) for record in (wrong, right)])
+    records = [replace(record, prompt=None) for record in (wrong, right)]
+    return examples.of_records(metadata, [wrong.key, right.key], records)
 
 
 def side_by_side(texts: list[Evaluation], names: list[str], *, verbose: bool = False) -> str:

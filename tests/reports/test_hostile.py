@@ -78,7 +78,7 @@ def hostile(text: str) -> Run:
     ]
     records = [replace(one, prompt=prompt, reference={text: text}, tags=(text,)) for one in said]
     metadata = examples.metadata(model=text, provider=text, dataset={"source": text, "cases": 3})
-    return Run.of(metadata, [one.key for one in records], records)
+    return examples.of_records(metadata, [one.key for one in records], records)
 
 
 def saved(folder: Path, run: Run) -> Path:

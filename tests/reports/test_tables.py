@@ -71,7 +71,7 @@ def test_each_planned_attempt_is_a_row_of_the_same_columns() -> None:
 def test_a_planned_attempt_of_which_nothing_is_known_is_a_row_too() -> None:
     made = examples.variants(a={}, b={})
     plan = [Attempt(CaseKey(task="simple", id="x"), at, name) for name in "ab" for at in range(3)]
-    run = Run.of(
+    run = examples.of_records(
         made.with_plan(plan), [one.key for one in plan], [replace(record("x"), variant="a", repeat=at) for at in (0, 2)]
     )
 
