@@ -74,8 +74,7 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
     made_of_these = kept is not None and kept.run_id in names and kept.uuid not in [part.uuid for part in parts]
     if not made_of_these and (has_records or (folder / "run.json").exists()):
         whose = "a run" if kept is None else f"the run {printable(kept.run_id)}"
-        message = f"{folder} holds {whose}, which is kept: name another folder"
-        raise error(message, where=folder)
+        raise error(f"{folder} holds {whose}, which is kept: name another folder", where=folder)
     try:
         make_private_folder(folder)
     except OSError as problem:

@@ -60,8 +60,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
             raise ValueError(f"expected {option.placeholder}, found ''")
         return value
     except ValueError as error:
-        message = f"{place}: {error}{hint}"
-        raise pytest.UsageError(message) from None
+        raise pytest.UsageError(f"{place}: {error}{hint}") from None
 
 
 def _text(option: Option, given: str | bool | float | list[str]) -> str:

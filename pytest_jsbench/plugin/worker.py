@@ -125,8 +125,7 @@ class Worker:
         if self._cannot is not None:
             return AttemptResult(result=missed(item.attempt, self._cannot))
         if self._lookahead is None:
-            message = f"{item.nodeid} runs outside pytest's own loop"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{item.nodeid} runs outside pytest's own loop")
         return self._lookahead.result(item)
 
     def _attempt(self, item: JSBenchCase, planned_at: float) -> AttemptResult:

@@ -129,8 +129,7 @@ def to_json(value: object) -> bytes:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode()
     except (ValueError, RecursionError) as error:
-        message = f"the request cannot be made: {type(error).__name__}: {error}"
-        raise CallError(FaultKind.ENGINE, message) from None
+        raise CallError(FaultKind.ENGINE, f"the request cannot be made: {type(error).__name__}: {error}") from None
 
 
 def parse_json(text: str) -> Any:

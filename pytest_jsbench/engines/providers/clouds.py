@@ -220,8 +220,7 @@ class CloudEngine(ProviderEngine):
             kind = None if cloud is None else cloud.fault_of(error)
             if kind is None:
                 raise
-            message = f"no credentials: {type(error).__name__}: {error}"
-            raise CallError(kind, one_line(message)) from None
+            raise CallError(kind, one_line(f"no credentials: {type(error).__name__}: {error}")) from None
 
     def _secrets(self) -> Secrets:
         return Secrets(self._carried.texts)

@@ -306,8 +306,7 @@ class RecordingEngine:
         try:
             recording = self._recordings.find(request, among=self._before)
         except JSBenchError as error:
-            message = f"{error}; nothing was asked: mend the file, or remove it"
-            raise CallError(FaultKind.ENGINE, message) from error
+            raise CallError(FaultKind.ENGINE, f"{error}; nothing was asked: mend the file, or remove it") from error
         if recording is None or recording.changed(request) or self._is_taken(recording.key, request):
             return None
         if self._strict and recording.asked_otherwise(request):

@@ -83,8 +83,7 @@ def _digests(run: Path) -> Mapping[str, str]:
     try:
         return from_json(_Unasked, FileReader(root=run, error=RecordError).read_json(path)).unasked
     except ValueError as error:
-        message = f"{path} is no list of recordings: {error}"
-        raise RecordError(message, where=str(path)) from error
+        raise RecordError(f"{path} is no list of recordings: {error}", where=str(path)) from error
 
 
 def _is_recording(folder: Path, path: Path, digest: str) -> bool:
