@@ -91,7 +91,10 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         from pytest_jsbench.core.text import kind_of, plain_value
 
         expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
-        shown = kind_of(value) if name in _MAY_HOLD_KEYS and value else plain_value(value)
+        if name in _MAY_HOLD_KEYS and value:
+            shown = value = kind_of(value)
+        else:
+            shown = plain_value(value)
         message = f"{of}: {name} is {shown}; expected {expected}"
         raise JSBenchError(message, found=value, expected=expected, option=name) from None
 

@@ -166,6 +166,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(named: dict[str, Any], said: 
         opened(**named)
 
     assert "--jsbench" not in str(refused.value)
+    assert ":key@" not in repr(refused.value.found)
 
 
 def test_a_call_that_breaks_names_arguments_and_no_options() -> None:
