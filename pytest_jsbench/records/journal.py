@@ -30,7 +30,7 @@ from pytest_jsbench.core.files import (
 )
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import RunMetadata, parse_line
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run, line_at, open_lines
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run, line_at, open_lines
 from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
 
 #: the file of a run's folder that holds what was taken over from an earlier run
@@ -128,11 +128,6 @@ class JournalContent:
     outcomes: tuple[AttemptOutcome, ...]
     #: one line for each line that could not be read
     warnings: tuple[str, ...]
-
-    @property
-    def records(self) -> Records:
-        """The records, read again from the file."""
-        return Records(self.outcomes)
 
     def run(self, path: Path, error: type[JSBenchError] = RecordError) -> Run:
         """The run that these records make, without a verdict; an error of this kind where they have no header."""

@@ -307,7 +307,8 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         text = self.generation.text if isinstance(self.generation, Completion) else None
         lines = [verdict_text(self.verdict, text)]
         lines += [f"  codes:  {', '.join(map(printable, self.codes))}"] if self.codes else []
-        return "\n".join([*lines, *([f"  next:   {self.next_step}"] if self.next_step else [])])
+        lines += [f"  next:   {step}" for step in [self.next_step] if step]
+        return "\n".join(lines)
 
     @property
     def next_step(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_jsbench.records.journal import read, read_run
+from pytest_jsbench.records.outcomes import Records
 from tests.plugin.conftest import Bench, both_ways, with_workers
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="ends a process the POSIX way")
@@ -265,11 +266,11 @@ def test_an_answer_that_comes_after_the_end_is_kept_apart_from_what_was_summed_u
 
     run = bench.run_in()
     deadline = time.monotonic() + 30
-    while len(read_run(run).records) < 2 and time.monotonic() < deadline:
+    while len(read_run(run).outcomes) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert [record["id"] for record in bench.records()] == ["first"]
     assert bench.run_json()["metrics"]["completions"] == 1
-    assert [record.key.id for record in read(run / "records.late.jsonl").records] == ["late"]
+    assert [record.key.id for record in Records(read(run / "records.late.jsonl").outcomes)] == ["late"]
 
 
 FEW_THREADS = """

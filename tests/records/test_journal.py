@@ -16,6 +16,7 @@ import pytest
 from pytest_jsbench.core.errors import JournalError, RecordError
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal, read
+from pytest_jsbench.records.outcomes import Records
 from pytest_jsbench.records.records import AskedBy, End, OwnOutcome
 from tests import examples
 from tests.examples import record, replace
@@ -28,7 +29,7 @@ def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
     content = journal.read(book.path)
 
     assert content.metadata == examples.metadata()
-    assert list(content.records) == [examples.record("a")]
+    assert list(Records(content.outcomes)) == [examples.record("a")]
     book.close()
 
 
@@ -43,7 +44,7 @@ def test_a_record_that_comes_after_the_end_is_written_and_leaves_no_file_open(tm
         del book
         gc.collect(0)
 
-    assert [one.key.id for one in journal.read(tmp_path / "records.jsonl").records] == ["a", "b"]
+    assert [one.key.id for one in Records(journal.read(tmp_path / "records.jsonl").outcomes)] == ["a", "b"]
     assert not warned
 
 
@@ -70,7 +71,7 @@ def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
         thread.join()
     book.close()
 
-    ids = {record.key.id for record in journal.read(book.path).records}
+    ids = {record.key.id for record in Records(journal.read(book.path).outcomes)}
     assert ids == {f"{worker}-{number}" for worker in range(4) for number in range(50)}
 
 
@@ -81,7 +82,7 @@ def test_a_torn_last_line_is_skipped_with_a_warning(tmp_path: Path) -> None:
 
     content = journal.read(path)
 
-    assert [record.key.id for record in content.records] == ["a"]
+    assert [record.key.id for record in Records(content.outcomes)] == ["a"]
     assert len(content.warnings) == 1
     assert f"{path}:3" in content.warnings[0]
 
@@ -93,12 +94,12 @@ def test_damaged_lines_are_skipped_with_one_warning_that_counts_them(tmp_path: P
     lines[2] = b"\x00" * 100 + b"\n"
     path.write_bytes(b"".join(lines))
     one = journal.read(path)
-    assert [record.key.id for record in one.records] == ["a", "c", "d", "e"]
+    assert [record.key.id for record in Records(one.outcomes)] == ["a", "c", "d", "e"]
     lines[4] = lines[4][:40] + b"\n"
     path.write_bytes(b"".join(lines))
     two = journal.read(path)
 
-    assert [record.key.id for record in two.records] == ["a", "c", "e"]
+    assert [record.key.id for record in Records(two.outcomes)] == ["a", "c", "e"]
     assert len(one.warnings) == len(two.warnings) == 1
     assert two.warnings[0].startswith(f"{path}:3: ")
     assert "2 damaged lines" in two.warnings[0]
@@ -120,7 +121,7 @@ def test_a_lone_surrogate_is_kept_and_the_file_stays_ascii(tmp_path: Path) -> No
     journal.write(path, examples.metadata(), [record])
 
     assert path.read_bytes().isascii()
-    assert list(journal.read(path).records) == [record]
+    assert list(Records(journal.read(path).outcomes)) == [record]
 
 
 def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_be_open(tmp_path: Path) -> None:
@@ -141,7 +142,7 @@ def test_the_first_record_is_written_where_calls_hold_all_other_files_that_may_b
             os.close(descriptor)
         kept.close()
 
-    assert list(read(tmp_path / "records.jsonl").records) == [made]
+    assert list(Records(read(tmp_path / "records.jsonl").outcomes)) == [made]
 
 
 def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path)
     book.close()
 
     content = journal.read(book.path)
-    assert [record.key.id for record in content.records] == ["a", "c"]
+    assert [record.key.id for record in Records(content.outcomes)] == ["a", "c"]
     assert content.warnings == ()
 
 
@@ -220,7 +221,7 @@ def test_a_record_that_there_is_no_memory_for_is_one_line_and_tears_nothing(
     book.append(examples.record("c"))
     book.close()
 
-    assert [record.key.id for record in journal.read(book.path).records] == ["a", "c"]
+    assert [record.key.id for record in Records(journal.read(book.path).outcomes)] == ["a", "c"]
 
 
 def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written_before(tmp_path: Path) -> None:
@@ -229,4 +230,4 @@ def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written
     broken = replace(asked, generation=examples.failed(), verdict=examples.BROKEN)
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked, record("b"), ended, broken])
 
-    assert list(read(tmp_path / "records.jsonl").records) == [ended, record("b")]
+    assert list(Records(read(tmp_path / "records.jsonl").outcomes)) == [ended, record("b")]

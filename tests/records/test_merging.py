@@ -19,7 +19,7 @@ from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.metadata import RunMetadata
-from pytest_jsbench.records.outcomes import RunVerdict
+from pytest_jsbench.records.outcomes import Records, RunVerdict
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.reports import evaluations
@@ -130,7 +130,7 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
     assert passed
     content = journal.read_run(tmp_path / "out")
     assert content.metadata is not None
-    assert ids(content.records) == "abcdfg"
+    assert ids(Records(content.outcomes)) == "abcdfg"
     data = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (data["metrics"]["planned"], data["metrics"]["missing"]) == (7, 1)
     assert "pass_rate 5/7 = 0.7143, gate >= 0.7: met" in out.getvalue()

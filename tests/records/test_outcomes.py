@@ -16,7 +16,7 @@ from pytest_jsbench.core.generations import Completion, Decided, Failed, FaultKi
 from pytest_jsbench.core.json_values import from_json, to_json
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records import journal
-from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
+from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records, Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.verdicts import FailureType
@@ -143,7 +143,7 @@ def test_records_of_a_packed_file_are_read(tmp_path: Path) -> None:
     packed = tmp_path / "records.jsonl.gz"
     packed.write_bytes(gzip.compress((tmp_path / "records.jsonl").read_bytes()))
 
-    assert list(journal.read(packed).records) == records
+    assert list(Records(journal.read(packed).outcomes)) == records
 
 
 def test_a_file_that_was_changed_meanwhile_is_one_line(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_what_is_written_anew_is_copied_and_found_at_its_new_place(tmp_path: Pat
     places = list(journal.write(tmp_path / "two.jsonl", run.metadata, [*sources, records[0]]))
 
     copied = journal.read(tmp_path / "two.jsonl")
-    assert list(copied.records) == [*run.records[::-1], records[0]]
+    assert list(Records(copied.outcomes)) == [*Records(run.outcomes)[::-1], records[0]]
     assert [one.source for one in copied.outcomes] == places
 
 
