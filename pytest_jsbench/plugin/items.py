@@ -180,7 +180,7 @@ class JSBenchCase(pytest.Item):
     def reportinfo(self) -> tuple[Path, int, str]:
         """Name the item for headings, with a line number because `Node.warn` needs one."""
         # pytest writes "::" for each dot of a name that its node id ends in; the space keeps it from being one
-        return self.path, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
+        return self.config.rootpath / ROOT, 0, f"{self.nodeid} " if "." in self.nodeid else self.nodeid
 
 
 #: cases of this process whose failure has been told, and the most of which the answer is shown
