@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import json_text, printable
+from pytest_jsbench.core.text import counted, json_text, printable
 from pytest_jsbench.records.journal import find_runs, read_header
 from pytest_jsbench.reports.terminal import report_lines, width_of
 
@@ -66,8 +66,11 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
 
     What was made of the same before, or of runs that these resumed, is replaced.
     """
-    has_records = folder.is_dir() and find_runs(folder) == [folder]
-    kept = None
+    runs = find_runs(folder) if folder.is_dir() else []
+    if runs and runs != [folder]:  # a run in the folder itself would hide them
+        message = f"{folder} holds {counted(len(runs), 'run')}: name another folder, such as {folder / 'merged'}"
+        raise error(message, where=folder)
+    has_records, kept = bool(runs), None
     with suppress(JSBenchError):  # what cannot be read is kept, too
         kept = read_header(folder) if has_records else None
     names = {name for part in parts for name in (part.run_id, part.resumed_from)}

@@ -160,6 +160,11 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     assert capsys.readouterr().err == message
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == kept
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
+    capsys.readouterr()
+    (tmp_path / "runs").mkdir()
+    other.rename(tmp_path / "runs" / "r3")  # in a folder of runs a run would hide them
+    assert merged(*shards, into="runs") == 2
+    assert f"{tmp_path / 'runs'} holds 1 run: name another folder, such as" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
