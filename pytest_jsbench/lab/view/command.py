@@ -14,6 +14,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.options import is_installed
 
 HOST = "127.0.0.1"
+_LAST_PORT = 65_535
 #: where runs usually are, the first that exists
 _USUAL = ("runs", "jsbench-runs", ".pytest_cache/d/jsbench")
 
@@ -49,11 +50,12 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     from pytest_jsbench.lab.view.site import make_site
 
     token = secrets.token_urlsafe(24)
+    if not 0 <= options.port <= _LAST_PORT:
+        raise RecordError(f"--port: expected a number from 0 to {_LAST_PORT}, found {options.port}", found=options.port)
     try:
         listener = socket.create_server((HOST, options.port))
-    except (OSError, OverflowError) as error:  # the latter of a number that no port has
-        reason = getattr(error, "strerror", None) or error
-        message = f"cannot listen on port {options.port}: {reason}; name another with --port"
+    except OSError as error:
+        message = f"cannot listen on port {options.port}: {error.strerror or error}; name another with --port"
         raise RecordError(message, found=options.port, expected="a free port") from error
     port = listener.getsockname()[1]
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")
