@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import ConditionError, DatasetError
+from pytest_jsbench.core.text import counted
 from pytest_jsbench.datasets.base import CaseSource, Listing, Sample, Selection
 from pytest_jsbench.datasets.registry import open_dataset
 
@@ -43,7 +44,8 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
         met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
             conditions = "', '".join(selection.where)
-            raise DatasetError(f"none of the {len(keys)} cases of dataset '{selection.source}' meets '{conditions}'")
+            cases = counted(len(keys), "case")
+            raise DatasetError(f"dataset '{selection.source}' has {cases}, and none meets '{conditions}'")
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)

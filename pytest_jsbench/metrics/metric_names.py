@@ -355,6 +355,6 @@ def _of_ratio(name: MetricName, comparison: Comparison) -> Reading:
     ratio = comparison.ratios.get(measure)
     value: float | None = None if ratio is None else getattr(ratio, name.bound or "value")
     if ratio is None or value is None:
-        return _nothing("nothing to compare" if ratio is None else f"{ratio.n} cases are too few for an interval")
+        return _nothing("nothing to compare" if ratio is None else f"too few cases for an interval: {ratio.n}")
     low, high = (0.0, _NEVER) if comparison.undecided_now else (value, value)
-    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {ratio.n} cases")
+    return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(ratio.n, 'case')}")
