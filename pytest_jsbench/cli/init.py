@@ -163,7 +163,7 @@ def find_sources(root: Path) -> tuple[list[Source], list[str]]:
         except (RecursionError, MemoryError):  # of the parser, for a sum of thousands that a generator wrote
             fault = "it is nested too deeply"
         except (JSBenchError, OSError, ValueError) as error:
-            fault = described(error)
+            fault = str(error) if isinstance(error, JSBenchError) else described(error)
         else:
             if isinstance(content, ast.Module):
                 sources += _models(root, path, content)

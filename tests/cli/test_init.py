@@ -137,8 +137,8 @@ def test_a_project_whose_documents_are_yaml_is_told_what_reads_them(
 
     assert main.main(["init", str(tmp_path)]) == 2
 
-    assert "; api.yaml cannot be read: " in (error := capsys.readouterr().err)
-    assert "needs the package PyYAML: pip install 'pytest-jsbench[yaml]'" in error
+    reason = "it is YAML and needs the package PyYAML: pip install 'pytest-jsbench[yaml]'"
+    assert f"; api.yaml cannot be read: {reason}; name a dataset" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
