@@ -76,6 +76,7 @@ def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
     named = given[0] if given and not given[0].startswith("-") else ""
     if named not in commands.choices:
         _add_installed(commands, named)
+    parser.prog = f"jsbench {named}".strip()  # it refuses what the command leaves over
     return parser
 
 

@@ -21,7 +21,10 @@ def test_without_a_command_each_is_listed_with_what_it_does(capsys: pytest.Captu
         (["history", "--last", "0"], "jsbench history: --last: expected a whole number of at least 1, found '0'; see"),
         (["merge", "a", "-o=b", "--gate=--jsbench-x"], "jsbench: --gate: expected METRIC OP VALUE, such as pass_rate"),
         (["prob\x1b", "--limit=3"], "jsbench: unknown command 'prob\\x1b': did you mean 'probe'? (one of "),
-        (["plan", "--caes=3\x1b[2J"], "jsbench: unrecognized arguments: --caes=3\\x1b[2J; see jsbench --help\n"),
+        (
+            ["plan", "--caes=3\x1b[2J"],
+            "jsbench plan: unrecognized arguments: --caes=3\\x1b[2J; see jsbench plan --help\n",
+        ),
     ],
 )
 def test_arguments_that_no_command_takes_are_one_line(
