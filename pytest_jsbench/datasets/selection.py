@@ -44,8 +44,7 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
         met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
             conditions = "', '".join(selection.where)
-            cases = counted(len(keys), "case")
-            raise DatasetError(f"dataset '{selection.source}' has {cases}, and none meets '{conditions}'")
+            raise DatasetError(f"of {counted(len(keys), 'case')} in '{selection.source}' none meets '{conditions}'")
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)

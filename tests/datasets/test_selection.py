@@ -52,7 +52,7 @@ def test_a_sample_is_taken_of_what_is_left(schemas: Path) -> None:
 
 
 def test_conditions_that_nothing_meets_are_one_line(schemas: Path) -> None:
-    with pytest.raises(DatasetError, match=r"dataset '.*' has 40 cases, and none meets 'size>1000'"):
+    with pytest.raises(DatasetError, match=r"of 40 cases in '.*' none meets 'size>1000'"):
         open_selected(Selection(source=str(schemas), where=("size>1000",)))
 
 

@@ -14,7 +14,6 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.options import is_installed
 
 HOST = "127.0.0.1"
-_LAST_PORT = 65_535
 #: where runs usually are, the first that exists
 _USUAL = ("runs", "jsbench-runs", ".pytest_cache/d/jsbench")
 
@@ -50,8 +49,8 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     from pytest_jsbench.lab.view.site import make_site
 
     token = secrets.token_urlsafe(24)
-    if not 0 <= options.port <= _LAST_PORT:
-        raise RecordError(f"--port: expected a number from 0 to {_LAST_PORT}, found {options.port}", found=options.port)
+    if not 0 <= options.port < 65_536:
+        raise RecordError(f"--port: expected a number from 0 to 65535, found {options.port}", found=options.port)
     try:
         listener = socket.create_server((HOST, options.port))
     except OSError as error:
