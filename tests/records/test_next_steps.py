@@ -95,6 +95,7 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "with --jsbench-resume all that broke"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "see that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), ""),  # again it would be the same
         (failed(FailureType.NO_CALL), answered(""), ""),
     ],
 )
