@@ -18,7 +18,7 @@ from benchmarks.pages import ROOT, put
 
 CASE = "contact_card"
 #: lines about the machine
-_OF_PYTEST = ("platform", "rootdir", "configfile", "plugins")
+_OF_PYTEST = ("platform", "rootdir", "configfile", "testpaths", "plugins")
 
 
 def shown(*options: str) -> list[str]:
