@@ -51,10 +51,12 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     others = {name: _options(name) for name in names if not is_preset(name)}
     models = {name: model for name in others if (model := default_model(name))}
     if options.json:
-        data = {"engines": others, "presets": {preset.name: to_json(preset) for preset in chosen}}
-        data["default_models"] = models
-        brought = {kind: {name: origin(point) for name, point in of.items()} for kind, of in _extensions().items()}
-        out.json(data if options.name else data | {"extensions": brought}, indent=None)
+        described = {preset.name: to_json(preset) for preset in chosen}
+        data: dict[str, object] = {"engines": others, "presets": described, "default_models": models}
+        if not options.name:
+            kinds = _extensions().items()
+            data["extensions"] = {kind: {name: origin(point) for name, point in of.items()} for kind, of in kinds}
+        out.json(data, indent=None)
     elif options.name:
         for preset in chosen:
             out.lines(_everything(preset))

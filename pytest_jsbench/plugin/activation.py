@@ -54,19 +54,12 @@ def _make_context(config: pytest.Config, secrecy: Secrecy) -> RunContext:
     cases, marks = select(settings, {} if given is None else given.selected)
     plan = plan.over(cases)
     secrecy.add(*plan.engines)
+    context = partial(RunContext, config=config, settings=settings, secrecy=secrecy, marks=marks)
     if given is None:
-        session = _start(config, settings, plan)
-        return RunContext(config=config, settings=settings, secrecy=secrecy, session=session, marks=marks)
+        return context(session=_start(config, settings, plan))
     worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-    return RunContext(
-        config=config,
-        settings=settings,
-        secrecy=secrecy,
-        session=RunSession(plan, given.handover, process=worker, prepared=given.prepared),
-        marks=marks,
-        worker=worker,
-        steals=given.steals,
-    )
+    session = RunSession(plan, given.handover, process=worker, prepared=given.prepared)
+    return context(session=session, worker=worker, steals=given.steals)
 
 
 def _start(config: pytest.Config, settings: Settings, plan: Plan) -> RunSession:

@@ -164,7 +164,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     (tmp_path / "runs").mkdir()
     other.rename(tmp_path / "runs" / "r3")  # in a folder of runs a run would hide them
     assert merged(*shards, into="runs") == 2
-    assert f"{tmp_path / 'runs'} holds 1 run: name another folder, such as" in capsys.readouterr().err
+    assert f"{tmp_path / 'runs'} holds 1 run: name a new folder, in it or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
