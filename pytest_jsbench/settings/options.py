@@ -103,13 +103,17 @@ def adaptation(text: str) -> tuple[str, str]:
 def publication(name: str) -> dict[str, Any]:
     """Reads what a publication, which a package brings, says of the options."""
     from pytest_jsbench.core.errors import JSBenchError
-    from pytest_jsbench.core.extensions import extension
+    from pytest_jsbench.core.extensions import MEND, extension
+    from pytest_jsbench.core.secrets import one_line
+    from pytest_jsbench.core.text import described
 
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
+        return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
-    return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
+    except Exception as error:
+        raise ValueError(f"publication '{name}' gives no options: {one_line(described(error))}; {MEND}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,33 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS
 from pytest_jsbench.settings.plan import refuse_together
+from tests.packages import install
+
+PUBLISHING = """
+[project]
+name = "publishing"
+version = "2.1"
+[project.entry-points."pytest_jsbench.publications"]
+raises = "jsbench_own_publication:Raises"
+odd = "jsbench_own_publication:Odd"
+"""
+PUBLICATIONS = """
+class Raises:
+    def options(): raise OSError("its file is not there")
+
+class Odd:
+    def options(): return {"temprature": "0"}
+"""
+
+
+@pytest.mark.parametrize(("name", "fault"), [("raises", "OSError: its file is not there"), ("odd", "KeyError: 'temp")])
+def test_a_publication_that_breaks_is_said_in_one_line_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: str
+) -> None:
+    files = {"jsbench_own_publication.py": PUBLICATIONS, "pyproject.toml": PUBLISHING}
+    install(tmp_path / "site", files, monkeypatch)
+    with pytest.raises(ValueError, match=rf"^publication '{name}' gives no options: {fault}.*; update that package"):
+        BY_NAME["preset"].of_text(name)
 
 
 def test_every_dialect_can_be_the_default() -> None:
