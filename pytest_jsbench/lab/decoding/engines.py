@@ -281,7 +281,9 @@ class MaskedEngine(_GrammarEngine):
             outcome = explain_error(
                 error, _SENT, address=self._settings.address.url, model="the model", secret=self._key.value
             )
-        if not isinstance(outcome, CallError):
+        if isinstance(outcome, Declined):
+            outcome = CallError(FaultKind.BAD_RESPONSE, outcome.message)
+        if isinstance(outcome, Completion):
             outcome = CallError(FaultKind.BAD_RESPONSE, f"{path} was answered with a text")
         raise outcome
 

@@ -32,6 +32,8 @@ from pytest_jsbench.engines.base import (
     TextTokenizer,
     TokenCounter,
 )
+from pytest_jsbench.engines.http.calls import EnclosedError
+from pytest_jsbench.engines.http.client import Client
 from pytest_jsbench.engines.registry import find, sampled
 from pytest_jsbench.lab.decoding.engines import CANARY, Slots, slots_folder, to_grammar
 from tests.conversation import PROMPT
@@ -201,6 +203,20 @@ def test_a_library_that_takes_too_long_over_a_grammar_costs_that_case(decoding: 
     assert error.message == "outlines did not compile the grammar within 1 s; its process was ended"
     assert complete(engine, request({"const": 7}, max_tokens=4)).text == "7"
     engine.close()
+
+
+def test_a_request_that_the_server_does_not_take_is_a_fault_in_its_words(
+    decoding: Decoding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, engine = decoding("outlines")
+    words = "request (9 tokens) exceeds the available context size (8 tokens)"
+    body = {"error": {"code": 400, "message": words, "type": "exceed_context_size_error"}}
+
+    def refuse(*_: object, **__: object) -> None:
+        raise EnclosedError(body, status=400)
+
+    monkeypatch.setattr(Client, "post", refuse)
+    assert fault(engine, request({"const": 7})).message == words
 
 
 def test_a_grammar_that_the_server_dropped_is_seen_by_the_missing_canary(decoding: Decoding) -> None:
