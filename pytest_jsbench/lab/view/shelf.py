@@ -102,7 +102,8 @@ class _Kept(Generic[T]):
                 before, reading, earlier = state, Future[T](), reading
                 # a daemon, so that Ctrl-C need not wait for it
                 threading.Thread(target=self._fill, args=(reading, path), daemon=True).start()
-            self._readings[path] = before, reading, earlier
+            # once the run is read, what was read of it before is held no longer
+            self._readings[path] = before, reading, None if reading.done() else earlier
             if self._most is not None:
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
                 for oldest in ended[: -self._most]:
