@@ -183,7 +183,7 @@ class _Leaf:
     path: Path
     fault: Fault | None
     expected: object = None
-    found: object = None
+    actual: object = None
 
     @classmethod
     def of(cls, path: Path, expected: object, actual: object, *, right: bool) -> _Leaf:
@@ -199,7 +199,7 @@ class _Leaf:
     @property
     def difference(self) -> Difference:
         assert self.fault is not None
-        expected, actual = (_shown(value) for value in (self.expected, self.found))
+        expected, actual = (_shown(value) for value in (self.expected, self.actual))
         return Difference(path=json_path(self.path), fault=self.fault, expected=expected, found=actual)
 
 
@@ -286,12 +286,12 @@ class _Walk:
         if isinstance(actual, dict):
             yield from self._invented(spot, {name: value for name, value in actual.items() if name not in expected})
         elif actual is not _ABSENT:
-            yield _Leaf(spot.path, Fault.INVENTED, found=actual)
+            yield _Leaf(spot.path, Fault.INVENTED, actual=actual)
 
     def _items(self, spot: _Spot, expected: list[object], actual: object, *, ordered: bool) -> Iterator[_Leaf]:
         items = actual if isinstance(actual, list) else []
         if not isinstance(actual, list) and actual is not _ABSENT:
-            yield _Leaf(spot.path, Fault.INVENTED, found=actual)
+            yield _Leaf(spot.path, Fault.INVENTED, actual=actual)
         pairs = dict(enumerate(range(min(len(expected), len(items)))))
         if not ordered:
             pairs = self._assigned(spot, expected, items)
@@ -349,7 +349,7 @@ class _Walk:
             if isinstance(value, dict | list) and value:
                 yield from self._invented(below, value)
             else:
-                yield _Leaf(below.path, Fault.INVENTED, found=value)
+                yield _Leaf(below.path, Fault.INVENTED, actual=value)
 
     def _compared(self, spot: _Spot) -> tuple[_Spot, Comparer]:
         """The spot with all schemas that apply there, and how its value is compared."""
@@ -382,7 +382,7 @@ def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
         yield _Leaf.of(place, value, item, right=covered and value == item)
     for place, item in present.items():
         if place not in wanted:
-            yield _Leaf(place, Fault.INVENTED, found=item)
+            yield _Leaf(place, Fault.INVENTED, actual=item)
 
 
 def _scalars(path: Path, value: object) -> Iterator[tuple[Path, object]]:

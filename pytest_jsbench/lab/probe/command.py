@@ -71,7 +71,7 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
         "--response-format",
         "--format",
         metavar="A,B",
-        type=_known_names(("json_schema", "tool", "json_object")),
+        type=_names_among(("json_schema", "tool", "json_object")),
         help="only these of json_schema, tool and json_object (default: all that the engine knows)",
     )
     what.add_argument(
@@ -90,7 +90,7 @@ def _add_what(probe: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--keywords",
         metavar="A,B",
-        type=_known_names((*KEYWORDS, *SHAPES, "none")),
+        type=_names_among((*KEYWORDS, *SHAPES, "none")),
         help=f"only these of {', '.join(KEYWORDS)}, and {', '.join(SHAPES)} schemas, or none (default: those that the "
         "provider documents, or all)",
     )
@@ -240,11 +240,11 @@ def _levels(text: str) -> tuple[int, ...]:
     return tuple(sorted({BY_NAME["concurrency"].of_text(part.strip()) for part in text.split(",")}))
 
 
-def _known_names(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+def _names_among(offered: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
     def read(text: str) -> tuple[str, ...]:
         named = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
-        if unknown := [name for name in named if name not in known]:
-            raise ValueError(f"found {unknown[0]!r}: {nearest(unknown[0], known)}")
+        if unknown := [name for name in named if name not in offered]:
+            raise ValueError(f"found {unknown[0]!r}: {nearest(unknown[0], offered)}")
         return named
 
     return reading(read)
