@@ -105,7 +105,7 @@ def replace(value: T, **changes: Any) -> T:
         if "key" in changes:
             changes["task"], changes["id"] = changes["key"].task, changes.pop("key").id
         if "prompt" in changes:
-            changes["asked"] = WrittenPrompt.of(changes.pop("prompt"))
+            changes["written_prompt"] = WrittenPrompt.of(changes.pop("prompt"))
         if "schema" in changes:
             changes["schema_digest"] = value.with_schema(changes["schema"]).schema_digest
     return msgspec.structs.replace(value, **changes)

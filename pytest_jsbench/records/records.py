@@ -216,7 +216,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     #: the case's own, by which the answer is judged; None for a row that holds no JSON
     schema: Schema | None
     #: None for an excluded case, for which nothing was asked
-    asked: WrittenPrompt | None = msgspec.field(name="prompt")
+    written_prompt: WrittenPrompt | None = msgspec.field(name="prompt")
     #: what came back of the engine; None where nothing was asked
     generation: Generation | None
     #: what the judge says of it
@@ -269,9 +269,14 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     @classmethod
     def of(cls, *, key: CaseKey, schema: Schema | None, prompt: Prompt | None, **others: Any) -> Record:
         """Make the record of an attempt at this case, with the digests of schema and prompt."""
-        digest_of = None if schema is None else digest(schema)
-        asked = WrittenPrompt.of(prompt)
-        return cls(task=key.task, id=key.id, schema=schema, schema_digest=digest_of, asked=asked, **others)
+        return cls(
+            task=key.task,
+            id=key.id,
+            schema=schema,
+            schema_digest=None if schema is None else digest(schema),
+            written_prompt=WrittenPrompt.of(prompt),
+            **others,
+        )
 
     @property
     def key(self) -> CaseKey:
@@ -281,9 +286,9 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     @property
     def prompt(self) -> Prompt | None:
         """The messages that were sent, whatever else a later version says of them."""
-        if self.asked is None:
+        if self.written_prompt is None:
             return None
-        return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.asked.messages))
+        return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.written_prompt.messages))
 
     @property
     def attempt(self) -> Attempt:
@@ -293,7 +298,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     @property
     def prompt_digest(self) -> str | None:
         """The digest of the prompt; None where there is none."""
-        return None if self.asked is None else self.asked.digest
+        return None if self.written_prompt is None else self.written_prompt.digest
 
     @property
     def batch(self) -> str | None:

@@ -55,7 +55,7 @@ class Redaction:
             record,
             schema=None,
             redacted=RedactedSchema(keywords=tuple(sorted(used_keywords(record.schema)))),
-            asked=None if record.prompt is None else WrittenPrompt.of(_salted(record.prompt, self.salt)),
+            written_prompt=None if record.prompt is None else WrittenPrompt.of(_salted(record.prompt, self.salt)),
             generation=None if record.generation is None else self._generation(record.generation),
             verdict=_verdict(record.verdict),
             changes=tuple(

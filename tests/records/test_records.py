@@ -39,7 +39,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Digest: st.sampled_from([digest("a"), digest("b")]),
     Expected: st.builds(Expected, value=JSON),
     Match: st.builds(match, st.builds(Expected, value=JSON), JSON),
-    WrittenPrompt: st.just(examples.record().asked),
+    WrittenPrompt: st.just(examples.record().written_prompt),
     Place: st.builds(Place, path=st.just(Path("records.jsonl")), start=st.integers(0, 9)),
     CaseKey: st.sampled_from([examples.record("a").key, examples.record("b", task="other").key]),
 }
