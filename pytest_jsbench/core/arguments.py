@@ -46,14 +46,14 @@ def arguments(
         open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
 
         @functools.wraps(function)
-        def called(*args: Any, **said: Any) -> Any:
+        def called(*args: Any, **named: Any) -> Any:
             __tracebackhide__ = True  # a test that fails in the function is shown as it is without this
             if not open_ended:
-                for unknown in said.keys() - parameters.keys():
+                for unknown in named.keys() - parameters.keys():
                     _refuse(unknown, parameters.keys() - {"self", "cls"}, of=name, otherwise=otherwise or {})
             placed = [_read(value, parameters[at], readers, name) for value, at in zip(args, parameters, strict=False)]
-            named = {at: _read(value, parameters.get(at), readers, name) for at, value in said.items()}
-            return function(*placed, *args[len(placed) :], **named)
+            values = {at: _read(value, parameters.get(at), readers, name) for at, value in named.items()}
+            return function(*placed, *args[len(placed) :], **values)
 
         return called  # type: ignore[return-value]
 

@@ -83,11 +83,9 @@ def extension(kind: str, name: str, *, error: type[JSBenchError]) -> Any:
 def reinstall() -> str:
     """Say what to do where this package's installed metadata is older than its code; nothing where it is not."""
     newest = metadata.entry_points(group="pytest_jsbench.publications")
-    return (
-        ""
-        if any(map(_is_ours, newest))
-        else f"; {_OURS} is installed without its newest entry points: install it again"
-    )
+    if any(map(_is_ours, newest)):
+        return ""
+    return f"; {_OURS} is installed without its newest entry points: install it again"
 
 
 def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) -> object:
