@@ -81,7 +81,7 @@ def comparison_markdown(
     is said.
     """
     newest = evaluations[-1]
-    variants = sum(found.variant != "" and found.source == newest.source for found in evaluations)
+    variants = sum(run.variant != "" and run.source == newest.source for run in evaluations)
     text = "" if comment is None else f"{marker(comment)}\n"
     text += f"### jsbench: {f'{variants} variants' if variants > 1 else markdown.code(names[-1])}\n\n"
     text += "" if newest.verdict is None else f"{markdown.verdict_line(newest.verdict)}\n\n"
@@ -116,7 +116,7 @@ def _blocks(
     more: Sequence[Block],
 ) -> Iterator[Block]:
     """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
-    ours = all("pass_rate" in found.figures for found in evaluations)
+    ours = all("pass_rate" in run.figures for run in evaluations)
     settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
     if ours:
@@ -138,7 +138,7 @@ def _blocks(
         yield facts
     if len(compared) > 1:
         yield [_adjusted(compared)]
-    if silent := [name for name, found in zip(names, evaluations, strict=True) if ours and not found.outcomes]:
+    if silent := [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]:
         yield [("not paired", f"{', '.join(silent)}: no word on how each case ended")]
     if by is not None:
         yield by.table(columns)
@@ -150,7 +150,7 @@ def _blocks(
 
 def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
     """A row per run: of models, or of grammars where all decided on labelled answers."""
-    labelled = [found.figures.get("valid_instances") or found.figures.get("invalid_instances") for _, found in rows]
+    labelled = [run.figures.get("valid_instances") or run.figures.get("invalid_instances") for _, run in rows]
     return table_of_figures("Run", rows, GRAMMAR_RUNS if all(labelled) else RUNS)
 
 
@@ -292,17 +292,17 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     """
     if given is not None:
         names = list(given)
-    elif any(found.variant for found in evaluations):
-        names = [found.label for found in evaluations]
+    elif any(run.variant for run in evaluations):
+        names = [run.label for run in evaluations]
     elif chosen := distinguishing(
-        settings := [found.settings for found in evaluations],
-        same_cases=same_cases(*(found.outcomes for found in evaluations)),
+        settings := [run.settings for run in evaluations],
+        same_cases=same_cases(*(run.outcomes for run in evaluations)),
     ):
-        texts = (", ".join(run[name].label for name in chosen if name in run) for run in settings)
-        names = [name or found.label for name, found in zip(texts, evaluations, strict=True)]
+        texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
+        names = [name or run.label for name, run in zip(texts, evaluations, strict=True)]
     else:
-        names = [(_text(found.run.get("engine")) if _labelled(found) else "") or found.label for found in evaluations]
-    for ends in ([_text(found.run.get("run_id")) for found in evaluations], [found.source for found in evaluations]):
+        names = [(_text(run.run.get("engine")) if _labelled(run) else "") or run.label for run in evaluations]
+    for ends in ([_text(run.run.get("run_id")) for run in evaluations], [run.source for run in evaluations]):
         count = Counter(names)
         longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
         names = longer if len(set(longer)) > len(count) else names
@@ -326,25 +326,25 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
     Of several runs with the same variants, each variant is compared with itself in the other runs.
     """
     groups: dict[int, list[Standing]] = {}
-    for name, found, first in zip(names, evaluations, firsts(evaluations), strict=True):
-        if found.outcomes:
-            groups.setdefault(first, []).append((name, found.outcomes, found.settings))
+    for name, run, first in zip(names, evaluations, firsts(evaluations), strict=True):
+        if run.outcomes:
+            groups.setdefault(first, []).append((name, run.outcomes, run.settings))
     return paired(*groups.values())
 
 
 def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
     """The runs of which attempts broke, are missing or were not judged."""
     for name, run in zip(names, evaluations, strict=True):
-        errors, unjudged, planned = (run.figures.get(one) or 0 for one in ("errors", "unjudged", "planned"))
+        errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
         if run.figures.keys() >= _OURS and (errors or unjudged):
             lack = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
             yield "incomplete", f"{name}: {lack}"
 
 
-def _over_other_cases(found: Sequence[Pair]) -> Iterator[Fact]:
+def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     """A warning where the runs' own figures are not over the same cases."""
-    compared = [pair.comparison for pair in found]
-    if any(one.first_alone or one.second_alone or one.changed for one in compared):
+    comparisons = [pair.comparison for pair in compared]
+    if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
         why = "the figures above are not all over the same cases with the same schemas"
         yield "warning", f"{why}: only what is said of a pair is over those of both"
 
@@ -363,13 +363,13 @@ def to_dict(
         "evaluations": [
             {
                 "label": name,
-                "source": found.source,
-                "backend": found.backend,
-                "model": found.model,
-                "cost_per_1000": FIGURES["cost"].value_of(found),
-                "metrics": dict(found.figures),
+                "source": run.source,
+                "backend": run.backend,
+                "model": run.model,
+                "cost_per_1000": FIGURES["cost"].value_of(run),
+                "metrics": dict(run.figures),
             }
-            for name, found in zip(names, evaluations, strict=True)
+            for name, run in zip(names, evaluations, strict=True)
         ],
         "settings": to_json(settings_apart(evaluations)),
         "comparisons": [compared(pair) for pair in pairs(evaluations, names)],

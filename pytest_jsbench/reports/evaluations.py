@@ -256,8 +256,8 @@ class Evaluation:
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
         if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
             return []
-        ends = [one.attempts for one in (self.outcomes or {}).values()]
-        rate = clustered((one.count(kind), len(one)) for one in ends) if ends else proportion(count, planned)
+        ends = [outcome.attempts for outcome in (self.outcomes or {}).values()]
+        rate = clustered((each.count(kind), len(each)) for each in ends) if ends else proportion(count, planned)
         return [rate.ci_low, rate.ci_high]
 
     @property
@@ -465,32 +465,32 @@ _KEPT = (
 )
 
 
-def kept_of_run(found: Evaluation, *more: str) -> dict[str, Any]:
+def kept_of_run(evaluation: Evaluation, *more: str) -> dict[str, Any]:
     """The settings that produced a run, as far as a later one is held against it."""
-    return {name: found.run[name] for name in (*_KEPT, *more) if name in found.run}
+    return {name: evaluation.run[name] for name in (*_KEPT, *more) if name in evaluation.run}
 
 
 #: what a baseline says of each variant
 _MEASURED = ("metrics", "cases")
 
 
-def baseline_to_dict(found: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
+def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
     """A small evaluation file for version control, with what a later run is compared by."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
     kept = [*counts, *bounded(RATES), *times, "cost"]
     variants = {
-        name: {part: value for part, value in baseline_to_dict(one, one.outcomes or {}).items() if part in _MEASURED}
-        for name, one in found.variants.items()
+        name: {part: value for part, value in baseline_to_dict(own, own.outcomes or {}).items() if part in _MEASURED}
+        for name, own in evaluation.variants.items()
     }
     if variants:  # the cases are theirs
         outcomes = {}
     return {
         "schema_version": RUN_VERSION,
-        "config_path": found.config_path,
-        "backend": found.backend,
-        "metrics": {name: found.metrics[name] for name in kept if name in found.metrics},
-        "run": kept_of_run(found),
+        "config_path": evaluation.config_path,
+        "backend": evaluation.backend,
+        "metrics": {name: evaluation.metrics[name] for name in kept if name in evaluation.metrics},
+        "run": kept_of_run(evaluation),
         "cases": {str(key): outcome.to_dict() for key, outcome in sorted(outcomes.items())},
         **({"variants": variants} if variants else {}),
     }
@@ -540,7 +540,7 @@ def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
 
     Of several runs with the same variants it is the first of the same variant.
     """
-    variants = [found.variant for found in evaluations]
+    variants = [evaluation.variant for evaluation in evaluations]
     alike = all(name and variants.count(name) > 1 for name in variants)
     return [variants.index(name) if alike else 0 for name in variants]
 
@@ -558,5 +558,5 @@ def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> di
 
 def settings_apart(evaluations: Sequence[Evaluation]) -> tuple[SettingDifference, ...]:
     """The settings in which the evaluations differ."""
-    alike = same_cases(*(found.outcomes for found in evaluations))
-    return differences([found.settings for found in evaluations], same_cases=alike)
+    alike = same_cases(*(evaluation.outcomes for evaluation in evaluations))
+    return differences([evaluation.settings for evaluation in evaluations], same_cases=alike)
