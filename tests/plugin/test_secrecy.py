@@ -371,6 +371,7 @@ def test_no_secret_is_in_anything_that_is_shown_or_written(arranged: Bench, serv
         assert SECRETS[name] in sent, name
     written = {path.name for path in arranged.path.rglob("*")}
     assert {"junit.xml", "benchmark.json", "log.txt", "records.jsonl", "run.json", "report.html", "step.md"} <= written
+    assert [folder for folder in ("kept", "eee") if not any((arranged.path / folder).rglob("*.json"))] == []
     assert leaks(arranged.path, result.stdout.str() + result.stderr.str()) == []
     assert "secret_replaced" in result.stdout.str()
 
