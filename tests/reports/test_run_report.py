@@ -297,14 +297,17 @@ def wide_runs() -> Iterator[Run]:
 
 
 def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
-    blocks = [block for run in wide_runs() for block in tables(run, summarize(run))]
+    runs = list(wide_runs())
+    blocks = [block for run in runs for block in tables(run, summarize(run)) if isinstance(block, TableBlock)]
 
-    for table in (block for block in blocks if isinstance(block, TableBlock)):
+    assert len(blocks) >= len(runs)
+    for table in blocks:
         lines = table_lines(table)
         shown = [at for at, column in enumerate(table.columns) if not column.roomy]
         cells = [cells[at] for _, cells in table.rows for at in shown]
         rates = [cell for cell in cells if isinstance(cell, Rate) and cell.ci_low is not None]
 
+        assert rates
         assert max(map(len, lines)) <= 80
         assert len(re.findall(r"\([.\d]+-[.\d]+\)", "\n".join(lines))) >= len(rates)
 
