@@ -72,7 +72,7 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
             return option.bare
         case False if option.choices == ON_OFF:
             return "off"
-    return str(given)
+    return str(given).lower() if isinstance(given, bool) else str(given)
 
 
 def typed_for_a_run(config: pytest.Config) -> str:

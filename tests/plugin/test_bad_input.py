@@ -178,8 +178,8 @@ def test_every_ini_key_takes_its_value_of_pytests_own_toml(pytester: pytest.Pyte
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("jsbench_temperature = true", "*expected a number of at least 0, found 'True'"),
-        ("jsbench_batch = false", "*expected one of wait, leave, found 'False'*"),
+        ("jsbench_temperature = true", "*expected a number of at least 0, found 'true'"),
+        ("jsbench_batch = false", "*expected one of wait, leave, found 'false'*"),
         ("jsbench_batch = true", None),
         ("jsbench_dry_run = false", None),
     ],
