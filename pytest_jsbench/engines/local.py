@@ -9,7 +9,7 @@ an answer depends on nothing but its request.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -70,11 +70,8 @@ class LocalSettings:
         """Read what a user said; EngineError for what cannot be done."""
         options = Options(config, OPTIONS)
         if config.base_url and config.api_key is None:
-            message = (
-                f"engine '{config.name}' starts a server of its own: leave out --jsbench-base-url, or call that"
-                " server with --jsbench-engine=openai"
-            )
-            raise EngineError(message, option="base_url")
+            ways = "leave out --jsbench-base-url, or call that server with --jsbench-engine=openai"
+            raise EngineError(f"engine '{config.name}' starts a server of its own: {ways}", option="base_url")
         response_format = choose_format(config, FORMATS)
         processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(
@@ -93,8 +90,10 @@ def find_model_file(config: EngineConfig) -> Path:
     """The GGUF file: the one given, or the one in the model's package."""
     if config.model is not None:
         if (named := Path(config.model)).is_file():
-            return named
-        message = f"engine '{config.name}' finds no model at {config.model}: --jsbench-model is the path of a GGUF file"
+            with suppress(OSError), named.open("rb") as file:
+                if file.read(4) == b"GGUF":
+                    return named
+        message = f"engine '{config.name}' finds no GGUF file at {config.model}: --jsbench-model is the path of one"
         raise MissingRequirement(message, found=config.model, expected="a GGUF file", option="model")
     try:
         files = metadata.files(DEFAULT_MODEL) or ()

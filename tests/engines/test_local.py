@@ -307,12 +307,15 @@ def test_a_model_that_is_not_there_is_said_with_the_command_that_brings_it(monke
 def test_a_model_file_is_named_without_its_folder(tmp_path: Path) -> None:
     pytest.importorskip("xllamacpp", reason="the package is asked for before the model")
     path = tmp_path / "My-Model.Q8_0.gguf"
-    path.touch()
+    path.write_bytes(b"GGUF")
     config = EngineConfig(name="local", model=str(path))
     find("local").check(config)
     assert find("local").describe(config).model == "My-Model.Q8_0"
-    with pytest.raises(MissingRequirement, match=r"finds no model at .*: --jsbench-model is the path of a GGUF"):
-        find("local").check(EngineConfig(name="local", model=str(tmp_path / "none.gguf")))
+    (tmp_path / "text.gguf").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    for name in ("none.gguf", "text.gguf"):
+        reason = rf"finds no GGUF file at .*{name}: --jsbench-model is the path of one"
+        with pytest.raises(MissingRequirement, match=reason):
+            find("local").check(EngineConfig(name="local", model=str(tmp_path / name)))
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,12 @@ def test_a_run_says_which_file_its_model_is_and_another_of_that_name_has_other_a
     file = tmp_path / "model.gguf"
     values = {**DEFAULTS, "engine": engine, "model": str(file), "engine_option": {}}
     plan = Plan(variants={"": Variant.of("", values, factory=find(engine))}, suite=False)
-    file.write_bytes(b"weights")
+    file.write_bytes(b"GGUF weights")
     first, listed = describe_run(plan, Entry.LIBRARY), describe_run(plan, Entry.LIBRARY, only_lists=True)
-    file.write_bytes(b"other weights")
+    file.write_bytes(b"GGUF of other weights")
     second = describe_run(plan, Entry.LIBRARY)
 
-    assert first.details["model_digest"] == f"sha256:{hashlib.sha256(b'weights').hexdigest()}"
+    assert first.details["model_digest"] == f"sha256:{hashlib.sha256(b'GGUF weights').hexdigest()}"
     assert "model_digest" not in listed.details
     assert "model_digest" in difference(first, second)
 
