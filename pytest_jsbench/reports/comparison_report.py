@@ -301,8 +301,10 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
         names = [name or run.label for name, run in zip(texts, evaluations, strict=True)]
     else:
-        names = [(_text(run.run.get("engine")) if _labelled(run) else "") or run.label for run in evaluations]
-    for ends in ([_text(run.run.get("run_id")) for run in evaluations], [run.source for run in evaluations]):
+        engines = [_text(evaluation.run.get("engine")) if _labelled(evaluation) else "" for evaluation in evaluations]
+        names = [engine or run.label for engine, run in zip(engines, evaluations, strict=True)]
+    run_ids = [_text(evaluation.run.get("run_id")) for evaluation in evaluations]
+    for ends in (run_ids, [run.source for run in evaluations]):
         count = Counter(names)
         longer = [f"{name} ({end})" if count[name] > 1 else name for name, end in zip(names, ends, strict=True)]
         names = longer if len(set(longer)) > len(count) else names

@@ -256,8 +256,11 @@ class Evaluation:
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
         if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
             return []
-        ends = [outcome.attempts for outcome in (self.outcomes or {}).values()]
-        rate = clustered((each.count(kind), len(each)) for each in ends) if ends else proportion(count, planned)
+        if self.outcomes:
+            ends = [outcome.attempts for outcome in self.outcomes.values()]
+            rate = clustered((attempts.count(kind), len(attempts)) for attempts in ends)
+        else:
+            rate = proportion(count, planned)
         return [rate.ci_low, rate.ci_high]
 
     @property

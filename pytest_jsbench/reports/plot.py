@@ -166,18 +166,18 @@ def _direction(row: Figure) -> str:
             return "(a count)" if row.kind is Kind.COUNT else "(direction not known)"
 
 
-def _panels(evaluations: Sequence[Evaluation], asked: Sequence[str]) -> list[str]:
+def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[str]:
     """The metrics to draw: those asked for, or the main ones of our runs, or all where a file is another tool's."""
     every = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
     drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
-    if list(asked) == ["all"]:
+    if list(metrics) == ["all"]:
         return drawable
-    if asked:
-        if unknown := [name for name in asked if name not in every]:
+    if metrics:
+        if unknown := [name for name in metrics if name not in every]:
             offer = printable(nearest(unknown[0], drawable), 600)
             message = f"no metric '{printable(unknown[0], 60)}' in any of the files: {offer}"
             raise ExportError(message, found=unknown[0], expected=drawable)
-        return list(asked)
+        return list(metrics)
     if all("pass_rate" in evaluation.metrics and "planned" in evaluation.metrics for evaluation in evaluations):
         chief = [name for name, row in FIGURES.items() if row.chief]
         chosen = [name for name in chief if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
