@@ -46,14 +46,14 @@ class Dataset:
     """
 
     def __init__(
-        self, source: CaseSource, said: Mapping[str, object] | None = None, steps: tuple[str, ...] = ()
+        self, source: CaseSource, choice: Mapping[str, object] | None = None, steps: tuple[str, ...] = ()
     ) -> None:
-        if said is None:
+        if choice is None:
             message = f"a dataset is made by Dataset.load({printable(repr(source), 60)})"
             raise DatasetError(message, found=source, expected="Dataset.load(…)", where="Dataset")
         #: where the cases come from
         self.source = source
-        self._said = said
+        self._choice = choice
         self._steps = steps
 
     @classmethod
@@ -144,7 +144,7 @@ class Dataset:
 
     def to_dict(self) -> dict[str, object]:
         """Describe the choice of these cases as JSON values, for a run's metadata."""
-        return {**self._said, **({"steps": list(self._steps)} if self._steps else {})}
+        return {**self._choice, **({"steps": list(self._steps)} if self._steps else {})}
 
     @said_to_programs()
     def keys(self) -> Sequence[CaseKey]:
@@ -182,7 +182,7 @@ class Dataset:
             yield from map(self.source.case, self.keys())
 
     def __repr__(self) -> str:
-        return f"<Dataset of {', '.join((repr(self._said['source']), *self._steps))}>"
+        return f"<Dataset of {', '.join((repr(self._choice['source']), *self._steps))}>"
 
     def _after(
         self,
@@ -190,7 +190,7 @@ class Dataset:
         choose: Callable[[CaseSource], Sequence[CaseKey]] = lambda source: source.keys(),
         change: Callable[[Case], Case] = lambda case: case,
     ) -> Dataset:
-        return Dataset(_Step(self.source, choose, change), self._said, (*self._steps, step))
+        return Dataset(_Step(self.source, choose, change), self._choice, (*self._steps, step))
 
 
 class _Step:
