@@ -92,11 +92,13 @@ def _cost(metadata: RunMetadata, usage: Usage, *, batch: bool) -> str:
 
 
 def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
-    """Say how many times as long as one call it takes, and the least that the limits want."""
+    """Say how many times as long as one call it takes, or a batch, and the least that the limits want."""
+    if plan.batch is not None:
+        return "as long as the provider takes for a batch"
     limits = plan.limits
     pairs = ((calls, limits.requests_per_minute), (tokens, limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]
     rounds = calls / variant.concurrency
-    times = "as long as one call" if rounds <= 1 else f"{rounds:,.1f} times as long as one call"
-    times += f", with {variant.concurrency} in flight"
+    factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
+    times = f"{factor}as long as one call, with {variant.concurrency} in flight"
     return f"{times}; at least {max(minutes):,.1f} min by the limits" if minutes else times
