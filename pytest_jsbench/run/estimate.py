@@ -62,9 +62,8 @@ def _requests(plan: Plan, variant: Variant, attempts: list[Attempt]) -> list[Req
 
 def _most(requests: list[Request]) -> Usage:
     most = [most_of(request) for request in requests]
-    return Usage(
-        input_tokens=sum(each.input_tokens for each in most), output_tokens=sum(each.output_tokens for each in most)
-    )
+    prompts, answers = sum(each.input_tokens for each in most), sum(each.output_tokens for each in most)
+    return Usage(input_tokens=prompts, output_tokens=answers)
 
 
 def _request(plan: Plan, variant: Variant, attempt: Attempt) -> Request | None:
@@ -95,8 +94,7 @@ def _time(plan: Plan, variant: Variant, calls: int, tokens: int) -> str:
     """Say how many times as long as one call it takes, or a batch, and the least that the limits want."""
     if plan.batch is not None:
         return "as long as the provider takes for a batch"
-    limits = plan.limits
-    pairs = ((calls, limits.requests_per_minute), (tokens, limits.tokens_per_minute))
+    pairs = ((calls, plan.limits.requests_per_minute), (tokens, plan.limits.tokens_per_minute))
     minutes = [part / limit for part, limit in pairs if limit is not None]
     rounds = calls / variant.concurrency
     factor = "" if rounds <= 1 else f"{rounds:,.1f} times "
