@@ -20,14 +20,6 @@ def rs_judge() -> Iterator[Judge]:
 
 
 @pytest.fixture(scope="session")
-def hasty_judge() -> Iterator[Judge]:
-    """A judge that gives each step of a verdict half a second."""
-    with Judge(JudgePolicy(timeout=0.5)) as judge:
-        judge.inspect(True)
-        yield judge
-
-
-@pytest.fixture(scope="session")
 def jsonschema_judge() -> Iterator[Judge]:
     with Judge(JudgePolicy(validator="jsonschema")) as judge:
         yield judge

@@ -19,6 +19,7 @@ from pytest_jsbench.schemas.dialects import (
 )
 from pytest_jsbench.schemas.keywords import BY_KIND, KEYWORDS
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, FieldNames
+from tests.counting import calls_of
 
 A: dict[str, Any] = {"properties": {"a": {}}}
 B: dict[str, Any] = {"properties": {"b": {}}}
@@ -235,29 +236,38 @@ def test_a_chain_of_references_too_long_to_follow_flags_nothing() -> None:
     assert unnamed({"$ref": "#/$defs/d0", "$defs": {**chain, "d5000": A}}, {"z": 1}) == []
 
 
-def test_doubling_references_cost_no_doubling_time() -> None:
-    doubling = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
-    nested: dict[str, Any] = {"properties": {"p": {"properties": {"a": {}}}}}
-    schema = {"$ref": "#/$defs/d0", "$defs": {**doubling, "d60": nested}}
+def branching(depth: int, leaf: Any) -> dict[str, Any]:
+    """Return definitions of which each refers to the next four times: 4 ** depth ways to the leaf."""
+    definitions = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 4} for i in range(depth)}
+    return {**definitions, f"d{depth}": leaf}
+
+
+def test_branching_references_find_the_fields_of_their_leaf() -> None:
+    schema = {"$ref": "#/$defs/d0", "$defs": branching(4, {"properties": {"p": {"properties": {"a": {}}}}})}
     assert unnamed(schema, {"p": {"z": 1}, "y": 1}) == ["$.p.z", "$.y"]
 
 
-_WIDE = {"$ref": "#/$defs/d0"}
+_BRANCHING = {"$ref": "#/$defs/d0"}
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"unevaluatedProperties": {"anyOf": [False, {"not": True}, {"allOf": [_WIDE, False]}]}},
-        {"propertyNames": _WIDE},
-        {"anyOf": [A, {"allOf": [_WIDE, {"type": "string"}]}]},
-        {"not": _WIDE},
-        {"if": _WIDE, "then": A, "else": A},
+        {"allOf": [_BRANCHING]},
+        {"unevaluatedProperties": {"anyOf": [False, {"not": True}, {"allOf": [_BRANCHING, False]}]}},
+        {"propertyNames": _BRANCHING},
+        {"anyOf": [A, {"allOf": [_BRANCHING, {"type": "string"}]}]},
+        {"not": _BRANCHING},
+        {"if": _BRANCHING, "then": A, "else": A},
     ],
 )
-def test_wide_and_doubling_references_below_any_keyword_cost_no_more_time(schema: dict[str, Any]) -> None:
-    wide = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 50} for i in range(60)}
-    assert unnamed({**A, **schema, "$defs": {**wide, "d60": {}}}, {"z": 1}) == ["$.z"]
+def test_branching_references_are_followed_once_each(schema: dict[str, Any]) -> None:
+    def calls(depth: int) -> int:
+        return calls_of(lambda: unnamed({**A, **schema, "$defs": branching(depth, A)}, {"z": 1}))
+
+    calls(1)  # what is made once for all
+    assert unnamed({**A, **schema, "$defs": branching(6, A)}, {"z": 1}) == ["$.z"]
+    assert calls(6) < 2.5 * calls(3)  # 64 times as many ways
 
 
 def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:

@@ -41,14 +41,10 @@ from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
 from pytest_jsbench.verdicts import judge as judge_module
 from tests.examples import replace
+from tests.verdicts.standin import StandInCalls, Trouble, troubled
 
 OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
 RS_ONLY = JudgePolicy(validator="jsonschema-rs", timeout=60)
-#: whose references double fifty times
-ENDLESS = {
-    "$ref": "#/$defs/d0",
-    "$defs": {**{f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(50)}, "d50": {}},
-}
 
 
 def test_the_convenience_keeps_one_judge_for_each_policy() -> None:
@@ -140,11 +136,11 @@ def test_a_forgotten_judge_takes_its_child_along() -> None:
 
 def test_an_alarm_that_is_a_thread_ends_a_child_that_takes_too_long_too() -> None:
     policy = replace(RS_ONLY, timeout=0.4)
-    with contextlib.closing(GuardedCalls(alarm="thread")) as calls:
+    with contextlib.closing(StandInCalls(alarm="thread")) as calls:
         judge = Judge(policy, calls=calls)
         assert judge.judge(True, "1").passed
         begin = time.perf_counter()
-        verdict = judge.judge(ENDLESS, "1")
+        verdict = judge.judge(troubled("validate"), "1")
         assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "timeout")
         assert 0.3 < time.perf_counter() - begin < 3
         assert judge.judge(True, "1").passed
@@ -173,25 +169,29 @@ def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_polic
     calls.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
 @pytest.mark.parametrize(
-    ("schema", "text", "memory", "message"),
-    [
-        ({"pattern": r"(.|(?:(b)|)?(()\1){0}){2}([^])"}, '"b"', 300 << 20, "memory allocation of"),
-        ({}, json.dumps({f"k{number}": 1 for number in range(200_000)}), 64 << 20, "MemoryError"),
-    ],
-    ids=["a pattern", "an answer"],
+    ("trouble", "message"),
+    [("no memory in Rust", "memory allocation of 24 bytes failed"), ("no memory in Python", "MemoryError")],
 )
-def test_what_needs_too_much_memory_is_nobodys_failure(
-    monkeypatch: pytest.MonkeyPatch, schema: Any, text: str, memory: int, message: str
-) -> None:
+def test_validator_out_of_memory_leaves_the_answer_unjudged(trouble: Trouble, message: str) -> None:
+    with contextlib.closing(StandInCalls()) as calls:
+        judge = Judge(RS_ONLY, calls=calls)
+        verdict = judge.judge(troubled("validate", trouble), "1")
+        assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
+        assert message in verdict.message
+        assert judge.judge(True, "1").passed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is Linux's")
+def test_answer_beyond_the_memory_limit_is_unjudged(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = json.dumps({f"k{number}": 1 for number in range(200_000)})
     with Judge(RS_ONLY) as judge:
         judge.inspect(True)
         with monkeypatch.context() as patched:
-            patched.setattr(judge_module, "_MEMORY", memory)
-            verdict = judge.judge(schema, text)
+            patched.setattr(judge_module, "_MEMORY", 64 << 20)
+            verdict = judge.judge({}, answer)
         assert (verdict.failure_type, verdict.reason) == (FailureType.UNJUDGED, "memory")
-        assert message in verdict.message
+        assert "MemoryError" in verdict.message
         assert judge.judge(True, "1").passed
 
 

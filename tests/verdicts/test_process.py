@@ -18,7 +18,8 @@ from pytest_jsbench.core import guarded_calls
 from pytest_jsbench.core.errors import JudgeError
 from pytest_jsbench.core.guarded_calls import GuardedCalls
 from pytest_jsbench.verdicts import Judge
-from tests.verdicts.test_judge import ENDLESS, RS_ONLY
+from tests.verdicts.standin import troubled
+from tests.verdicts.test_judge import RS_ONLY
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals and sessions")
@@ -108,7 +109,8 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
     program = """
         import json, os, sys, threading, time
         from pytest_jsbench.verdicts import Judge, JudgePolicy
-        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=0.5))
+        from tests.verdicts.standin import StandInCalls
+        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=0.5), calls=StandInCalls())
         judge.inspect(True)
         endless = json.loads(sys.stdin.readline())
         print(judge._calls._child._process.pid, flush=True)
@@ -120,7 +122,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
         os._exit(0)
     """
     process = start(tmp_path, program, stdin=subprocess.PIPE)
-    output, errors = process.communicate(json.dumps(ENDLESS if busy else None) + "\n", timeout=30)
+    output, errors = process.communicate(json.dumps(troubled("validate") if busy else None) + "\n", timeout=30)
     assert output.strip().isdecimal(), errors
     assert gone(int(output), within=4)
 
@@ -132,7 +134,9 @@ def test_a_forked_process_gets_a_child_of_its_own_also_while_another_thread_wait
         from pytest_jsbench.verdicts import Judge, JudgePolicy
         warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on of each fork beside a thread
         endless = json.loads(sys.stdin.readline())
-        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=60))
+        from tests.verdicts.standin import StandInCalls
+        calls = StandInCalls()
+        judge = Judge(JudgePolicy(validator="jsonschema-rs", timeout=60), calls=calls)
         judge.inspect(True)
         child = judge._calls._child._process
         if os.fork() == 0:
@@ -149,7 +153,7 @@ def test_a_forked_process_gets_a_child_of_its_own_also_while_another_thread_wait
         if os.fork() == 0:
             signal.alarm(20)
             assert judge.judge({"type": "integer"}, '"x"').keyword == "type"
-            judge.close()
+            calls.close()
             os._exit(0)
         assert os.wait()[1] == 0
         assert thread.is_alive()
@@ -159,7 +163,7 @@ def test_a_forked_process_gets_a_child_of_its_own_also_while_another_thread_wait
         print("well")
     """
     process = start(tmp_path, program, stdin=subprocess.PIPE)
-    assert process.communicate(json.dumps(ENDLESS) + "\n", timeout=60) == ("well\n", "")
+    assert process.communicate(json.dumps(troubled("validate")) + "\n", timeout=60) == ("well\n", "")
 
 
 def test_nothing_is_left_behind_at_exit(tmp_path: Path) -> None:
