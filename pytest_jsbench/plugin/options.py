@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.settings.options import BY_NAME, GROUPS, ON_OFF, OPTIONS, Option, names, with_defaults
 
 #: the options by which an answer is judged that a test hands in, whoever was asked
-_OF_JUDGING = {option.name for option in GROUPS["How it is judged"]} - {"invalid_schemas", "classify"}
+_OF_JUDGING = {option.name for option in GROUPS["Judging"]} - {"invalid_schemas", "classify"}
 #: why a test is skipped that would ask
 NO_ENGINE = "no engine named; run with --jsbench-engine=NAME, or set jsbench_engine in the ini file"
 #: of an ini key: a text, and in pytest's own TOML, from 9.2 on, a number or true too

@@ -1,4 +1,4 @@
-"""The table of what may be said of a run, and how the text of each becomes a value."""
+"""Define the options of a run: name, help, checks and parsing of each, for every entry point that accepts them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pytest_jsbench.core.arguments import Reader, flag, joined, number, numeral,
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """Reads KEY=VALUE, the value as JSON where it is JSON."""
+    """Parse KEY=VALUE, with the value as JSON if it is JSON."""
     key, separator, value = text.partition("=")
     if not (key and separator):
-        # what is without a = may be a value, and so a secret
+        # text without = may be a bare value, and so a secret
         raise ValueError(f"expected KEY=VALUE, found {'no =' if not separator else 'no KEY'}")
     try:
         return key, json.loads(value)
@@ -25,7 +25,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 
 def shown_assignment(text: str) -> str:
-    """The text as it may be shown: an engine's option that may hold a secret is `KEY=…`."""
+    """Return the text with the value hidden, as `KEY=…`, if it may contain a secret."""
     from pytest_jsbench.engines.secrets import HIDDEN, shown_option
 
     key, value = assignment(text)
@@ -33,21 +33,21 @@ def shown_assignment(text: str) -> str:
 
 
 def shown_address(text: str) -> str:
-    """The URL as it may be shown: without user, password and query."""
+    """Return the URL without user, password and query."""
     from pytest_jsbench.engines.base import without_credentials
 
     return without_credentials(text)
 
 
 def comparer(text: str) -> tuple[str, Any]:
-    """Reads FIELD=HOW."""
+    """Parse FIELD=HOW."""
     from pytest_jsbench.values.comparers import read_comparer
 
     return read_comparer(text)
 
 
 def export(text: str) -> tuple[str, str]:
-    """Reads NAME=PATH."""
+    """Parse NAME=PATH."""
     name, separator, path = text.partition("=")
     if not (name and separator and path):
         raise ValueError(f"expected NAME=PATH, such as every_eval_ever=exported, found {text!r}")
@@ -55,27 +55,27 @@ def export(text: str) -> tuple[str, str]:
 
 
 def shard(text: str) -> Any:
-    """Reads a shard such as 2/5, or auto/5, which takes its number from the environment."""
+    """Parse a shard such as 2/5, or auto/5, which takes its number from the environment."""
     from pytest_jsbench.datasets.selection import Shard
 
     return Shard.parse(text, os.environ)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Reads names with commas between them."""
+    """Parse a comma-separated list of names."""
     parts = tuple(name.strip() for name in text.split(",") if name.strip())
     if not parts:
-        raise ValueError(f"expected names with commas between them, found {text!r}")
+        raise ValueError(f"expected names separated by commas, found {text!r}")
     return parts
 
 
 def extra_fields(text: str) -> str | tuple[str, ...]:
-    """Reads how fields that no schema names are judged."""
+    """Parse the policy for fields that the schema does not name."""
     return text if text in {"fail", "allow"} else names(text)
 
 
 def sample(text: str) -> tuple[int, int]:
-    """Reads the size of a sample, and its seed."""
+    """Parse the size and the seed of a sample."""
     size, separator, seed = text.partition(":")
     if not (size.isascii() and size.isdecimal() and int(size)) or (separator and not seed.isdecimal()):
         raise ValueError(f"expected a whole number of at least 1, or with a seed such as 300:7, found {text!r}")
@@ -83,14 +83,14 @@ def sample(text: str) -> tuple[int, int]:
 
 
 def response_format(text: str) -> Any:
-    """Reads a `ResponseFormat`."""
+    """Parse a `ResponseFormat`."""
     from pytest_jsbench.core.generations import ResponseFormat
 
     return ResponseFormat(text)
 
 
 def adaptation(text: str) -> tuple[str, str]:
-    """Reads a mode of adaptation, and its subset."""
+    """Parse an adaptation mode and its subset."""
     from pytest_jsbench.adaptation.subsets import SUBSETS, find_subset
 
     mode, separator, subset = text.partition(":")
@@ -101,7 +101,7 @@ def adaptation(text: str) -> tuple[str, str]:
 
 
 def publication(name: str) -> dict[str, Any]:
-    """Reads what a publication, which a package brings, says of the options."""
+    """Return the options of a publication from an installed package."""
     from pytest_jsbench.core.errors import JSBenchError
     from pytest_jsbench.core.extensions import MEND, extension
     from pytest_jsbench.core.secrets import one_line
@@ -113,56 +113,56 @@ def publication(name: str) -> dict[str, Any]:
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except Exception as error:
-        raise ValueError(f"publication '{name}' gives no options: {one_line(described(error))}; {MEND}") from error
+        raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {MEND}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """
-    A row: what may be said, by whichever door.
+    An option of a run, for every entry point.
 
-    pytest takes `--jsbench-<name>` and the ini key `jsbench_<name>`, a command `--<name>`, each `_` of an option being
-    a `-`; a variant's table and a function take `<name>`.
+    pytest accepts `--jsbench-<name>` (with `-` for `_`) and the ini key `jsbench_<name>`, a command `--<name>`; a
+    variant's table and a function accept `<name>`.
     """
 
     name: str
     help: str
-    #: of one that has no choices
+    #: Placeholder of the value in help texts; empty if the option has choices.
     metavar: str = ""
     _: KW_ONLY
-    #: of a number: gives it as it is used; the ValueError of another says what is expected
+    #: Check and convert a number; its ValueError states what is expected.
     check: Reader | None = None
-    #: text to value; ValueError says what is wrong
+    #: Parse a text; its ValueError states what is wrong.
     parse: Callable[[str], Any] = str
-    #: the text that a program means by its value
+    #: Convert a value from Python to the text that `parse` expects.
     argument: Reader = text
     choices: tuple[str, ...] = ()
-    #: its value where nobody says one
+    #: Value if the option is not set.
     default: Any = None
-    #: given several times, the values add up
+    #: Given several times, the values accumulate.
     repeated: bool = False
-    #: its value where it is given without one
+    #: Value if the option is given without one; None if it needs a value.
     bare: str | None = None
-    #: the text as it may be shown, for one that may hold a secret
+    #: Return the text with secrets hidden.
     shown: Callable[[str], str] = str
 
     @property
     def flag(self) -> str:
-        """The option as pytest takes it."""
+        """Option string on pytest's command line."""
         return f"--jsbench-{self.name.replace('_', '-')}"
 
     @property
     def placeholder(self) -> str:
-        """The value as a help text names it."""
+        """Placeholder of the value in help texts."""
         return self.metavar or "|".join(self.choices)
 
     @property
     def dest(self) -> str:
-        """The attribute on `config.option`, and the ini key."""
+        """Attribute of `config.option`, and ini key."""
         return f"jsbench_{self.name}"
 
     def of_value(self, value: object) -> Any:
-        """Read the value that a program gives; its ValueError says what is expected."""
+        """Convert a value given in Python; ValueError states what is expected."""
         if self.check is not None:
             return self.check(value)
         if self.repeated:
@@ -177,7 +177,7 @@ class Option:
         return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
     def of_text(self, given: str) -> Any:
-        """Read the value of a text; ValueError says what was expected and found."""
+        """Parse a text; ValueError states what was expected and found."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:
@@ -192,17 +192,17 @@ class Option:
 
 
 def with_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give each option of which nothing is said its value where nobody says one."""
+    """Return the values, with the default of each option that is not set."""
     return {**DEFAULTS, **{name: value for name, value in values.items() if value is not None}}
 
 
 def readers(*names: str) -> dict[str, Reader]:
-    """Take the readers of these options, for a function whose arguments they are."""
+    """Return the readers of these options, for a function that has them as arguments."""
     return {name: BY_NAME[name].of_value for name in names}
 
 
 def _number(given: str) -> int | float | str:
-    """The number that a text is, or the text itself, which the check refuses."""
+    """Convert the text to a number, or return it unchanged for the check to reject."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(given)
@@ -212,39 +212,40 @@ def _number(given: str) -> int | float | str:
 ON_OFF = ("on", "off")
 _SECONDS = number("seconds above 0", above=0)
 _RATE = number("a number above 0", above=0)
-_ASKED = (
+_ENGINE = (
     Option(
         "engine",
         "Test this engine, one test per JSON Schema: local, openai, anthropic, gemini, llguidance, outlines, "
-        "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Without it the "
-        "plugin does nothing.",
+        "xgrammar, replay, application, scripted, an entry point's name, or package.module:Factory. Required:"
+        " without it the plugin does nothing.",
         "NAME",
     ),
-    Option("model", "The model (for local a GGUF file). Default: the engine's.", "ID"),
-    Option("base_url", "Any server compatible with the engine's API.", "URL", shown=shown_address),
-    Option("api_key_env", "The environment variable that holds the key. Default: the SDK's.", "VAR"),
+    Option("model", "Model name; for local, a GGUF file (default: the engine's).", "ID"),
+    Option("base_url", "Address of any server that is compatible with the engine's API.", "URL", shown=shown_address),
+    Option("api_key_env", "Environment variable with the API key (default: the SDK's).", "VAR"),
     Option(
         "response_format",
-        "How the schema reaches the engine: text, json_object, json_schema or tool. Default: the engine's strongest.",
+        "How to pass the schema to the engine: text, json_object, json_schema or tool (default: the strictest"
+        " that the engine has).",
         choices=("text", "json_object", "json_schema", "tool"),
         parse=response_format,
     ),
     Option(
         "temperature",
-        "Sampling temperature. Default: not sent (local: 0).",
+        "Sampling temperature (default: not sent; local: 0).",
         "T",
         check=number("a number of at least 0", least=0),
     ),
-    Option("max_tokens", "Most tokens of an answer. Default: 2048 (local: 192).", "N", check=whole(1)),
+    Option("max_tokens", "Maximum number of tokens of an answer (default: 2048; local: 192).", "N", check=whole(1)),
     Option(
         "seed",
-        "Sampling seed of the first attempt; the n-th of a case has this and n - 1. Default: not sent.",
+        "Sampling seed of the first attempt; attempt n of a case uses seed + n - 1 (default: not sent).",
         "N",
         check=whole(0),
     ),
     Option(
         "engine_option",
-        "Anything else the engine takes; repeatable; the value is read as JSON where it is JSON.",
+        "Any other option of the engine; repeatable. VALUE is parsed as JSON if it is JSON.",
         "KEY=VALUE",
         parse=assignment,
         shown=shown_assignment,
@@ -253,244 +254,247 @@ _ASKED = (
     ),
     Option(
         "variants",
-        "Ask the cases in these ways, which [[tool.jsbench.variants]] in pyproject.toml (or [[variants]] in "
-        "jsbench.toml) describes by their names; `all` stands for every one. Default: every one, unless this command "
-        "line says what they say. Without a table an option that is typed more than once makes variants.",
+        "Run only these variants of [[tool.jsbench.variants]] in pyproject.toml or [[variants]] in "
+        "jsbench.toml; `all` runs every one (default: all, unless the command line sets what they set). "
+        "Without a table, an option given more than once makes variants.",
         "A,B",
         parse=names,
         argument=joined,
     ),
-    Option("record", "Write every answer to a readable file in DIR, to be kept beside the tests.", "DIR"),
+    Option("record", "Write every answer to a readable file in DIR, to keep next to the tests.", "DIR"),
     Option(
         "record_mode",
-        "Beside --jsbench-record: new asks and records only what is missing in DIR, and what is there answers at "
-        "no cost. Default: all, which asks everything again.",
+        "With --jsbench-record: `new` calls the engine only for answers that DIR does not have yet and reuses"
+        " the others; `all` calls it for every answer (default: all).",
         choices=("all", "new"),
     ),
     Option(
         "replay",
-        "Ask the answers recorded in DIR (or a run's folder) instead of an engine: no key, no call. A prompt or "
-        "schema that has changed since is an error that says how.",
+        "Use the answers recorded in DIR, or in a run's directory, instead of an engine: no key, no calls. A "
+        "prompt or schema that has changed since is an error that shows the change.",
         "DIR",
     ),
     Option(
         "replay_strict",
-        "Make it an error too where an answer was recorded with another model, temperature, token limit, seed, "
-        "response format or engine option than is asked for now. Default: off, and the summary says so.",
+        "Also fail if an answer was recorded with another model, temperature, token limit, seed, response "
+        "format or engine option (default: off; the summary lists the differences).",
         choices=ON_OFF,
         bare="on",
     ),
 )
-_TESTED = (
+_CASES = (
     Option(
         "preset",
-        "Ask as a publication did, where no other option says otherwise: jsonschemabench (the paper's tasks, "
-        "prompt, shots, temperature and rules; docs/published.md), or one that an installed package brings. jsbench "
-        "compare --published sets the run beside it.",
+        "Use the settings of a publication for every option that is not set: jsonschemabench (the paper's "
+        "tasks, prompt, shots, temperature and rules; docs/published.md), or one from an installed package. "
+        "Compare the run with its figures by jsbench compare --published.",
         "NAME",
         parse=publication,
     ),
     Option(
         "dataset",
-        "builtin (default), a schema file, a folder or glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-        "an OpenAPI document, tool definitions, package.module:name (Pydantic models and the like; :* for all), "
-        "a folder in the hub's layout, a hub name such as epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset "
-        "that an installed package brings.",
+        "Source of the schemas: builtin (default), a schema file, a directory or glob of them (*.json, "
+        "*.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool definitions, package.module:name "
+        "(Pydantic models and the like; :* for all), a directory in the Hub's layout, a Hub name such as "
+        "epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed package.",
         "SOURCE",
     ),
     Option(
         "instances",
-        "Call no model: ask the engine's grammar (llguidance, outlines, xgrammar) which labelled answers it "
-        "accepts, and count the wrong decisions. builtin, a folder with schemas.jsonl and instances.jsonl (or .gz), or "
-        "one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
+        "Call no model: check labelled answers against the engine's grammar (llguidance, outlines, xgrammar) "
+        "and count wrong decisions. SOURCE is builtin, a directory with schemas.jsonl and instances.jsonl (or"
+        " .gz), or one of the official JSON Schema Test Suite, such as tests/draft2020-12.",
         "SOURCE",
     ),
-    Option("tasks", "Only these tasks of the dataset. Default: all.", "A,B", parse=names, argument=joined),
-    Option("split", "The split of a dataset in the hub's layout, or all. Default: test.", "S", default="test"),
-    Option("limit", "Only the first N cases of each task. Default: all.", "N", check=whole(1)),
+    Option("tasks", "Only these tasks of the dataset (default: all).", "A,B", parse=names, argument=joined),
+    Option("split", "Split of a dataset in the Hub's layout, or all (default: test).", "S", default="test"),
+    Option("limit", "Only the first N cases of each task (default: all).", "N", check=whole(1)),
     Option(
         "registry",
-        "A folder of schemas to which those of the dataset may refer by the `$id` that each gives itself.",
+        "Directory of schemas that the dataset may reference by their `$id`.",
         "DIR",
     ),
     Option(
         "where",
-        "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not feature:recursive'; "
-        "fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: all must be met. --jsbench-limit "
-        "and --jsbench-sample count what is left.",
+        "Only cases that meet a condition, such as 'keywords:pattern and size<4096' or 'not "
+        "feature:recursive'; fields: task, id, tag, dialect, feature, keywords, size, depth. Repeatable: a "
+        "case has to meet all. --jsbench-limit and --jsbench-sample apply to the cases that remain.",
         "CONDITION",
         repeated=True,
         default=(),
     ),
     Option(
         "sample",
-        "Only N cases over all tasks, each task's share in proportion; the same ones on every machine. Another "
-        "seed (default: 0; it has nothing to do with --jsbench-seed) takes others. Default: all.",
+        "Only N random cases, from each task in proportion, the same on every machine. SEED (default: 0) "
+        "selects others; it is unrelated to --jsbench-seed (default: all cases).",
         "N[:SEED]",
         parse=sample,
         argument=numeral,
     ),
 )
-_SENT = (
+_PROMPT = (
     Option(
         "adapt",
-        "verbatim (default): send the schema as it is. narrow: say it in the subset of JSON Schema that the "
-        "provider takes, so that whatever conforms to it conforms to the original, or report unsupported_schema "
-        "without a call. relax: leave out what cannot be said, and note it. SUBSET: such as openai, anthropic or "
-        "gemini; default: the engine's. The judge always uses the original.",
+        "verbatim (default): send the schema as it is. narrow: rewrite it into the provider's subset of JSON "
+        "Schema, so that whatever conforms to it conforms to the original, or report unsupported_schema "
+        "without a call. relax: drop what the subset cannot express, and note it. SUBSET: such as openai, "
+        "anthropic or gemini (default: the engine's). The judge always uses the original.",
         "MODE[:SUBSET]",
         parse=adaptation,
         default=("verbatim", ""),
     ),
     Option(
         "prompt",
-        "What is asked: schema (default), fields or chat; a file of Jinja2; a prompt that an installed package "
-        "brings; or package.module:function, which takes a case and returns text, messages or a Prompt.",
+        "Prompt: schema (default), fields or chat; a Jinja2 file; a prompt from an installed package; or "
+        "package.module:function, which takes a case and returns text, messages or a Prompt.",
         "NAME",
         default="schema",
     ),
     Option(
         "shots",
-        "Examples before the question, of the task's kind: up to 3. Default: 0.",
+        "Number of examples of the task's kind before the question, up to 3 (default: 0).",
         "N",
         check=whole(0),
         default=0,
     ),
     Option(
         "context",
-        "Tokens of prompt and answer that the model has room for. A case whose prompt alone is as long is "
-        "unsupported_schema without a call. Default: unknown (local: its own), and every prompt is sent.",
+        "Context length of the model in tokens, prompt and answer together. A case whose prompt alone is as "
+        "long is unsupported_schema without a call (default: unknown, every prompt is sent; local: its own).",
         "N",
         check=whole(1),
     ),
 )
-_RUNS = (
+_EXECUTION = (
     Option(
         "concurrency",
-        "Calls in flight, per process. Default: the engine's (16; local: 4 over all processes).",
+        "Maximum number of calls in flight, per process (default: the engine's, 16; local: 4 over all processes).",
         "N",
         check=whole(1),
     ),
     Option(
         "rpm",
-        "Most requests a minute to each engine and address, of all processes together. Default: no limit.",
+        "Maximum number of requests per minute to each engine and address, over all processes (default: no limit).",
         "N",
         check=_RATE,
     ),
     Option(
         "tpm",
-        "Most tokens a minute, in and out, of each engine and address, of all processes together. Default: no limit.",
+        "Maximum number of tokens per minute, input and output, to each engine and address, over all "
+        "processes (default: no limit).",
         "N",
         check=_RATE,
     ),
     Option(
         "max_cost",
-        "Make no call that could bring the cost of this session's calls above this; what is not run then is "
-        "reported as such. Default: no limit.",
+        "Make no call that could bring the cost of this session above this amount; cases that are left are "
+        "reported as not run (default: no limit).",
         "USD",
         check=number("US dollars, at least 0", least=0),
     ),
     Option(
         "batch",
-        "Hand the cases in as a batch of the provider (openai, anthropic, gemini), which answers within a day and "
-        "at half the price, and wait for it (wait, default), or look at it once (leave). What is not back yet is not "
-        "run; --jsbench-batch --jsbench-resume goes on with it.",
+        "Submit the cases as a batch of the provider (openai, anthropic, gemini), which answers within a day "
+        "at half the price. wait (default) waits for it, leave checks it once. Cases without an answer yet "
+        "are not run; continue with --jsbench-batch --jsbench-resume.",
         choices=("wait", "leave"),
         bare="wait",
     ),
     Option(
         "resume",
-        "Go on with an earlier run: its records.jsonl, its folder, or a folder of runs (the newest). What "
-        "it has answered is not called again; broken calls are.",
+        "Resume an earlier run: its records.jsonl, its directory, or a directory of runs (the newest). "
+        "Answered attempts are not called again; broken calls are.",
         "FILE|DIR",
     ),
     Option(
         "shard",
-        "Only the I-th of N parts of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the "
-        "number from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge puts the parts together.",
+        "Only part I of N of the cases, such as 2/5; 1of5 is the same counted from 0; auto/5 takes the number"
+        " from JOB_COMPLETION_INDEX (Kubernetes) or SLURM_ARRAY_TASK_ID. jsbench merge joins the parts.",
         "I/N",
         parse=shard,
     ),
-    Option("timeout", "Seconds for one call, retries apart. Default: 120.", "S", check=_SECONDS, default=120.0),
     Option(
-        "retries", "More tries after a call broke in a way that may mend. Default: 2.", "N", check=whole(0), default=2
+        "timeout", "Timeout of one call in seconds, without retries (default: 120).", "S", check=_SECONDS, default=120.0
+    ),
+    Option(
+        "retries", "Maximum number of retries after a transient error (default: 2).", "N", check=whole(0), default=2
     ),
     Option(
         "patience",
-        "Seconds without any answer after which the run gives up on a provider that is down or refuses each call; "
-        "what is left is not run. With 0 a refused call is not made again. Default: 300.",
+        "Seconds without any answer after which the run gives up on a provider that is down or rejects every "
+        "call; cases that are left are not run. 0 disables retries of rejected calls (default: 300).",
         "S",
         check=number("seconds, at least 0", least=0),
     ),
-    Option("repeats", "Attempts per case, one test each. Default: 1.", "K", check=whole(1), default=1),
+    Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1), default=1),
     Option(
         "dry_run",
-        "Call nobody: show how many calls the run would make, their tokens, the most that they cost, and the time that "
-        "the limits want. Default: off.",
+        "Make no calls; print the estimated number of calls, their tokens, the maximum cost, and the time "
+        "that the limits require (default: off).",
         choices=("on", "off"),
         bare="on",
     ),
 )
-_JUDGED = (
+_JUDGING = (
     Option(
         "invalid_schemas",
-        "Whether a case whose own schema is broken fails its test (default: fail, of a published dataset skip); "
-        "with strict a word that is near to a keyword and is none breaks a schema too.",
+        "What to do with a case whose own schema is invalid: fail or skip its test; `strict` fails and also "
+        "rejects misspelled keywords (default: fail; skip for a published dataset).",
         choices=("fail", "skip", "strict"),
     ),
     Option(
         "extra_fields",
-        "Whether fields that the schema does not name fail an answer (default: fail); or the names of fields "
-        "to ignore.",
+        "Whether fields that the schema does not name fail an answer, or the names of fields to ignore "
+        "(default: fail).",
         "fail|allow|NAME,…",
         parse=extra_fields,
         argument=joined,
     ),
     Option(
         "duplicate_keys",
-        "Whether an object with a key twice is a syntax error (default: note, and the last one wins).",
+        "What to do with an object that has a key twice: note it and use the last value, or fail with a "
+        "syntax error (default: note).",
         choices=("note", "fail"),
     ),
     Option(
         "fences",
-        "Whether one Markdown fence round the whole answer is taken off (default: strip).",
+        "Whether to strip one Markdown fence around the whole answer (default: strip).",
         choices=("strip", "forbid"),
     ),
     Option(
         "reasoning",
-        "Whether reasoning before the answer, up to `</think>`, is taken off (default: keep: a syntax error).",
+        "Whether to strip reasoning before the answer, up to `</think>`; kept, it is a syntax error (default: keep).",
         choices=("keep", "strip"),
     ),
     Option(
         "formats",
-        "Whether the keyword format is asserted (default: assert), and in draft-07 contentEncoding and "
-        "contentMediaType.",
+        "Whether to assert the keyword format, and in draft-07 contentEncoding and contentMediaType (default: assert).",
         choices=("assert", "ignore"),
     ),
     Option(
         "default_dialect",
-        "The dialect of schemas without $schema (default: 2020-12).",
+        "Dialect of schemas without $schema (default: 2020-12).",
         choices=("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"),
     ),
     Option(
         "validator",
-        "Who judges: jsonschema-rs with jsonschema's second opinion (both, default), or one of them alone.",
+        "Validators to use: jsonschema-rs with a second opinion by jsonschema (both), or one of them alone "
+        "(default: both).",
         choices=("both", "jsonschema-rs", "jsonschema"),
     ),
-    Option("judge_timeout", "Seconds for judging one answer. Default: 5.", "S", check=_SECONDS),
+    Option("judge_timeout", "Time limit for judging one answer, in seconds (default: 5).", "S", check=_SECONDS),
     Option(
         "classify",
-        "Let this classifier give failed attempts codes of your own: what an installed package brings, or "
-        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None. An "
-        "installed metric counts something of each answer instead. "
-        "Repeatable.",
+        "Give failed attempts your own codes with this classifier: one from an installed package, or "
+        "package.module:function, which takes a record and returns a code such as refusal_in_german, or None."
+        " A metric from an installed package counts something in each answer instead. Repeatable.",
         "NAME",
         repeated=True,
         default=(),
     ),
     Option(
         "comparer",
-        "How the values of a field are compared with the expected ones, such as total=tolerance:0.01, "
+        "How to compare a field with its expected value, such as total=tolerance:0.01, "
         "items.*.price=tolerance:1%, name=casefold, items=unordered, due=date, id=ignore or "
         "vendor=function:package.module:same, which takes the expected value and the answer's. Repeatable.",
         "FIELD=HOW",
@@ -499,53 +503,54 @@ _JUDGED = (
         default=(),
     ),
 )
-_DECIDES = (
+_CRITERIA = (
     Option(
         "min_pass_rate",
-        "The run passes if at least this part (0 to 1) of all planned attempts passed; failing cases alone then "
-        "no longer fail it.",
+        "Pass the run if at least this share (0 to 1) of all planned attempts passed; failing cases alone "
+        "then do not fail it.",
         "RATE",
         argument=numeral,
     ),
     Option(
         "gate",
-        "Another condition on the run; repeatable: any metric of run.json, as pass_rate>=0.9, "
-        "Github_easy.pass_rate.ci_low>=0.85 (a task; the interval's bound), failure_rates.truncated<=0.05, "
-        "keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, error_rate<=0.01, n>=50 (attempts judged) or "
-        "baseline.newly_failing<=0. The gates alone decide about failing cases; what was not measured is not met.",
+        "Another condition on the run; repeatable: any metric of run.json, such as pass_rate>=0.9, "
+        "Github_easy.pass_rate.ci_low>=0.85 (a task; the bound of an interval), "
+        "failure_rates.truncated<=0.05, keywords.pattern.pass_rate>=0.8, ttft_p95<=2, cost<=0.5, "
+        "error_rate<=0.01, n>=50 (judged attempts) or baseline.newly_failing<=0. Only the gates decide about "
+        "failing cases; a gate on a metric that was not measured is not met.",
         "'METRIC OP VALUE'",
         repeated=True,
         default=(),
     ),
     Option(
         "baseline",
-        "Compare with another run, case by case: its folder, its run.json, or the file that jsbench baseline wrote.",
+        "Compare with another run case by case: its directory, its run.json, or a file written by jsbench baseline.",
         "RUN|FILE",
     ),
     Option(
         "max_regression",
-        "The run fails if the pass rate, over the cases of both, fell by more than this (0 to 1) below the baseline's.",
+        "Fail the run if its pass rate, over the cases of both runs, is more than this (0 to 1) below the baseline's.",
         "RATE",
         argument=numeral,
     ),
 )
-_WRITTEN = (
+_OUTPUT = (
     Option(
         "output",
-        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/. Default: records and metrics in "
-        "pytest's cache, for the last five runs.",
+        "Keep records.jsonl, run.json, report.html and more in DIR/<run id>/ (default: records and metrics of"
+        " the last five runs, in pytest's cache).",
         "DIR",
     ),
     Option(
         "redact",
-        "Write and show digests in place of prompts, schemas and answers, so that a run over private data can be "
-        "kept. Its answers can then not be judged again or replayed.",
+        "Write and show digests instead of prompts, schemas and answers, so that a run over private data can "
+        "be kept. Its answers cannot be judged again or replayed.",
         choices=ON_OFF,
         bare="on",
     ),
     Option(
         "export",
-        "Write the run in another format at its end: every_eval_ever, what an installed package brings, or "
+        "Write the run in another format when it ends: every_eval_ever, one from an installed package, or "
         "package.module:function. Repeatable.",
         "NAME=PATH",
         parse=export,
@@ -554,32 +559,32 @@ _WRITTEN = (
     ),
     Option(
         "benchmark_rows",
-        "Show pytest-benchmark's table, with one row per task and metric (default), or one per case and metric.",
+        "Rows of pytest-benchmark's table: one per task and metric, or one per case and metric (default: task).",
         choices=("task", "case"),
         default="task",
     ),
 )
 
-#: all that may be said, in the order in which it is explained
+#: All options by group, in the order of the help text.
 GROUPS = {
-    "Whom is asked": _ASKED,
-    "What is tested": _TESTED,
-    "What is sent": _SENT,
-    "How it runs": _RUNS,
-    "How it is judged": _JUDGED,
-    "What decides": _DECIDES,
-    "What is written": _WRITTEN,
+    "Engine and model": _ENGINE,
+    "Cases": _CASES,
+    "Prompt and schema": _PROMPT,
+    "Execution": _EXECUTION,
+    "Judging": _JUDGING,
+    "Pass criteria": _CRITERIA,
+    "Output": _OUTPUT,
 }
 OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 BY_NAME = {option.name: option for option in OPTIONS}
-#: those that name a place
+#: Options whose value is a path.
 PATHS = frozenset({"model", "instances", "registry", "record", "replay", "resume", "baseline", "output"})
-#: the value of each where nobody says one
+#: Default value of each option.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
-#: the options of which each value that is typed makes a variant; those of the engine by their keys
+#: Options that make one variant per value when given more than once; engine options by their keys.
 MULTIPLIED = (
     *("model", "prompt", "base_url", "response_format", "temperature", "max_tokens", "shots", "adapt", "concurrency"),
     "engine_option",
 )
-#: the options that a variant of the table may set
+#: Options that a variant of the table may set.
 SETTABLE = ("engine", *MULTIPLIED, "api_key_env", "seed", "context")

@@ -36,7 +36,7 @@ def test_a_publication_that_breaks_is_said_in_one_line_with_what_to_do(
 ) -> None:
     files = {"jsbench_own_publication.py": PUBLICATIONS, "pyproject.toml": PUBLISHING}
     install(tmp_path / "site", files, monkeypatch)
-    with pytest.raises(ValueError, match=rf"^publication '{name}' gives no options: {fault}.*; update that package"):
+    with pytest.raises(ValueError, match=rf"^publication '{name}' has no options: {fault}.*; update that package"):
         BY_NAME["preset"].of_text(name)
 
 
@@ -47,8 +47,8 @@ def test_every_dialect_can_be_the_default() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("tasks", ",", "expected names with commas between them, found ','"),
-        ("extra_fields", "", "expected names with commas between them, found ''"),
+        ("tasks", ",", "expected names separated by commas, found ','"),
+        ("extra_fields", "", "expected names separated by commas, found ''"),
         ("adapt", "shrink", "expected verbatim, narrow or relax, or such as narrow:openai (openai, "),
         ("adapt", "narrow:cohere", "expected verbatim, narrow or relax, or such as narrow:openai (openai, "),
         ("shots", "x", "expected a whole number of at least 0, found 'x'"),
