@@ -1,4 +1,8 @@
-"""Functions of a project that give failed attempts codes, or count of each answer; they never change a verdict."""
+"""
+Call a project's own classifiers and metrics.
+
+A classifier gives a failed attempt a code; a metric counts something in each answer. Neither changes a verdict.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from pytest_jsbench.core.text import described, plain_value, printable
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.verdicts import FailureType
 
-#: that a metric may count of one answer
+#: Maximum count that a metric may return for one answer.
 _MOST_COUNTED = 1_000_000_000
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
@@ -24,25 +28,25 @@ _FAILURE_TYPES = frozenset(kind.value for kind in FailureType)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classifier:
-    """A function that says something of an attempt, or None; it is called from several threads."""
+    """A function that classifies or counts an attempt; it is called from several threads."""
 
     name: str
-    #: where it comes from, for messages
+    #: Where it comes from, for messages.
     origin: str
-    #: takes a copy of the record
+    #: Called with a copy of the record.
     function: Callable[[Record], object]
-    #: it is a metric, which counts of each answer how many of how many; others give failed attempts a code
+    #: Whether it is a metric, which returns a part and a whole for each answer, rather than a classifier.
     counts: bool = False
 
     def code_of(self, record: Record) -> str | None:
-        """The code of a failed attempt, or None; ClassifierError where the function raises or returns no code."""
+        """Return the code of a failed attempt, or None; ClassifierError if the function raises or returns no code."""
         code = self._result(record)
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
-        raise self._odd(code, "expected None or a code such as 'refusal_in_german', and none of the failure types")
+        raise self._unexpected(code, "expected None or a code such as 'refusal_in_german' that is not a failure type")
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
-        """Count how many of how many, or None; ClassifierError where the function raises or returns anything else."""
+        """Return a part and its whole, or None; ClassifierError if the function raises or returns anything else."""
         match count := self._result(record):
             case None:
                 return None
@@ -50,20 +54,20 @@ class Classifier:
                 return int(count), 1
             case (int(part), int(whole)) if 0 <= part <= whole <= _MOST_COUNTED:
                 return part, whole
-        raise self._odd(count, "expected None, True, False, or how many of how many, such as (3, 4)")
+        raise self._unexpected(count, "expected None, True, False, or a part and its whole, such as (3, 4)")
 
     def _result(self, record: Record) -> object:
         try:
             return self.function(copy.deepcopy(record))
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for, and must not be lost
+        except BaseException as error:  # pytest.skip and sys.exit too: the attempt is paid for and must be kept
             message = f"{self._title} raised {described(error)}"
             raise ClassifierError(message, found=described(error), where=self.origin) from error
 
-    def _odd(self, result: object, expected: str) -> ClassifierError:
+    def _unexpected(self, result: object, expected: str) -> ClassifierError:
         shown = plain_value(result)
-        return ClassifierError(f"{self._title} gave {shown}; {expected}", found=shown, where=self.origin)
+        return ClassifierError(f"{self._title} returned {shown}; {expected}", found=shown, where=self.origin)
 
     @property
     def _title(self) -> str:
@@ -71,11 +75,7 @@ class Classifier:
 
 
 def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record, tuple[str, ...]]:
-    """
-    Give a record that failed the codes of all classifiers, and one whose call held what metrics count.
-
-    Returned beside it are the errors of the classifiers.
-    """
+    """Return the record with the codes of a failed attempt and the counts of an answer, and the functions' errors."""
     codes: dict[str, None] = {}
     scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
@@ -92,7 +92,7 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record,
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:
-    """Find the classifier or metric of that name, or take a program's function; ClassifierError where there is none."""
+    """Return the classifier or metric with this name, or wrap a function; ClassifierError if it is unknown."""
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)
@@ -104,7 +104,7 @@ def find(named: str | Callable[[Record], object]) -> Classifier:
     place = find_function(named, points, kind=kind, takes="a record", error=ClassifierError)
     if place is None:
         form = "package.module:function"
-        none = f"expected {form}, for no installed package brings any"
+        none = f"expected {form}; no installed package has any"
         offer = f"{nearest(named, points)}, or {form}" if points else none
         message = f"unknown classifier or metric '{printable(named)}': {offer}"
         raise ClassifierError(message, found=named, expected=[*points, form])

@@ -1,4 +1,8 @@
-"""The plan of a run: its cases and variants, how often it asks, within which limits, and how it judges."""
+"""
+Build the plan of a run from its options: cases, variants, limits, judge policy, gates and outputs.
+
+Every entry point makes a `Plan` here; the run session carries it out. Nothing is called, and no case is read.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +34,9 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
     from pytest_jsbench.values import Comparer
 
-#: seconds without any answer after which a run gives up on a provider
+#: Default of --jsbench-patience, in seconds.
 PATIENCE = 300.0
-#: the options that set a gate
+#: Options that set a gate.
 GATES = ("min_pass_rate", "gate", "max_regression")
 _HOOK = "pytest_jsbench_classify"
 
@@ -44,35 +48,35 @@ _HOOK = "pytest_jsbench_classify"
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimits:
-    """The limits that a user sets for a run; None: no limit. Those of a minute hold for each server by itself."""
+    """Limits of a run; None means no limit. Limits per minute apply to each server separately."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
-    #: US dollars
+    #: Maximum cost of the session in US dollars.
     max_cost: float | None = None
-    #: seconds without any answer after which the run gives up on a provider
+    #: Seconds without any answer after which the run gives up on a provider.
     patience: float = PATIENCE
 
     @property
     def any(self) -> bool:
-        """Say whether there is one."""
+        """Whether any limit per minute or cost limit is set."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.max_cost is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """The cases that a run may ask."""
+    """The cases that a run may use."""
 
     source: CaseSource
-    #: which these are, as JSON values, for the run's description
+    #: Description of the selection as JSON values, for the run's metadata.
     said: Mapping[str, object]
-    #: the source with its labelled answers, where no model is called; else None
+    #: The source with its labelled answers, if no model is called; else None.
     labelled: Listing | None = None
-    #: whether a word that is near to a keyword breaks a schema
+    #: Whether a misspelled keyword makes a schema invalid.
     strict: bool = False
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """Parse the case of that key."""
+        """Parse the case with this key."""
         case = self.source.case(key)
         if self.strict and isinstance(case, Case) and (problems := misspelt(case.schema)):
             return BrokenCase(key=key, problem=printable("; ".join(problems), 600), reason="unknown_keyword")
@@ -84,42 +88,42 @@ _NO_CASES = Cases(source=Listing(entries={}), said={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that a run is, whoever starts it; the same in each of its processes, but for the variants' concurrency."""
+    """A run as every entry point plans it; the same in each of its processes, except the variants' concurrency."""
 
-    #: in their order, by their names
+    #: Variants by name, in their order.
     variants: Mapping[str, Variant]
     cases: Cases = _NO_CASES
-    #: the cases of this shard, in the dataset's order
+    #: Keys of this shard's cases, in the dataset's order.
     keys: Sequence[CaseKey] = ()
-    #: whether these are asked; else what is asked is whatever the project's tests ask
+    #: Whether the run tests these cases; else the project's own tests make the calls.
     suite: bool = True
     shard: Shard | None = None
-    #: attempts of each case
+    #: Attempts per case.
     repeats: int = 1
     policy: JudgePolicy = field(default_factory=JudgePolicy)
     limits: RateLimits = field(default_factory=RateLimits)
-    #: tries after the first
+    #: Maximum number of retries of a call.
     retries: int = 2
-    #: whether the cases are handed in as a provider's batch, and whether it is waited for
+    #: How to use a provider's batch: wait for it, or check it once; None makes single calls.
     batch: Literal["wait", "leave"] | None = None
-    #: what gives failed attempts codes
+    #: Functions that give failed attempts a code.
     classifiers: tuple[Classifier, ...] = ()
-    #: how values are compared with expected ones, by the name of the field
+    #: How to compare values with expected ones, by field.
     comparers: Mapping[str, Comparer] = field(default_factory=dict)
     gates: tuple[Gate, ...] = ()
-    #: an evaluation file, or a run's folder
+    #: Evaluation file or directory of a run to compare with.
     baseline: Path | None = None
-    #: an earlier run to go on with; or the newest in `output` that asks the same engines in the same way, if any
+    #: Earlier run to resume; `newest` is the newest run in `output` with the same variants, if any.
     resume: Path | Literal["newest"] | None = None
-    #: where every answer is recorded, for all variants
+    #: Directory in which every answer is recorded, for all variants.
     record: Path | None = None
-    #: the recordings, or the run, that answer instead of an engine
+    #: Recordings, or a run, to use instead of an engine.
     replay: Path | None = None
-    #: the folder of all runs; None: nobody named one
+    #: Directory of all runs; None if not set.
     output: Path | None = None
-    #: by an exporter's name, where it is to write
+    #: Name of each exporter and the path that it writes.
     exports: tuple[tuple[str, Path], ...] = ()
-    #: whether digests stand for prompts, schemas and answers in all that is written and shown
+    #: Whether to write and show digests instead of prompts, schemas and answers.
     redact: bool = False
 
     @classmethod
@@ -134,9 +138,9 @@ class Plan:
         workers: int = 1,
     ) -> Plan:
         """
-        Read what the options say of a run, and of each way to ask; JSBenchError where something is not there.
+        Return the plan of a run from its options and those of each variant; JSBenchError names a mistake.
 
-        A program may hold the engines of some ways. The cases, which may take long to read, are not yet among it.
+        `held` has engines of a program by variant. The cases, which can take long to read, are added by `over`.
         """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
@@ -153,55 +157,55 @@ class Plan:
         )
 
     def over(self, cases: Cases) -> Plan:
-        """Plan to ask these cases, or those of the shard."""
+        """Return this plan with these cases, or with those of its shard."""
         keys = cases.source.keys()
         return replace(self, cases=cases, keys=keys if self.shard is None else self.shard.take(keys))
 
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
-        """Whom the variants ask."""
+        """Engine of each variant."""
         return tuple(variant.engine for variant in self.variants.values())
 
 
-#: what leaves no room for what: an option, another, and why
+#: Options that exclude each other: an option, the other, and the reason.
 _NOT_TOGETHER = (
-    ("instances", "dataset", "brings schemas of its own"),
-    ("instances", "resume", "calls no model, so there is nothing to go on with"),
-    ("instances", "repeats", "calls no model, and a grammar decides alike each time"),
+    ("instances", "dataset", "has its own schemas"),
+    ("instances", "resume", "calls no model, so there is nothing to resume"),
+    ("instances", "repeats", "calls no model, and a grammar's decisions are deterministic"),
     ("instances", "record", "calls no model, so there is nothing to record"),
-    ("instances", "batch", "calls no model, so there is nothing to hand in"),
+    ("instances", "batch", "calls no model, so there is nothing to submit"),
     ("instances", "replay", "calls no model, so there is nothing to replay"),
-    ("redact", "record", "writes no answer, and a recording is one"),
-    ("redact", "batch", "writes no answer, and those of a batch lie in a file until their tests run"),
-    ("record_mode=new", "batch", "asks only what is missing, and a batch all"),
+    ("redact", "record", "writes no answers, but a recording contains them"),
+    ("redact", "batch", "writes no answers, but a batch keeps them in a file until their tests run"),
+    ("record_mode=new", "batch", "calls only for missing answers, but a batch submits all cases"),
 )
 
 
 def refuse_together(values: Values) -> None:
-    """Refuse two options of which one leaves no room for the other."""
+    """Raise JSBenchError if two options exclude each other."""
     for option, other, reason in _NOT_TOGETHER:
         name, _, value = option.partition("=")
         given = values.get(name)
         if values.get(other) is None or given in {None, "off"} or given != (value or given):
             continue
         flag = f"{BY_NAME[name].flag}={value}" if value else BY_NAME[name].flag
-        raise JSBenchError(f"{flag} {reason}: leave out {BY_NAME[other].flag}", option=other)
+        raise JSBenchError(f"{flag} {reason}; remove {BY_NAME[other].flag}", option=other)
 
 
 def refuse_recording(values: Values, given: Set[str]) -> None:
-    """Refuse what was said for this very run of recorded answers, and cannot be done together or alone."""
+    """Raise JSBenchError if options for recording and replaying conflict, or one needs another."""
     asking = given & {"engine", "record"}
     if "replay" in given and asking:
         other = min(asking)
-        message = f"--jsbench-replay asks recorded answers and --jsbench-{other} an engine; leave one of them out"
+        message = f"--jsbench-replay uses recorded answers, but --jsbench-{other} needs an engine; remove one of them"
         raise JSBenchError(message, option="replay")
     if "record_mode" in given and values["record_mode"] == "new" and values["record"] is None:
-        message = "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsbench-record=DIR"
+        message = "--jsbench-record-mode=new needs a directory of recorded answers; add --jsbench-record=DIR"
         raise JSBenchError(message, option="record_mode")
 
 
 def selection_of(values: Values) -> Selection:
-    """Read the part of a source that is wanted."""
+    """Return the selection of cases that the options describe."""
     chosen = {name: values[name] for name in ("tasks", "split", "limit", "registry") if values[name] is not None}
     if values["sample"] is not None:
         size, seed = values["sample"]
@@ -220,12 +224,12 @@ def selection_of(values: Values) -> Selection:
 
 
 def policy_of(values: Values) -> JudgePolicy:
-    """Read how strictly answers are judged; a program may hold a policy, which the options change."""
+    """Return the judge policy: the program's own, if any, changed by the options."""
     return replace(values.get("policy") or JudgePolicy(), **policy_changes(values))
 
 
 def policy_changes(values: Values) -> dict[str, Any]:
-    """Read what the options say of it, as fields of a JudgePolicy."""
+    """Return the fields of JudgePolicy that the options set."""
     chosen = {name: values[name] for name in ("duplicate_keys", "fences", "reasoning", "formats", "validator")}
     chosen["timeout"] = values["judge_timeout"]
     if values["default_dialect"] is not None:
@@ -236,7 +240,7 @@ def policy_changes(values: Values) -> dict[str, Any]:
 
 
 def _limits_of(values: Values) -> RateLimits:
-    if values["replay"] is not None:  # recorded answers cost nothing, and keep nobody waiting
+    if values["replay"] is not None:  # recorded answers cost nothing and take no time
         return RateLimits()
     return RateLimits(
         requests_per_minute=values["rpm"],
@@ -247,7 +251,7 @@ def _limits_of(values: Values) -> RateLimits:
 
 
 def gates_of(values: Values) -> tuple[Gate, ...]:
-    """Read the conditions on the run; JSBenchError where one cannot be read, or has nothing to compare with."""
+    """Return the gates of the run; JSBenchError names an invalid gate, or one that lacks a baseline."""
     if not any(values[name] for name in GATES):
         return ()
     from pytest_jsbench.metrics.gates import Gate
@@ -264,7 +268,7 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
             with errors_about(flag):
                 gates.append(read(text))
             if gates[-1].name.baseline and values["baseline"] is None:
-                message = f"{flag} {text}: there is nothing to compare with; add --jsbench-baseline=RUN"
+                message = f"{flag} {text}: no baseline to compare with; add --jsbench-baseline=RUN"
                 raise JSBenchError(message, found=text, option=name)
     return tuple(gates)
 
@@ -272,7 +276,7 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
 def _find_classifiers(
     named: Sequence[str | Callable[[Record], object]], hook: Callable[[Record], object] | None
 ) -> tuple[Classifier, ...]:
-    """Find the classifiers, and the hook where anybody implements it."""
+    """Return the classifiers, and the hook if it is implemented."""
     if not named and hook is None:
         return ()
     from pytest_jsbench.settings.classifiers import Classifier, find

@@ -1,4 +1,9 @@
-"""The ways in which the same cases are asked: each a variant, made by options, by a table, or by a program."""
+"""
+Resolve the variants of a run: how the same cases are sent to one or several engines.
+
+Variants come from options given more than once, from a table in pyproject.toml or jsbench.toml, or from a program.
+The result is one `Variant` per name, which the run session opens. Nothing is called here.
+"""
 
 from __future__ import annotations
 
@@ -25,68 +30,68 @@ from pytest_jsbench.prompts import template_of
 from pytest_jsbench.records import journal
 from pytest_jsbench.settings.options import BY_NAME, MULTIPLIED, SETTABLE, Option, assignment, shown_assignment
 
-#: the options whose values are names; before any other value stands what it is of
+#: Options whose value names a variant by itself; any other value is prefixed with its option.
 _NAMED = frozenset({"model", "prompt", "base_url", "response_format", "adapt"})
-#: what may be a file, and is looked for beside the table
+#: Options whose value may be a file, relative to the table.
 _FILES = frozenset({"model", "prompt"})
-#: what belongs to one engine
+#: Options that belong to one engine.
 _OF_ENGINE = ("model", "base_url", "api_key_env", "response_format")
-#: each file that may hold the table, and the keys that lead to it
+#: Files that may contain the table, with the keys that lead to it.
 _PLACES: Mapping[str, tuple[str, ...]] = {"pyproject.toml": ("tool", "jsbench"), "jsbench.toml": ()}
 _KEY = "variants"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST_NAME = 100
-#: characters that one option gives to a variant's name
+#: Maximum number of characters that one option adds to a variant's name.
 _LONGEST_PART = 40
 
-#: of options, by their names
+#: Values of options by name.
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingFolder:
-    """A folder in which every answer is recorded."""
+    """A directory in which every answer is recorded."""
 
     path: Path
-    #: whether what is recorded there answers, and only what is missing is asked
+    #: Reuse the recorded answers, and call the engine only for missing ones.
     only_new: bool = False
-    #: whether what answers must have been asked for with the same settings
+    #: Accept a recorded answer only if its call had the same settings.
     strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A way to ask the cases of a run; a run has one without a name, or several."""
+    """Engine, sampling and prompt of a run's calls; a run has one variant without a name, or several."""
 
     name: str = ""
     factory: EngineFactory
     engine: EngineConfig
-    #: what the user said of engine and sampling, fit to be kept beside an answer
+    #: Engine and sampling options that the user set, without secrets, to keep with an answer.
     said: Mapping[str, Any]
     template: Template
-    #: examples before the question
+    #: Number of examples before the question.
     shots: int = 0
-    #: the sampling as it is asked for
+    #: Sampling parameters as requested.
     params: GenerationParams
-    #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
+    #: `verbatim`, or mode and subset, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
-    #: tokens; None: what the engine knows of itself
+    #: Context length in tokens; None if the engine's own value applies.
     context: int | None = None
-    #: calls in flight in this process
+    #: Maximum number of calls in flight in this process.
     concurrency: int
-    #: None: no answer is recorded
+    #: Directory for recorded answers; None if answers are not recorded.
     recording: RecordingFolder | None = None
 
     @property
     def sampled(self) -> GenerationParams:
-        """The sampling as far as the engine says that it is done so."""
+        """Sampling parameters that the engine applies."""
         return sampled(self.factory, self.engine, self.params)
 
     @classmethod
     def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
-        """Find all that the options name; JSBenchError says what is wrong, or not there."""
+        """Return the variant that the options describe; JSBenchError names what is wrong or missing."""
         replay = values["replay"]
-        engine = _engine(values) if replay is None else _replaying(replay, values, name)
+        engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
         if factory is None or replay is not None:
             factory = find(engine.name)
         params = GenerationParams(
@@ -98,7 +103,7 @@ class Variant:
         calls = factory.slots(engine) if isinstance(factory, ServingFactory) else factory.concurrency
         share = -(-calls // workers) if factory.shared else calls
         mode, subset = values["adapt"]
-        # that of the ini file too where answers are replayed
+        # includes the engine of the ini file when answers are replayed
         said = {} if values["engine"] is None else _engine(values).said()
         sampling = {option: values[option] for option in ("temperature", "max_tokens", "seed")}
         said |= {option: value for option, value in sampling.items() if value is not None}
@@ -114,7 +119,7 @@ class Variant:
         )
 
     def asking(self, name: str, values: Values) -> Variant:
-        """Ask the same engine, which is open, in the words that the options say, and as many calls at once."""
+        """Return this variant with the open engine, and with the prompt and concurrency of the options."""
         context, concurrency = values["context"] or self.context, values["concurrency"] or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_of_run(name, values))
 
@@ -123,19 +128,19 @@ def make_variants(
     ways: Mapping[str, Values], *, held: Mapping[str, Variant | EngineFactory] = MappingProxyType({}), workers: int = 1
 ) -> dict[str, Variant]:
     """
-    Find all that the ways to ask name; JSBenchError says what is wrong or not there, and of which variant.
+    Return the variants by name; JSBenchError names what is wrong or missing, and in which variant.
 
-    A program may hold a variant's engine: open, or as what makes it.
+    `held` has engines of a program, as an open variant or as a factory.
     """
     variants = {}
     for name, values in ways.items():
         if values["batch"] is not None and len(ways) > 1:
-            message = f"--jsbench-batch hands in one variant at a time, and these are {', '.join(ways)}: "
-            raise BatchError(f"{message}run each by itself", found=tuple(ways), option="batch")
+            message = f"--jsbench-batch submits one variant at a time, found {', '.join(ways)}: "
+            raise BatchError(f"{message}run each one separately", found=tuple(ways), option="batch")
         if values["engine"] is None and values["replay"] is None:
-            message = "no engine is named: say --jsbench-engine=NAME"
+            message = "no engine is set: add --jsbench-engine=NAME"
             if name:
-                message = f"variant '{name}' names no engine: say engine in its table, or --jsbench-engine=NAME for all"
+                message = f"variant '{name}' has no engine: set engine in its table, or --jsbench-engine=NAME for all"
             if values["record"] is not None:
                 needs = "--jsbench-record needs an engine to record"
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
@@ -156,12 +161,12 @@ def make_variants(
 
 
 def errors_of(variant: str) -> AbstractContextManager[None]:
-    """Inside, an error that a user can mend says which variant it is of, where there are several."""
+    """Return a context that adds the variant's name to user-facing errors, if the run has several."""
     return errors_about(f"variant '{variant}'" if variant else "")
 
 
 def _of_run(name: str, values: Values) -> dict[str, Any]:
-    """Read what a run says of a way to ask beside its engine: the words, and where answers are recorded."""
+    """Return the fields of a variant that do not depend on its engine: name, prompt and recording."""
     record, recording = values["record"], None
     if record is not None:
         recording = RecordingFolder(
@@ -184,8 +189,8 @@ def _engine(values: Values) -> EngineConfig:
     )
 
 
-def _replaying(path: Path, values: Values, variant: str) -> EngineConfig:
-    """The engine that says what a folder of recordings, or the records of a run, hold for a variant."""
+def _replay_engine(path: Path, values: Values, variant: str) -> EngineConfig:
+    """Return the engine that replays a variant from a directory of recordings or the records of a run."""
     strict = values["replay_strict"] == "on"
     if holds_run(path):
         options = {"records": str(path), "strict": strict, **({"variant": variant} if variant else {})}
@@ -195,31 +200,31 @@ def _replaying(path: Path, values: Values, variant: str) -> EngineConfig:
 
 
 def _clean_name(text: str) -> str:
-    """Make the text a variant's name, fit for a node id, a gate and the name of a folder; it may be empty."""
+    """Convert the text to a name that is safe in a node id, a gate and a directory; it may be empty."""
     return _UNSAFE.sub("-", text)[:_LONGEST_NAME].strip("-.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantsTable:
-    """`[[tool.jsbench.variants]]`, or a file of its own, read whole: each mistake in it is an error."""
+    """The table `[[tool.jsbench.variants]]`, or jsbench.toml; any mistake in it is an error."""
 
     path: Path
-    #: by the variant's name, the values that it sets
+    #: Values that each variant sets, by the variant's name.
     rows: Mapping[str, Values]
 
     @classmethod
     def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
-        """Look in the folder; JSBenchError names the file, the variant and the key that is wrong."""
+        """Read the table of a directory, if any; JSBenchError names the file, the variant and the wrong key."""
         tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
         if len(tables) > 1:
-            message = f"variants stand in {' and in '.join(map(str, tables))}; keep them in one of the two"
+            message = f"variants are defined in {' and in '.join(map(str, tables))}; keep them in one of the two"
             raise JSBenchError(message, where=folder)
         for path, rows in tables.items():
             return cls(path=path, rows=dict(_rows(rows, path, here=here)))
         return None
 
     def take(self, names: Sequence[str]) -> Mapping[str, Values]:
-        """Return the rows of these names, in their order; JSBenchError where one is not there."""
+        """Return the rows of these names, in their order; JSBenchError names one that does not exist."""
         if names == ("all",):
             return self.rows
         for name in names:
@@ -230,7 +235,7 @@ class VariantsTable:
 
 
 def _read_table(path: Path) -> list[Any] | None:
-    """Read what the file holds under its key; None where it holds nothing of ours."""
+    """Return the table's rows; None if the file does not have the table."""
     if not path.is_file():
         return None
     try:
@@ -259,7 +264,7 @@ def _rows(entries: list[Any], path: Path, *, here: Path) -> Iterator[tuple[str, 
             shown = f"'{printable(given, 60)}'" if given and isinstance(given, str) else _kind_of(given)
             raise JSBenchError(f"{path}: variant {number}: name is {shown}; {expected}", where=path)
         if name.casefold() in names:
-            message = f"{path}: variant {number}: there is a variant '{name}' already; give each a name of its own"
+            message = f"{path}: variant {number}: duplicate name '{name}'; give each variant its own name"
             raise JSBenchError(message, found=name, where=path)
         names.add(name.casefold())
         yield name, dict(_row_values(entry, f"{path}: variant '{name}'", path.parent, here))
@@ -284,44 +289,44 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
 
 
 def _read_value(option: Option, given: object) -> Any:
-    """Read a value as the option does; ValueError where it is of another kind."""
+    """Parse a value of the table as the option does; ValueError names an unexpected type."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
             raise ValueError(f"expected a table such as {{ stream = false }}, found {_kind_of(given)}")
         return list(given.items())
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise ValueError(f"expected a text or a number, found {_kind_of(given)}")
+        raise ValueError(f"expected a string or a number, found {_kind_of(given)}")
     return option.of_text(str(given))
 
 
 def _is_json(value: object) -> bool:
-    """Say whether a value of TOML, which knows dates too, is one of JSON."""
+    """Return whether a TOML value is also JSON; dates are not."""
     parts: Iterable[object] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return isinstance(value, str | bool | int | float | dict | list) and all(map(_is_json, parts))
 
 
 def _kind_of(value: object) -> str:
-    """Name the kind of a value: of an engine's option the value itself may be a secret."""
-    kinds = {dict: "a table", list: "an array", str: "a text", type(None): "not there"}
-    return "an empty text" if value == "" else kinds.get(type(value), kind_of(value))
+    """Name the type of a value; the value itself may be a secret."""
+    kinds = {dict: "a table", list: "an array", str: "a string", type(None): "missing"}
+    return "an empty string" if value == "" else kinds.get(type(value), kind_of(value))
 
 
 def ways_to_ask(
     values: Values, typed: Mapping[str, Sequence[str]], *, folder: Path | None, here: Path
 ) -> tuple[dict[str, Values], str]:
     """
-    Read the values of each variant by its name, empty where there is one only, and why those of a table are left out.
+    Return the values of each variant by name (empty if there is only one), and why a table's variants are omitted.
 
-    `typed` are the texts on the command line of this run, of which several make as many variants. The table is looked
-    for in the folder, and names what it names as from `here`. Where answers are recorded or replayed it holds only if
-    it is asked for, for a project's own tests record and replay without it; a run that is replayed asks as it asked
-    then. JSBenchError says what is wrong with one.
+    `typed` has the texts on the command line; several texts of one option make as many variants. The table is read
+    from `folder`, and its paths are converted to be relative to `here`. When answers are recorded or replayed, the
+    table applies only if --jsbench-variants is given, since a project's own tests record and replay without it. A
+    replayed run uses the prompts of the recorded one. JSBenchError names a mistake.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
-        message = "--jsbench-engine is given more than once: every model would be asked of every engine; name each "
-        raise JSBenchError(message + "in a table of its own, [[tool.jsbench.variants]] in pyproject.toml")
+        message = "--jsbench-engine is given more than once, which would combine every model with every engine; "
+        raise JSBenchError(message + "define each variant in [[tool.jsbench.variants]] of pyproject.toml")
     table = None if folder is None else VariantsTable.read(folder, here=here)
-    rows, left_out = _rows_asked_for(values, table, typed)
+    rows, left_out = _select_rows(values, table, typed)
     ways = []
     for (row_name, row), *points in itertools.product(rows.items(), *_axes(typed)):
         changed = _changed(_without_other_engine(values, row, typed), row)
@@ -330,51 +335,51 @@ def ways_to_ask(
         parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
         ways.append((_clean_name("-".join(parts)), changed))
     names = [name for name, _ in ways]
-    if names == [""] and values["replay"] is not None and (recorded := _ways_of_run(values["replay"], values)):
+    if names == [""] and values["replay"] is not None and (recorded := _variants_of_run(values["replay"], values)):
         return recorded, left_out
     return dict(zip(names if len(ways) == 1 else _unique(names), (way for _, way in ways), strict=True)), left_out
 
 
-def _ways_of_run(path: Path, values: Values) -> dict[str, Values]:
-    """Read the values of each variant of a run that is replayed; there may be none."""
+def _variants_of_run(path: Path, values: Values) -> dict[str, Values]:
+    """Return the values of each variant of a replayed run; empty if it cannot be read."""
     try:
         variants = journal.read_header(path).variants if holds_run(path) else ()
-    except JSBenchError:  # the engine that replays says what is wrong with it
+    except JSBenchError:  # the replay engine reports the problem
         variants = ()
     return {then.variant: {**values, "prompt": then.prompt, "shots": then.shots} for then in variants}
 
 
 def holds_run(path: Path) -> bool:
-    """Say whether the path is a run's records, or its folder, and no folder of recordings of single answers."""
+    """Return whether the path is a run's records or its directory, rather than a directory of recordings."""
     return path.is_file() or (path / "records.jsonl").is_file()
 
 
-def _rows_asked_for(
+def _select_rows(
     values: Values, table: VariantsTable | None, typed: Mapping[str, Sequence[str]]
 ) -> tuple[Mapping[str, Values], str]:
-    """The rows of the table that are asked for, or one that changes nothing; and why the table is left out."""
+    """Return the selected rows of the table, or one empty row, and why the table is omitted."""
     nothing: Mapping[str, Values] = {"": {}}
     names, recorded = values["variants"], bool(values["record"] or values["replay"])
     if table is None and names is not None:
-        message = "--jsbench-variants: there is no [[tool.jsbench.variants]] in pyproject.toml, and no "
-        raise JSBenchError(message + "[[variants]] in jsbench.toml beside it", option="variants")
+        message = "--jsbench-variants: found neither [[tool.jsbench.variants]] in pyproject.toml nor [[variants]] in "
+        raise JSBenchError(message + "jsbench.toml; expected one of them", option="variants")
     if table is None or not (rows := table.rows if names is None else table.take(names)):
         return nothing, ""
     if recorded and names is None:
-        return nothing, f"the variants in {table.path} are left out: --jsbench-variants=all records or replays them"
-    conflict = next((conflict for name, row in rows.items() if (conflict := _said_twice(name, row, typed))), None)
+        return nothing, f"the variants in {table.path} are omitted; --jsbench-variants=all records or replays them"
+    conflict = next((conflict for name, row in rows.items() if (conflict := _find_conflict(name, row, typed))), None)
     if conflict is None:
         return rows, ""
     flag, row_name = conflict
-    nobody_else = values["engine"] is None and not recorded
-    if names is not None and (nobody_else or "variants" in typed):
-        message = f"{flag} and variant '{row_name}' in {table.path} say the same thing in two ways: leave out "
+    no_other_engine = values["engine"] is None and not recorded
+    if names is not None and (no_other_engine or "variants" in typed):
+        message = f"{flag} conflicts with variant '{row_name}' in {table.path}: remove "
         raise JSBenchError(f"{message}{flag} or --jsbench-variants", option="variants")
-    return nothing, f"the variants in {table.path} are left out, since {flag} is given here"
+    return nothing, f"the variants in {table.path} are omitted, since {flag} is on the command line"
 
 
-def _said_twice(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Find what is typed though the row says it too, and name the row; None where there is nothing of the kind."""
+def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """Return the first option on the command line that the row also sets, and the row's name; None if there is none."""
     for name, texts in typed.items():
         flag = BY_NAME[name].flag
         if name != "engine_option" and name in row:
@@ -387,7 +392,7 @@ def _said_twice(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) 
 
 
 def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values]]]:
-    """The values of each option that has several, each with its part of a name; a value that is typed twice is one."""
+    """Yield the distinct values of each option that has several, with the part of the name that each adds."""
     for name in [name for name in typed if name in MULTIPLIED]:
         option = BY_NAME[name]
         by_key: dict[str, dict[str, tuple[str, Values]]] = {}
@@ -403,7 +408,7 @@ def _axes(typed: Mapping[str, Sequence[str]]) -> Iterator[list[tuple[str, Values
 
 
 def _part(option: Option, text: str) -> str:
-    """Make a value's part of a variant's name, without what may be a secret."""
+    """Return the part of a variant's name that a value adds, without secrets."""
     if option.repeated:
         key, _ = assignment(text)
         return f"{key}-{shown_assignment(text).partition('=')[2]}"[:_LONGEST_PART]
@@ -416,7 +421,7 @@ def _part(option: Option, text: str) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """Number the names that stand there already, also where capitals are not told apart."""
+    """Make the names unique by numbers, ignoring case."""
     unique: dict[str, str] = {}
     for name in names:
         numbered = itertools.chain([name] if name else (), (f"{name or 'variant'}-{n}" for n in itertools.count(2)))
@@ -426,7 +431,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Sequence[str]]) -> Values:
-    """Leave out what the ini file says of its own engine, which means nothing to another that the row names."""
+    """Drop the ini file's settings for its own engine if the row has another one."""
     if values["engine"] in {None, row.get("engine", values["engine"])}:
         return values
     left_out = {name: None for name in _OF_ENGINE if name not in typed}
@@ -434,13 +439,13 @@ def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Seque
 
 
 def _changed(values: Values, change: Values) -> Values:
-    """The values with others in their place; an engine's options add up."""
+    """Return the values with the changes applied; engine options accumulate."""
     options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}
 
 
 def placed(value: Any, start: Path, here: Path) -> Any:
-    """Name what may be a path from `start` as it is named from `here`; any other value stays."""
+    """Convert a path relative to `start` to one relative to `here`; return any other value unchanged."""
     if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
         return value
     try:

@@ -413,17 +413,17 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
         ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is loaded already; say it to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),
-        ({"instances": "builtin"}, "instances brings schemas of its own: leave out dataset"),
+        ({"instances": "builtin"}, "instances has its own schemas; remove dataset"),
         ({"baseline": "nowhere"}, "^baseline: .*nowhere"),
-        ({"max_regression": 0.1}, "max_regression 0.1: there is nothing to compare with; add baseline=RUN"),
+        ({"max_regression": 0.1}, "max_regression 0.1: no baseline to compare with; add baseline=RUN"),
         ({"export": {"nothing": "x"}}, "unknown exporter 'nothing'"),
         ({"preset": "x"}, "evaluate: preset is 'x'; expected a publication: unknown publication 'x': expected one of"),
         ({"prompt": "schme"}, "unknown prompt 'schme': did you mean 'schema'"),
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
-        ({"replay": "kept"}, "^replay asks recorded answers and engine an engine; leave one of them out"),
+        ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
         ({"variants": "all"}, "variants names engines of a table, and an engine is given here: leave one of them out"),
-        ({"record_mode": "new"}, "^record_mode=new fills up a folder of recorded answers: add record=DIR"),
+        ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
@@ -438,7 +438,7 @@ def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict
             lambda: RateLimits(requests_per_minute=-1),
             "RateLimits: requests_per_minute is -1; expected a number above 0",
         ),
-        (lambda: evaluate(None, CASES), "^no engine is named: say engine=NAME$"),
+        (lambda: evaluate(None, CASES), "^no engine is set: add engine=NAME$"),
         (lambda: RateLimits(patience=MAYBE), "RateLimits: patience is 'maybe'; expected seconds, at least 0"),
         (lambda: JudgePolicy(extra_fields=MAYBE), "JudgePolicy: extra_fields is 'maybe'; expected one of allow, fail"),
         (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
@@ -521,7 +521,7 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
     assert ends(evaluate(noted, CASES, output=None, record=kept, record_mode="new")) == ENDS
     assert sorted(asked) == ["bad", "prose"]
     assert {path.stem for path in kept.rglob("*.json")} == set(ANSWERS)
-    with pytest.raises(JSBenchError, match="redact writes no answer, and a recording is one: leave out record"):
+    with pytest.raises(JSBenchError, match="redact writes no answers, but a recording contains them; remove record"):
         evaluate(never, CASES, output=None, record=kept, redact=True)
 
 

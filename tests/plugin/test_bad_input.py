@@ -42,7 +42,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-comparer=n=function:no_such_module:same"], "*--jsbench-comparer*"),
         (
             ["--jsbench-classify=german"],
-            "ERROR: unknown classifier or metric 'german': expected package.module:function, for no *",
+            "ERROR: unknown classifier or metric 'german': expected package.module:function; no installed *",
         ),
         (["--jsbench-max-cost=1"], "ERROR: --jsbench-max-cost: calls of engine 'scripted' have no published price*"),
         (["--jsbench-prompt=schemas"], "*unknown prompt 'schemas': did you mean 'schema'?*or a Jinja2 file*"),

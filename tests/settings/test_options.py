@@ -95,19 +95,22 @@ def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, g
     [
         (
             {"instances": "builtin", "dataset": "x"},
-            "--jsbench-instances brings schemas of its own: leave out --jsbench-da",
+            "--jsbench-instances has its own schemas; remove --jsbench-da",
         ),
         (
             {"instances": "builtin", "record": "x"},
-            "--jsbench-instances calls no model, so there is nothing to record: ",
+            "--jsbench-instances calls no model, so there is nothing to record; ",
         ),
         (
             {"instances": "builtin", "replay": "x"},
-            "--jsbench-instances calls no model, so there is nothing to replay: ",
+            "--jsbench-instances calls no model, so there is nothing to replay; ",
         ),
-        ({"redact": "on", "record": "x"}, "--jsbench-redact writes no answer, and a recording is one: leave out --jsb"),
-        ({"redact": "on", "batch": "wait"}, "--jsbench-redact writes no answer, and those of a batch lie in a file "),
-        ({"record_mode": "new", "record": "x", "batch": "wait"}, "--jsbench-record-mode=new asks only what is missing"),
+        ({"redact": "on", "record": "x"}, "--jsbench-redact writes no answers, but a recording contains them; remove"),
+        ({"redact": "on", "batch": "wait"}, "--jsbench-redact writes no answers, but a batch keeps them in a file "),
+        (
+            {"record_mode": "new", "record": "x", "batch": "wait"},
+            "--jsbench-record-mode=new calls only for missing answers",
+        ),
     ],
 )
 def test_what_leaves_no_room_for_another_is_refused(said: dict[str, Any], message: str) -> None:

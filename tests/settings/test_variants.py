@@ -127,7 +127,7 @@ def test_an_engine_option_of_the_configuration_is_replaced_where_its_key_is_type
 
 
 def test_several_engines_are_one_line_that_points_to_the_table(pytester: pytest.Pytester) -> None:
-    with pytest.raises(JSBenchError, match=r"--jsbench-engine is given more than once: .*tool\.jsbench\.variants"):
+    with pytest.raises(JSBenchError, match=r"--jsbench-engine is given more than once, .*tool\.jsbench\.variants"):
         read(pytester, ENGINE, "--jsbench-engine=openai", "--jsbench-model=a")
 
 
@@ -234,7 +234,7 @@ def test_some_variants_may_be_asked_for_in_any_order_and_all_of_them_without_an_
     pytester: pytest.Pytester,
 ) -> None:
     assert list(read_table(pytester, "--jsbench-variants=free,small-one").ways) == ["free", "small-one"]
-    with pytest.raises(JSBenchError, match="variant 'plain' names no engine: say engine in its table, or"):
+    with pytest.raises(JSBenchError, match="variant 'plain' has no engine: set engine in its table, or"):
         make_variants(read_table(pytester, "--jsbench-variants=all").ways)
 
 
@@ -242,7 +242,7 @@ def test_a_file_of_its_own_holds_the_table_and_one_of_the_two_does(pytester: pyt
     own = TABLE.replace("tool.jsbench.", "")
 
     assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").ways) == ["free"]
-    with pytest.raises(JSBenchError, match=r"variants stand in .*pyproject\.toml and in .*jsbench\.toml; keep"):
+    with pytest.raises(JSBenchError, match=r"variants are defined in .*pyproject\.toml and in .*jsbench\.toml; keep"):
         read_table(pytester, "--jsbench-variants=free")
 
 
@@ -263,8 +263,10 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
     settings = read_table(pytester, "--jsbench-engine=scripted", "--jsbench-model=x")
 
     assert list(settings.ways) == [""]
-    assert settings.variants_left_out.endswith("pyproject.toml are left out, since --jsbench-engine is given here")
-    with pytest.raises(JSBenchError, match=r"--jsbench-engine and variant 'free' in .* leave out --jsbench-engine"):
+    assert settings.variants_left_out.endswith("pyproject.toml are omitted, since --jsbench-engine is on the command line")
+    with pytest.raises(
+        JSBenchError, match=r"--jsbench-engine conflicts with variant 'free' in .*: remove --jsbench-engine"
+    ):
         read_table(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
 
 
@@ -273,7 +275,7 @@ def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_co
 ) -> None:
     pytester.makeini("[pytest]\njsbench_variants = small-one\n")
 
-    with pytest.raises(JSBenchError, match=r"--jsbench-temperature and variant 'small-one' in .* in two ways"):
+    with pytest.raises(JSBenchError, match=r"--jsbench-temperature conflicts with variant 'small-one' in"):
         read_table(pytester, "--jsbench-temperature=1")
     assert read_table(pytester, "--jsbench-temperature=1", "--jsbench-engine=scripted").variants_left_out
 
@@ -287,7 +289,7 @@ def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for
     settings = read_table(pytester, f"--jsbench-{option}=kept")
 
     assert list(settings.ways) == [""]
-    assert settings.variants_left_out.endswith("left out: --jsbench-variants=all records or replays them")
+    assert settings.variants_left_out.endswith("omitted; --jsbench-variants=all records or replays them")
 
 
 def test_what_the_table_does_not_say_may_be_typed_and_multiplies_it(pytester: pytest.Pytester) -> None:
@@ -321,24 +323,24 @@ NAMED = '[[tool.jsbench.variants]]\nname = "a"\n'
     [
         (f'{NAMED}modle = "x"', r"variant 'a': unknown key 'modle': did you mean 'model'\?"),
         (f"{NAMED}temperature = 'hot'", r"variant 'a': temperature: expected a number of at least 0, found 'hot'"),
-        (f"{NAMED}shots = true", r"variant 'a': shots: expected a text or a number, found a bool"),
-        (f"{NAMED}model = ['a', 'b']", r"variant 'a': model: expected a text or a number, found an array"),
+        (f"{NAMED}shots = true", r"variant 'a': shots: expected a string or a number, found a bool"),
+        (f"{NAMED}model = ['a', 'b']", r"variant 'a': model: expected a string or a number, found an array"),
         (f"{NAMED}response_format = 'json'", r"variant 'a': response_format: expected one of text, .*, found 'json'"),
-        (f"{NAMED}engine_option = 'a=1'", r"variant 'a': engine_option: expected a table such as .*, found a text"),
+        (f"{NAMED}engine_option = 'a=1'", r"variant 'a': engine_option: expected a table such as .*, found a string"),
         (f"{NAMED}engine_option = {{ at = 2026-01-01 }}", r"variant 'a': engine_option: expected a table such as"),
         (f"{NAMED}dataset = 'x'", r"variant 'a': unknown key 'dataset': expected one of adapt, "),
-        ("[[tool.jsbench.variants]]\nmodel = 'x'", r"variant 1: name is not there; expected a name with letters"),
-        ("[[tool.jsbench.variants]]\nname = ''", r"variant 1: name is an empty text; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nmodel = 'x'", r"variant 1: name is missing; expected a name with letters"),
+        ("[[tool.jsbench.variants]]\nname = ''", r"variant 1: name is an empty string; expected a name with letters"),
         ("[[tool.jsbench.variants]]\nname = '///'", r"variant 1: name is '///'; expected a name with letters"),
         ("[[tool.jsbench.variants]]\nname = 'all'", r"variant 1: name is 'all'; expected .* and not 'all'"),
         (
             f"{NAMED}{NAMED.upper().replace('TOOL.JSBENCH.VARIANTS', 'tool.jsbench.variants').replace('NAME', 'name')}",
-            r"variant 2: there is a variant 'A' already",
+            r"variant 2: duplicate name 'A'",
         ),
         ("[[tool.jsbench.variant]]\nname = 'a'", r"\[tool\.jsbench\] of .*: unknown key 'variant': did you mean"),
         ("[tool.jsbench.variants]\na = 'x'", r"\[tool\.jsbench\] of .*: expected \[\[tool\.jsbench\.variants\]\]"),
         ("[tool]\njsbench = 3", r"\[tool\.jsbench\] of .*: expected \[\[tool\.jsbench\.variants\]\]"),
-        ("", r"--jsbench-variants: there is no \[\[tool\.jsbench\.variants\]\] in pyproject\.toml"),
+        ("", r"--jsbench-variants: found neither \[\[tool\.jsbench\.variants\]\] in pyproject\.toml"),
         ("[[tool.jsbench.variants]]\nname = 'aba'", r"--jsbench-variants: no variant 'a' in .*: expected one of aba"),
     ],
 )
