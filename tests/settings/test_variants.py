@@ -263,7 +263,9 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
     settings = read_table(pytester, "--jsbench-engine=scripted", "--jsbench-model=x")
 
     assert list(settings.ways) == [""]
-    assert settings.variants_left_out.endswith("pyproject.toml are omitted, since --jsbench-engine is on the command line")
+    assert settings.variants_left_out.endswith(
+        "pyproject.toml are omitted, since --jsbench-engine is on the command line"
+    )
     with pytest.raises(
         JSBenchError, match=r"--jsbench-engine conflicts with variant 'free' in .*: remove --jsbench-engine"
     ):
