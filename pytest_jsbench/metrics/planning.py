@@ -1,4 +1,8 @@
-"""The plan of a run: its interval, the difference that it tells from chance, and what that takes."""
+"""
+Plan the size of a run: the width of its interval, and the power to detect a difference.
+
+It computes from expected rates; no records are read. `jsbench plan` prints the result.
+"""
 
 from __future__ import annotations
 
@@ -12,48 +16,48 @@ from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Share, exact_interva
 
 _NORMAL = NormalDist()
 _CRITICAL = -_NORMAL.inv_cdf(SIGNIFICANCE / 2)
-#: cases that have to differ, all in one direction, before the exact test calls that more than chance
+#: Minimum number of cases that must differ, all in one direction, for the exact test to be significant.
 _FEWEST = math.ceil(math.log2(2 / SIGNIFICANCE))
-#: of a variance, below which it is rounding
+#: A variance below this is rounding.
 _PRECISION = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
     """
-    Two runs over the same cases, as many attempts at each.
+    Two runs over the same cases, with the same number of attempts per case.
 
-    A case has its own rate, from a beta distribution, and a difference moves the log odds of all cases alike. Of the
-    variance of the difference of a case's shares repeats divide the part of its attempts, and not that of the change
-    of its rate. Sources: of the two parts Miller, Adding Error Bars to Evals (2024); of the rates
-    Williams, Biometrics 31 (1975), 949-952; of single attempts the result is Connor's, Biometrics 43 (1987), 207-211.
+    Each case has its own rate, from a beta distribution, and a difference shifts the log odds of all cases by the same
+    amount. Repeats reduce the variance between attempts, but not that of the change of a case's rate. Sources: for the
+    two parts, Miller, Adding Error Bars to Evals (2024); for the rates, Williams, Biometrics 31 (1975), 949-952; for
+    single attempts the result is that of Connor, Biometrics 43 (1987), 207-211.
     """
 
     cases: int
     repeats: int = 1
-    #: the pass rate that is expected
+    #: Expected pass rate.
     rate: float = 0.8
-    #: of attempts at a case within a run, from 0 (they end as chance has it) to 1 (all alike: repeats bring nothing)
+    #: Correlation of a case's attempts, from 0 (independent) to 1 (same outcome, so repeats add nothing).
     correlation: float = 0.5
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval that such a pass rate will have."""
+        """Expected 95 % interval of the pass rate."""
         return exact_interval(self.rate, self.cases)
 
     def power(self, difference: float) -> float:
         """
-        The chance that a difference of the pass rates is told from none; more of it, or of the cases, never lowers it.
+        Return the power to detect this difference of pass rates; a larger difference or more cases never lower it.
 
-        Some cases change their rate, all by as much, and attempts differ by chance beside them. The test holds the sum
-        of differences against the root of the sum of their squares; it asks for a step more, since sums come in steps,
-        and for cases enough that differ.
+        Some cases change their rate, all by the same amount, and attempts of the others differ by chance. The test
+        compares the sum of differences with the root of the sum of their squares; it requires one step more, since
+        sums are discrete, and enough cases that differ.
         """
         change, alike = abs(difference), self.correlation
-        of_attempts = self.rate * (1 - self.rate) * (1 - alike)
-        uneven = (alike + of_attempts * (1 - alike)) / of_attempts if of_attempts else math.inf
+        between_attempts = self.rate * (1 - self.rate) * (1 - alike)
+        uneven = (alike + between_attempts * (1 - alike)) / between_attempts if between_attempts else math.inf
         size = max(change, math.tanh(change * uneven / (1 + alike) / (1 + 2 * alike)))
-        noise = 2 * self.cases * of_attempts / self.repeats
+        noise = 2 * self.cases * between_attempts / self.repeats
         power = 0.0
         for changed, chance in _binomial(self.cases, change / size):
             if min(self.cases, changed + noise * self.repeats) >= _FEWEST:
@@ -63,10 +67,10 @@ class Design:
 
     def cases_for(self, difference: float, power: float) -> int:
         """
-        The cases that tell such a difference with that power.
+        Return the number of cases that detect this difference with this power.
 
-        As many show of two equal runs that the second is no worse than by so much (Piaggio and others, JAMA 308 (2012),
-        2594-2604), as the lower bound of a two-sided interval has to be above the margin.
+        The same number shows for two equal runs that the second is not worse by more than the difference (Piaggio and
+        others, JAMA 308 (2012), 2594-2604), as the lower bound of a two-sided interval has to be above the margin.
         """
         most = 1
         while replace(self, cases=most).power(difference) < power:
@@ -75,7 +79,7 @@ class Design:
 
 
 def _binomial(n: int, share: float) -> list[tuple[int, float]]:
-    """The successes of n trials, each number with its chance; where they spread wide, every so many-th number."""
+    """Return numbers of successes of n trials with their probability; a wide range is sampled at equal steps."""
     mean, spread = n * share, math.sqrt(n * share * (1 - share))
     most = min(n, int(mean + 6 * spread + 12))
     counts = range(max(0, int(mean - 6 * spread)), most + 1, max(1, int(spread / 10)))
@@ -89,9 +93,9 @@ def _binomial(n: int, share: float) -> list[tuple[int, float]]:
 
 def correlation(cases: Iterable[Share]) -> float | None:
     """
-    Estimate how alike attempts at a case end, from 0 to 1; None where no case repeats, or all attempts end alike.
+    Estimate the correlation of a case's attempts, from 0 to 1; None without repeats, or if all outcomes are the same.
 
-    Source: the estimate by an analysis of variance of Ridout, Demétrio and Firth, Biometrics 55 (1999), 137-148.
+    Source: the analysis-of-variance estimate of Ridout, Demétrio and Firth, Biometrics 55 (1999), 137-148.
     """
     made = [(count, n) for count, n in cases if n]
     successes, attempts = sum(count for count, _ in made), sum(n for _, n in made)

@@ -1,4 +1,8 @@
-"""Intervals, quantiles and tests: statistics of plain numbers."""
+"""
+Compute intervals, quantiles and tests of plain numbers.
+
+This module knows nothing about runs. Each function names the published method that it implements.
+"""
 
 from __future__ import annotations
 
@@ -16,43 +20,43 @@ from msgspec import Meta, Struct
 
 from pytest_jsbench.core.json_values import Fraction, Natural
 
-#: the p-value below which a difference is called real
+#: A difference is significant below this p-value.
 SIGNIFICANCE = 0.05
-#: of 95 % intervals, the chance below each, and the normal quantile
+#: Probability below a 95 % interval, and the normal quantile that belongs to it.
 _TAIL, _Z = 0.025, NormalDist().inv_cdf(0.975)
-#: of what is computed by steps
+#: Precision of iterative computations.
 _PRECISION = 1e-9
-#: of a large n, rounding alone may keep the steps from becoming that small
+#: Maximum number of iterations: with a large n, rounding can keep them from reaching the precision.
 _MOST_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A rate, or a median, with its bounds; None where it is over nothing, and where they are not known."""
+    """A rate or a median with its 95 % bounds; None over nothing, and if the bounds are unknown."""
 
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: what it is over; None where that is not known
+    #: Number of items that it is over; None if unknown.
     n: int | None = None
 
     def to_dict(self) -> dict[str, float | None]:
-        """The rate as JSON values."""
+        """Return the rate as JSON values."""
         return {"value": self.value, "ci_low": self.ci_low, "ci_high": self.ci_high}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion(Rate):
-    """`successes` of `n`, with its interval; every figure is None when n is 0."""
+    """`successes` of `n`, with its interval; every figure is None if n is 0."""
 
     successes: int
     n: int
-    #: how much wider the interval's variance is than that of `n` independent attempts: 1 where each is its own cluster
+    #: Variance relative to that of `n` independent attempts; 1 if each attempt is its own cluster.
     design_effect: float = 1.0
 
 
 def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proportion:
-    """The proportion and its 95 % interval, over `n / design_effect` attempts."""
+    """Return the proportion and its 95 % interval, over `n / design_effect` attempts."""
     if n == 0:
         return Proportion(successes=successes, n=0, value=None, ci_low=None, ci_high=None)
     low, high = exact_interval(successes / n, n / design_effect)
@@ -63,11 +67,11 @@ def proportion(successes: int, n: int, *, design_effect: float = 1.0) -> Proport
 
 def exact_interval(rate: float, n: float) -> tuple[float, float]:
     """
-    The 95 % interval of a rate over n that are independent, which holds the truth at least so often whatever it is.
+    Return the exact 95 % interval of a rate over n independent trials; its coverage is at least 95 %.
 
-    It mirrors that of the complement, and a higher rate never lowers a bound. It holds for the mean of any values from
-    0 to 1, as none varies more than a proportion. Sources: Clopper and Pearson, Biometrika 26 (1934), 404-413; where n
-    is no whole number, Korn and Graubard, Survey Methodology 24 (1998), 193-201.
+    It mirrors that of the complement, and a higher rate never lowers a bound. It is also valid for the mean of any
+    values from 0 to 1, since none varies more than a proportion. Sources: Clopper and Pearson, Biometrika 26 (1934),
+    404-413; for fractional n, Korn and Graubard, Survey Methodology 24 (1998), 193-201.
     """
     low = 0.0 if rate <= 0 else _lower_bound(rate * n, n)
     return low, 1.0 if rate >= 1 else 1.0 - _lower_bound((1 - rate) * n, n)
@@ -76,9 +80,9 @@ def exact_interval(rate: float, n: float) -> tuple[float, float]:
 @functools.lru_cache(maxsize=4096)
 def _lower_bound(successes: float, n: float) -> float:
     """
-    The 0.025 quantile of the beta distribution with `successes` and `n - successes + 1`.
+    Return the 0.025 quantile of the beta distribution with parameters `successes` and `n - successes + 1`.
 
-    Newton's method on logarithms, where the distribution is concave, so that it cannot miss.
+    Newton's method converges here, since the logarithm of the distribution is concave in the logarithm of x.
     """
     a, b = successes, n - successes + 1
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
@@ -86,18 +90,22 @@ def _lower_bound(successes: float, n: float) -> float:
     for _ in range(_MOST_STEPS):
         x, rest = math.exp(log_x), -math.expm1(log_x)
         front = math.exp(scale + a * log_x + b * math.log(rest))
-        # of the two series the one that is short, however large n is
+        # the shorter of the two series, however large n is
         below = front / a * _beta_series(x, a, b) if a < b else 1 - front / b * _beta_series(rest, b, a)
         step = math.log(below / _TAIL) * below * rest / front
         log_x -= step
         if abs(step) <= _PRECISION * max(1.0, -log_x):
             break
-    # what the steps leave open is no part of it, so that 1 of 1 has the bound 0.025
+    # drop the digits beyond the precision, so that 1 of 1 has the bound 0.025
     return round(math.exp(log_x), 12)
 
 
 def _beta_series(x: float, a: float, b: float) -> float:
-    """The series of the incomplete beta function. Source: NIST Digital Library of Mathematical Functions, 8.17.8."""
+    """
+    Return the series of the incomplete beta function.
+
+    Source: NIST Digital Library of Mathematical Functions, 8.17.8.
+    """
     term = series = 1.0
     for at in itertools.count():
         term *= x * (a + b + at) / (a + 1 + at)
@@ -109,9 +117,9 @@ def _beta_series(x: float, a: float, b: float) -> float:
 
 def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
     """
-    The proportion over clusters of (successes, n), with an interval as if the attempts of a cluster all ended alike.
+    Return the proportion over clusters of (successes, n), with an interval for fully correlated clusters.
 
-    So m clusters carry at most what m attempts do, and more successes never lower a bound. Source: Kish, Survey
+    So m clusters count as at most m attempts, and more successes never lower a bound. Source: Kish, Survey
     Sampling (1965), sections 5.4 and 8.2: the design effect of unequal clusters at an intraclass correlation of 1.
     """
     pairs = list(clusters)
@@ -120,7 +128,7 @@ def clustered(clusters: Iterable[tuple[int, int]]) -> Proportion:
 
 
 def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
-    """The mean of rates, each of which counts as much as any other, over independent clusters; one has no bounds."""
+    """Return the unweighted mean of rates over independent clusters; the bounds of one cluster are None."""
     measured = [rates for rates in clusters if rates]
     n = sum(map(len, measured))
     value = math.fsum(rate for rates in measured for rate in rates) / n if n else None
@@ -132,7 +140,7 @@ def mean_rate(clusters: Iterable[Sequence[float]]) -> Rate:
 
 def quantile(ordered: Sequence[float], q: float) -> float | None:
     """
-    The q-quantile of values in ascending order by linear interpolation; None when there are none.
+    Return the q-quantile of values in ascending order by linear interpolation; None if there are none.
 
     Source: type 7 of Hyndman and Fan, The American Statistician 50 (1996), 361-365; NumPy's default.
     """
@@ -148,7 +156,7 @@ def quantile(ordered: Sequence[float], q: float) -> float | None:
 
 def quantile_interval(ordered: Sequence[float], q: float) -> tuple[float, float] | None:
     """
-    The 95 % interval of the q-quantile, between two of the values, whatever their distribution; None of too few.
+    Return the distribution-free 95 % interval of the q-quantile, between two of the values; None if they are too few.
 
     Source: Conover, Practical Nonparametric Statistics (1999), section 3.2.
     """
@@ -165,7 +173,7 @@ def quantile_interval(ordered: Sequence[float], q: float) -> tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """The spread of a set of measurements; every figure but the count is None when there are none."""
+    """The distribution of a set of measurements; every figure but the count is None if there are none."""
 
     count: int
     mean: float | None
@@ -174,12 +182,12 @@ class Distribution:
     p95: float | None
     p99: float | None
     max: float | None
-    #: the measurements themselves, in ascending order
+    #: The measurements in ascending order.
     ordered: tuple[float, ...] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Distribution:
-        """The distribution of these values, in any order."""
+        """Return the distribution of these values, in any order."""
         ordered = tuple(sorted(values))
         return cls(
             count=len(ordered),
@@ -194,54 +202,54 @@ class Distribution:
 
 
 class DifferenceFigures(TypedDict):
-    """A paired difference, as files have it."""
+    """A paired difference as written to files."""
 
-    #: cases of both runs that say something about it
+    #: Cases of both runs that have attempts in each.
     n: Natural
-    #: the mean over them of the share of attempts that succeed, now less then; None over no case
+    #: Mean over the cases of the share of attempts that succeed, this run minus the other; None over no case.
     difference: float | None
-    #: lower bound of its 95 % interval; docs/metrics.md says which
+    #: Lower bound of the 95 % interval (docs/metrics.md has the method).
     difference_ci_low: float | None
-    #: upper bound
+    #: Upper bound of the 95 % interval.
     difference_ci_high: float | None
-    #: two-sided: the test of sign flips, which for one attempt at each case is McNemar's exact test
+    #: Two-sided p-value of the sign-flip test, which for one attempt per case is McNemar's exact test.
     p_value: Fraction
 
 
 class DifferenceOfSeveral(DifferenceFigures):
-    """A paired difference among several."""
+    """A paired difference, one of several."""
 
-    #: the p-value for as many tests as were made together (Holm)
+    #: p-value adjusted for the number of tests made together (Holm).
     p_value_adjusted: Fraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
-    """The mean over n subjects of the share of a second's attempts that succeed, less the share of a first's."""
+    """Mean over n subjects of the share of attempts that succeed in the second run, minus that in the first."""
 
     n: int
-    #: subjects whose share is less in the second, and more
+    #: Number of subjects whose share fell, and of those whose share rose.
     fell: int
     rose: int
-    #: whether a subject has several attempts
+    #: Whether subjects have several attempts.
     repeated: bool
-    #: second less first; None when n is 0, as are its bounds
+    #: Second minus first; None if n is 0, like its bounds.
     value: float | None
     ci_low: float | None
     ci_high: float | None
-    #: two-sided; 1 where nothing differs
+    #: Two-sided; 1 if nothing differs.
     p_value: float
-    #: the same for as many comparisons as were made together; see `adjusted`
+    #: p-value adjusted for the number of comparisons; see `adjusted`.
     p_adjusted: float
     comparisons: int = 1
 
     @property
     def real(self) -> bool:
-        """True where the difference is significant, given the number of comparisons."""
+        """Whether the difference is significant, given the number of comparisons."""
         return self.p_adjusted < SIGNIFICANCE
 
     def to_dict(self) -> DifferenceFigures:
-        """The difference as JSON values."""
+        """Return the difference as JSON values."""
         return {
             "n": self.n,
             "difference": self.value,
@@ -251,12 +259,12 @@ class PairedDifference:
         }
 
     def to_dict_of_several(self) -> DifferenceOfSeveral:
-        """The same of one of several comparisons."""
+        """Return the difference of one of several comparisons as JSON values."""
         return {**self.to_dict(), "p_value_adjusted": self.p_adjusted}
 
 
 _Ratio = Annotated[float, Meta(ge=0)]
-#: subjects that differ, from which on Student's interval is not narrow by chance
+#: Number of subjects that differ from which Student's interval is reliable.
 _MANY = 10
 
 
@@ -266,22 +274,22 @@ class PairedRatio(
     kw_only=True,
     rename={"value": "ratio", "ci_low": "ratio_ci_low", "ci_high": "ratio_ci_high"},
 ):
-    """The median over n subjects of the ratio of a second's mean measurement to a first's."""
+    """Median over n subjects of the ratio of the mean measurement in the second run to that in the first."""
 
-    #: subjects: cases
+    #: Number of subjects, which are cases.
     n: Natural
-    #: the median; None when n is 0
+    #: Median; None if n is 0.
     value: _Ratio | None
-    #: lower bound of its 95 % interval; None of fewer than six
+    #: Lower bound of the 95 % interval; None for fewer than six subjects.
     ci_low: _Ratio | None
-    #: upper bound
+    #: Upper bound of the 95 % interval.
     ci_high: _Ratio | None
-    #: of the sign test, two-sided
+    #: Two-sided p-value of the sign test.
     p_value: Fraction
 
 
 def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> PairedRatio:
-    """The ratio of measurements of each subject, without those of which one has none, or only zeros."""
+    """Return the ratio over all subjects that have measurements above zero in both runs."""
     means = [(fmean(before), fmean(after)) for before, after in pairs if before and after]
     ratios = sorted(after / before for before, after in means if before > 0 and after > 0)
     low, high = quantile_interval(ratios, 0.5) or (None, None)
@@ -294,17 +302,17 @@ def paired_ratio(pairs: Iterable[tuple[Sequence[float], Sequence[float]]]) -> Pa
     )
 
 
-#: the attempts of a subject that succeeded, and all of them
+#: Number of successful attempts of a subject, and of all its attempts.
 Share = tuple[int, int]
 
 
 def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
     """
-    The difference of the shares of each subject, without those of which one has no attempts.
+    Return the difference of shares over all subjects that have attempts in both runs.
 
-    Its test is `sign_flips`, which is McNemar's exact test where each subject has one attempt. Its interval is
-    Student's where subjects have several and enough of them differ; else that of `combined`, as if all attempts at a
-    subject ended alike.
+    The test is `sign_flips`, which is McNemar's exact test if each subject has one attempt. The interval is Student's
+    if subjects have several attempts and enough of them differ; else that of `combined`, as if all attempts of a
+    subject had the same outcome.
     """
     measured = [pair for pair in pairs if pair[0][1] and pair[1][1]]
     n, whole = len(measured), math.lcm(*(size for pair in measured for _, size in pair))
@@ -332,7 +340,7 @@ def paired_difference(pairs: Iterable[tuple[Share, Share]]) -> PairedDifference:
 
 
 def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
-    """The differences with p-values for their number, in the order in which they came."""
+    """Return the differences with p-values adjusted for their number, in the same order."""
     p_values = holm([difference.p_value for difference in differences])
     return [
         replace(difference, p_adjusted=p_value, comparisons=len(differences))
@@ -342,10 +350,10 @@ def adjusted(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
 
 def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     """
-    The 95 % interval of the difference of two shares of the same n, of which none is in both.
+    Return the 95 % interval of the difference of two disjoint shares of the same n.
 
-    It is conservative: each share has its exact interval. Their correlation is that of two counts of one multinomial
-    with half a count more in each. Source: Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702.
+    It is conservative: it combines the exact interval of each share. Their correlation is that of two counts of one
+    multinomial with half a count added to each. Source: Zou and Donner, Statistics in Medicine 27 (2008), 1693-1702.
     """
     (low, high), (low_of_fell, high_of_fell) = exact_interval(rose, n), exact_interval(fell, n)
     odds = [(share * n + 0.5) / (n - share * n + 0.5) for share in (rose, fell)]
@@ -356,17 +364,18 @@ def combined(rose: float, fell: float, n: int) -> tuple[float, float]:
     return max(-1.0, rose - fell - below), min(1.0, rose - fell + above)
 
 
-#: the expansion of Student's 0.975 quantile round the normal one, in powers of 1 / degrees of freedom
+#: Expansion of Student's 0.975 quantile around the normal one, in powers of 1 / degrees of freedom.
 _STUDENT = (_Z, 2.3722712, 2.8224986, 2.5558497, 1.5895341)
 
 
 def student(differences: Sequence[float]) -> tuple[float, float]:
     """
-    The 95 % interval of the mean of differences from -1 to 1: Student's, over them, a half at each end and one at 0.
+    Return Student's 95 % interval of the mean of differences from -1 to 1, with pseudo-observations added.
 
-    What is added keeps it from being narrow where the few that there are agree by chance. Sources: Agresti and Min,
-    Statistics in Medicine 24 (2005), 729-740, who add the same to the cells of two paired proportions; of the quantile
-    Fisher and Cornish, Technometrics 2 (1960), 209-225: within 1 % from 2 degrees of freedom up, which one case has.
+    Half an observation at each end and one at 0 keep the interval from being narrow when a few differences agree by
+    chance. Sources: Agresti and Min, Statistics in Medicine 24 (2005), 729-740, who add the same to the cells of two
+    paired proportions; for the quantile, Fisher and Cornish, Technometrics 2 (1960), 209-225: within 1 % from 2
+    degrees of freedom, which one case has.
     """
     n = len(differences) + 2
     mean = math.fsum(differences) / n
@@ -376,18 +385,18 @@ def student(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 
-#: sums that are counted one by one; draws where there are more
+#: Maximum number of sums that are enumerated, and the number of random draws beyond it.
 _MOST_SUMS, _DRAWS = 200_000, 10_000
 
 
 def sign_flips(differences: Sequence[int]) -> float:
     """
-    The chance of a sum as far from 0 as that of these, if each had either sign by the toss of a coin: two-sided.
+    Return the two-sided p-value of the sign-flip test: the chance of a sum as far from 0 if every sign is random.
 
-    Exact where the sums can be counted, and else of draws that are the same each time. Where all are of one size it is
-    the test of McNemar, Psychometrika 12 (1947), 153-157, by the binomial distribution. Sources: Fisher, The Design of
-    Experiments (1935), section 21; of draws Phipson and Smyth, Statistical Applications in Genetics and Molecular
-    Biology 9 (2010), article 39.
+    It is exact if the sums can be enumerated, and else estimated from deterministic draws. If all differences have one
+    size it is the test of McNemar, Psychometrika 12 (1947), 153-157, by the binomial distribution. Sources: Fisher,
+    The Design of Experiments (1935), section 21; for draws, Phipson and Smyth, Statistical Applications in Genetics
+    and Molecular Biology 9 (2010), article 39.
     """
     sizes = Counter(abs(value) for value in differences if value)
     far = abs(sum(differences))
@@ -410,7 +419,7 @@ def sign_flips(differences: Sequence[int]) -> float:
 
 def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
     """
-    The chance of so many successes or more in the first (successes, n), if both have the same rate.
+    Return the chance of at least this many successes in the first (successes, n), if both have the same rate.
 
     Source: Fisher, Journal of the Royal Statistical Society 98 (1935), 39-82: the exact test, one-sided.
     """
@@ -422,7 +431,7 @@ def one_sided_fisher(first: tuple[int, int], second: tuple[int, int]) -> float:
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """
-    The p-values adjusted for their number, in the order in which they came.
+    Return the p-values adjusted for their number, in the same order.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979), 65-70.
     """
@@ -435,7 +444,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def pass_at_k(n: int, passed: int, k: int) -> float:
     """
-    The chance that at least one of k of these n attempts passed, without bias.
+    Return the unbiased estimate of the chance that at least one of k attempts passes.
 
     Source: Chen et al., Evaluating Large Language Models Trained on Code (2021), equation 1.
     """
@@ -444,7 +453,7 @@ def pass_at_k(n: int, passed: int, k: int) -> float:
 
 def pass_hat_k(n: int, passed: int, k: int) -> float:
     """
-    The chance that all of k of these n attempts passed, without bias.
+    Return the unbiased estimate of the chance that all of k attempts pass.
 
     Source: Yao et al., tau-bench (2024), section 4.
     """
