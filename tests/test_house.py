@@ -90,9 +90,9 @@ def pictures() -> list[str]:
 
 
 def drawn(picture: str) -> list[list[str]]:
-    """Read the boxes of each floor, from top to bottom."""
-    floors = re.findall(r"^ *subgraph .*?\n(.*?)^ *end$", picture, flags=re.MULTILINE | re.DOTALL)
-    return [re.findall(r"^ *(\w+)(?:\[.*\])?$", floor, flags=re.MULTILINE) for floor in floors]
+    """Read the boxes of each layer, from top to bottom."""
+    layers = re.findall(r"^ *subgraph .*?\n(.*?)^ *end$", picture, flags=re.MULTILINE | re.DOTALL)
+    return [re.findall(r"^ *(\w+)(?:\[.*\])?$", layer, flags=re.MULTILINE) for layer in layers]
 
 
 def arrows(picture: str) -> Iterator[tuple[str, str]]:
@@ -102,16 +102,16 @@ def arrows(picture: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("number", "container"), PICTURED)
-def test_the_picture_has_the_floors_of_the_contract(number: int, container: str) -> None:
-    assert [sorted(floor) for floor in drawn(pictures()[number])] == [sorted(floor) for floor in contract(container)]
+def test_the_picture_has_the_layers_of_the_contract(number: int, container: str) -> None:
+    assert [sorted(layer) for layer in drawn(pictures()[number])] == [sorted(layer) for layer in contract(container)]
 
 
 @pytest.mark.parametrize(("number", "container"), PICTURED)
-def test_each_arrow_of_the_picture_leads_from_a_floor_to_the_one_below(number: int, container: str) -> None:
+def test_each_arrow_of_the_picture_leads_from_a_layer_to_the_one_below(number: int, container: str) -> None:
     picture = pictures()[number]
-    floors = re.findall(r"^ *subgraph (\w+)", picture, flags=re.MULTILINE)
+    layers = re.findall(r"^ *subgraph (\w+)", picture, flags=re.MULTILINE)
 
-    assert list(arrows(picture)) == list(itertools.pairwise(floors))
+    assert list(arrows(picture)) == list(itertools.pairwise(layers))
 
 
 @pytest.mark.skipif(not (ROOT / "tox.ini").exists(), reason="needs a whole checkout")

@@ -159,26 +159,26 @@ def _argument(action: argparse.Action) -> str:
     return f"| <code>{shown}</code> | {'; '.join(filter(None, (action.help, needed)))} |"
 
 
-def floors() -> str:
-    """The rooms of the package with their charters, from the floor that imports nothing upwards."""
-    lines = ["| floor | room | what it is for |", "|---:|---|---|"]
-    for number, floor in enumerate(reversed(contract("pytest_jsbench")), start=1):
-        lines += [f"| {number} | `{room}` | {_first_sentence(room)} |" for room in floor]
+def layers() -> str:
+    """Write the table of packages by layer, from the lowest layer up."""
+    lines = ["| layer | package | purpose |", "|---:|---|---|"]
+    for number, layer in enumerate(reversed(contract("pytest_jsbench")), start=1):
+        lines += [f"| {number} | `{package}` | {_first_sentence(package)} |" for package in layer]
     return "\n".join(lines)
 
 
-def inner_rooms() -> str:
-    """The packages inside of the rooms, with their charters."""
+def subpackages() -> str:
+    """Write the table of subpackages."""
     found = sorted(path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.glob("*/*/__init__.py"))
-    lines = ["| inner room | what it is for |", "|---|---|"]
-    return "\n".join([*lines, *(f"| `{room}/` | {_first_sentence(room)} |" for room in found)])
+    lines = ["| subpackage | purpose |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{package}/` | {_first_sentence(package)} |" for package in found)])
 
 
 def contract(container: str) -> list[list[str]]:
-    """The floors of a package as import-linter holds them, the highest first."""
+    """Return the layers of a package in import-linter's contract, the highest first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     (listed,) = (one["layers"] for one in contracts if one.get("containers") == [container])
-    return [floor.split(" | ") for floor in listed]
+    return [layer.split(" | ") for layer in listed]
 
 
 def _first_sentence(module: str) -> str:
@@ -376,8 +376,8 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
     "figures": figures,
-    "floors": floors,
-    "inner_rooms": inner_rooms,
+    "layers": layers,
+    "subpackages": subpackages,
     "records": fields_of_records,
     "run": fields_of_runs,
     "evaluation": lambda: _tables([("The file", format_of("evaluation"))]),
