@@ -1,19 +1,19 @@
 """
 Does this model, behind this engine, return JSON that conforms to my schema?
 
-The rooms, from what imports nothing to what may import everything (docs/architecture.md draws them):
+The packages, from the lowest layer up (docs/architecture.md has the diagram):
 
-    core                                the nouns that every stage exchanges
-    schemas, prompts                    JSON Schema as such; a case as messages
-    datasets, adaptation, verdicts      where cases come from; a schema as a provider takes it; the judge
-    records                             what is on disk
-    engines, metrics                    what turns a request into text; numbers of records
-    run, reports, fixture               a case becomes a record; what is read of a run; what a test asks through
-    plugin, cli, library                pytest; the command `jsbench`; a script or a notebook
+    core                                shared values, errors, text, files
+    schemas, prompts                    JSON Schema; messages for a case
+    datasets, adaptation, verdicts      sources of cases; a provider's subset; the judge
+    records                             files of a run
+    engines, metrics                    generate answers; compute metrics from records
+    run, reports, fixture               make attempts; output of a run; a project's own tests
+    plugin, cli, library                pytest; the command `jsbench`; scripts and notebooks
 
-Nobody imports the rooms that entry points of pyproject.toml name: they are found as a stranger's are. Importing this
-package imports none of the rooms: the names below are loaded when they are used. `__all__` has those of
-docs/library.md; the others are for who writes an engine.
+Packages in `lab` are loaded through the entry points of pyproject.toml, like those of third parties. Importing this
+package imports no other: the names below are loaded when they are used. `__all__` has those of docs/library.md; the
+others are for authors of engines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Adapts a schema to the subset of JSON Schema that one provider takes, and lists each change.
+Adapt a schema to the subset of JSON Schema that a provider accepts, and list each change.
 
-`adapter` has a child process run `narrowing`, by one of the `subsets`, and `bounding`, which narrows a schema for a
-small model; most runs send schemas as they are, and import neither.
+`adapter` runs `narrowing`, with one of the `subsets`, and `bounding`, which narrows a schema for a small model, in a
+child process. Most runs send schemas unchanged and import neither.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The command `jsbench`: a module for each command; it knows no pytest."""
+"""The command `jsbench`: a module for each subcommand. It does not import pytest."""

@@ -1,1 +1,1 @@
-"""The ground that every other package stands on: it knows no schema, no model and no test."""
+"""Values, errors, text and files that all other packages share. It knows no schema, no model and no test."""

@@ -1,1 +1,1 @@
-"""Where cases come from: one module per kind of source."""
+"""Datasets: read cases, from one module per kind of source."""

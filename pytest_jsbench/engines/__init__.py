@@ -1,8 +1,7 @@
 """
-Engines: each turns a prompt and a schema into text.
+Engines: generate an answer for a prompt and a schema.
 
-Reading order: `base` (what an engine is), `registry` (by which name it is found), `options` (what a user gives it, and
-what it needs), `secrets` (what no engine may say), `http` (what every call over HTTP shares), `providers` (their wire
-formats, engines, clouds and batches), then a package or a module for each other engine: `local`, `recorded`,
-`scripted`.
+Reading order: `base` (the interface), `registry` (engines by name), `options` (settings and requirements), `secrets`
+(removes secrets from what engines return), `http` (shared by all HTTP calls), `providers` (wire formats, engines,
+clouds and batches), then a module or package per other engine: `local`, `recorded`, `scripted`.
 """

@@ -1,4 +1,4 @@
-"""The published formats, and the one way in which what a foreign file holds is checked against them."""
+"""The published JSON Schemas of our files, and the check of a file against its schema."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Rooms that nobody imports: an entry point finds them, as it would find a stranger's."""
+"""Optional features, which only entry points load: probe, decoding libraries, batches, interchange, view."""

@@ -1,1 +1,1 @@
-"""The door of a script or a notebook: a dataset, an engine, an evaluation and its run; it knows no pytest."""
+"""The Python API for scripts and notebooks: datasets, engines, evaluations and runs. It does not import pytest."""

@@ -1,1 +1,1 @@
-"""Numbers of records: intervals, summaries, comparisons, prices and gates."""
+"""Metrics: compute rates, times, summaries, comparisons, prices and gates from records."""

@@ -1,9 +1,9 @@
 """
-The only part that knows pytest: declares options, and does nothing more until an engine is named.
+The pytest plugin, the only package that imports pytest. Until an engine is set it only declares options.
 
-`options` declares them and `settings` reads them; `activation` starts a run. In each process `worker` makes attempts,
-for the tests of `items` and `project_tests`; where reports land `controller` decides the exit status and writes the
-files, and `terminal` shows the summary.
+`options` declares and `settings` reads them; `activation` starts a run. In each process `worker` makes the attempts
+for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and writes the
+files, and `terminal` prints the summary.
 """
 
 from __future__ import annotations

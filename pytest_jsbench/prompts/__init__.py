@@ -1,4 +1,4 @@
-"""Prompts: a case as messages, by a name, a user's Jinja2 file or a user's function, with examples before it."""
+"""Prompts: render a case as messages, by a built-in prompt, a Jinja2 file or a function, with optional examples."""
 
 from __future__ import annotations
 

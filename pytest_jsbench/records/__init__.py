@@ -1,1 +1,1 @@
-"""Records on disk: written when they exist, read back, resumed, merged and judged again."""
+"""Records on disk: write, read, resume, merge and judge them again."""

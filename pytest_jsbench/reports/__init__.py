@@ -1,1 +1,1 @@
-"""Outputs of a run for people and tools: terminal, HTML, JUnit, run.json and other formats."""
+"""Reports of a run for people and tools: terminal, HTML, JUnit, run.json and other formats."""

@@ -1,1 +1,1 @@
-"""A case becomes a record: retries, limits, money, batches and classifiers."""
+"""Make the attempts of a run and record them: retries, limits, cost, batches and classifiers."""

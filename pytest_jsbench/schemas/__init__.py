@@ -1,1 +1,1 @@
-"""JSON Schema as such: dialects, subschemas, where `$ref` leads, keywords, features, schemas of Python types."""
+"""JSON Schema itself: dialects, subschemas, references, keywords, features, schemas of Python types."""

@@ -1,1 +1,1 @@
-"""The settings of a run, whoever says them: the table of options, the ways to ask (`Variant`) and the `Plan`."""
+"""Settings of a run for every entry point: the table of options, variants and the `Plan`."""

@@ -1,4 +1,4 @@
-"""Right values: how an answer's values stand beside the ones that its case expects. No part of the verdict."""
+"""Compare an answer's values with the expected ones. The result is not part of the verdict."""
 
 from pytest_jsbench.values.comparers import Comparer, expecting, may_name_comparers, without_comparers
 from pytest_jsbench.values.matches import Difference, Fault, Match, described, match

@@ -1,11 +1,10 @@
 """
-The judge: does this text conform to this schema, and if not, in what way does it not.
+The judge: decide whether a text conforms to a schema, and if not, why.
 
-`judge.Judge` passes schema and text to a child process, where `in_process` decides. `schema_text` reads the schema,
-`answer_text` the answer, `validation` holds one against the other with jsonschema-rs, `extra_fields`
-finds the fields that it does not name, `second_opinion` asks jsonschema.
-`judge.decide` also judges attempts that have no text. `verdicts` holds the values that a verdict is made of, and
-says them in words.
+`judge.Judge` passes schema and text to a child process, where `in_process` decides. `schema_text` reads the schema and
+`answer_text` the answer; `validation` validates it with jsonschema-rs, `extra_fields` finds fields that the schema does
+not name, and `second_opinion` validates with jsonschema. `judge.decide` also judges attempts without text. `verdicts`
+defines the types of a verdict and its messages.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The kinds of source that cases come from, a module each."""
+"""Sources of cases, one module per kind."""

@@ -1,1 +1,1 @@
-"""Calls over HTTP: the client, deadlines, answers as they arrive, and the reading of errors."""
+"""HTTP calls: client, deadlines, streamed answers, and parsing of errors."""

@@ -1,1 +1,1 @@
-"""The providers: what their engines share, the four wire formats, the clouds, and batches."""
+"""Providers: shared engine code, the four wire formats, clouds, and batches."""

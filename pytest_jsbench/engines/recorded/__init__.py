@@ -1,1 +1,1 @@
-"""Answers of before: recordings beside tests, and whole runs."""
+"""Engines that replay answers: recordings next to tests, and whole runs."""

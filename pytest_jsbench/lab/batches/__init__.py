@@ -1,1 +1,1 @@
-"""Batches of a provider: handed in, waited for and read."""
+"""Batches of a provider: submit, wait and read the answers."""

@@ -1,6 +1,5 @@
 """
-Engines that hold a model to a grammar: llguidance, outlines and xgrammar over the embedded model.
+Engines that constrain the embedded model by a grammar: llguidance, outlines and xgrammar.
 
-Each library runs in a process of its own (`child`, which `grammars` asks), so that what hangs, crashes or eats the
-memory is that process, and costs one case.
+`grammars` runs each library in a separate process, so that a hang, a crash or exhausted memory costs one case.
 """

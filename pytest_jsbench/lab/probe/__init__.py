@@ -1,1 +1,1 @@
-"""Find out in which ways of asking a server holds its answers to their schemas."""
+"""Probe a server: find out by which response formats it enforces schemas."""

@@ -1,1 +1,1 @@
-"""A folder of runs as pages on this machine: `jsbench view`."""
+"""Show a directory of runs as web pages on this machine: `jsbench view`."""

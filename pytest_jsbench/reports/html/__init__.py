@@ -1,1 +1,1 @@
-"""The report of a run as one HTML page."""
+"""Write a run's report as one HTML page."""
