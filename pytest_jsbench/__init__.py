@@ -11,7 +11,7 @@ The packages, from the lowest layer up (docs/architecture.md has the diagram):
     run, reports, fixture               make attempts; output of a run; a project's own tests
     plugin, cli, library                pytest; the command `jsbench`; scripts and notebooks
 
-Packages in `lab` are loaded through the entry points of pyproject.toml, like those of third parties. Importing this
+Packages in `lab/` are loaded through the entry points of pyproject.toml, like those of third parties. Importing this
 package imports no other: the names below are loaded when they are used. `__all__` has those of docs/library.md; the
 others are for authors of engines.
 """
