@@ -46,7 +46,7 @@ def changed(place: str, value: Any) -> Any:
         ("prompt.messages.0.role", "bot", "prompt.messages[0].role is \"bot\": invalid enum value 'bot'"),
         ("verdict.violations", {}, "verdict.violations is an object: expected array, got object"),
         ("verdict.passed", False, "verdict is an object: passed is false, and failure_type is None"),
-        ("task", "\x1b[31m" * 1000, "is no name: expected letters, digits and any of . _ + = @ -"),
+        ("task", "\x1b[31m" * 1000, "is not a valid name; expected letters, digits and any of . _ + = @ -"),
         ("tags", ["\n::error ::x", 1], "tags[1] is 1: expected str, got int"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_lone_surrogate_may_stand_wherever_a_text_may_and_what_is_wrong_beside
     assert record.to_dict()["generation"]["sent"]["tools"]["schemas"] == {lone: {}}
     with pytest.raises(RecordError, match="repeat is"):
         Record.from_dict({**tools, "repeat": "1"})
-    with pytest.raises(RecordError, match="is no name"):
+    with pytest.raises(RecordError, match="is not a valid name"):
         Record.from_dict(changed("task", lone))
     with pytest.raises(RecordError, match="lone surrogate"):
         Record.from_dict({**LINE, lone: 1})

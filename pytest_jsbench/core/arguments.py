@@ -1,4 +1,8 @@
-"""Arguments that a program gives a function: each is read, or one line says what was found and what is expected."""
+"""
+Check and convert the arguments of public functions.
+
+A wrong argument raises JSBenchError with one line that states what was found and what was expected.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, NoReturn, TypeVar
 
-#: gives the value of an argument; the ValueError or TypeError of one that cannot be used says what is expected
+#: Converts an argument; the message of its ValueError or TypeError states what is expected.
 Reader = Callable[[Any], Any]
 F = TypeVar("F", bound=Callable[..., Any])
-#: arguments of which a message does not show the value
+#: Arguments whose value is not shown in messages.
 _MAY_HOLD_KEYS = frozenset({"base_url", "api_key_env", "engine_option"})
-#: a message may be on disk, or of another's engine: an option stands in it as pytest takes it
+#: Options in messages have pytest's spelling, since a message may be on disk or come from a third-party engine.
 _IN_MESSAGE = re.compile(r"(?<!pytest )--jsbench-([a-z]+(?:-[a-z]+)*)")
 
 
@@ -30,10 +34,10 @@ def arguments(
     **others: Reader,
 ) -> Callable[[F], F]:
     """
-    A decorator of a function, or of a class that is made of its arguments: JSBenchError for a wrong one.
+    Return a decorator that checks the arguments of a function or class; a wrong one raises JSBenchError.
 
-    Each argument that has a reader is what that makes of it; None stays where it is the default. `of` is who is
-    called, where that is another than what is decorated; `otherwise` says of names that are no arguments what to do.
+    Each argument that has a reader is converted by it; None is kept if it is the default. `of` is the name to show if
+    it differs from that of the decorated function; `otherwise` has advice for names that are not arguments.
     """
     readers = {**(known or {}), **others}
 
@@ -47,7 +51,7 @@ def arguments(
 
         @functools.wraps(function)
         def called(*args: Any, **named: Any) -> Any:
-            __tracebackhide__ = True  # a test that fails in the function is shown as it is without this
+            __tracebackhide__ = True  # keeps this wrapper out of the traceback of a failing test
             if not open_ended:
                 for unknown in named.keys() - parameters.keys():
                     _refuse(unknown, parameters.keys() - {"self", "cls"}, of=name, otherwise=otherwise or {})
@@ -61,14 +65,14 @@ def arguments(
 
 
 def read_all(given: Mapping[str, Any], readers: Mapping[str, Reader], *, of: str) -> dict[str, Any]:
-    """Read arguments by their names; JSBenchError for a wrong one, and None stays."""
+    """Convert arguments by name, keeping None; a wrong one raises JSBenchError."""
     for name in given.keys() - readers.keys():
         _refuse(name, readers, of=of, otherwise={})
     return {name: value if value is None else _value(value, name, readers, of) for name, value in given.items()}
 
 
 def _refuse(unknown: str, known: Iterable[str], *, of: str, otherwise: Mapping[str, str]) -> NoReturn:
-    # not above: pytest reads the table of options, which names readers of here, also where nobody asks for a run
+    # imported here, since pytest imports this module with the table of options even if the plugin is not used
     from pytest_jsbench.core.errors import JSBenchError, nearest
     from pytest_jsbench.core.text import printable
 
@@ -90,7 +94,7 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
         from pytest_jsbench.core.errors import JSBenchError
         from pytest_jsbench.core.text import kind_of, plain_value
 
-        expected = str(error).removeprefix("expected ")  # that of an option's text says what was found, too
+        expected = str(error).removeprefix("expected ")  # parsers of option texts begin their messages so
         if name in _MAY_HOLD_KEYS and value:
             shown = value = kind_of(value)
         else:
@@ -100,28 +104,28 @@ def _value(value: Any, name: str, readers: Mapping[str, Reader], of: str) -> Any
 
 
 def text(value: object) -> str:
-    """Reads a text that is not empty."""
+    """Return a non-empty string."""
     if not isinstance(value, str) or not value:
-        raise ValueError("a text that is not empty")
+        raise ValueError("a non-empty string")
     return value
 
 
 def flag(value: object) -> bool:
-    """Reads True or False, and not what is only true or false."""
+    """Return True or False; other truthy values are rejected."""
     if not isinstance(value, bool):
         raise ValueError("True or False")
     return value
 
 
 def path(value: object) -> str:
-    """Reads a path."""
+    """Return a path as a string."""
     if not isinstance(value, str | PathLike) or not isinstance(text := fspath(value), str) or not text:
         raise ValueError("a path")
     return text
 
 
 def names(value: object) -> tuple[str, ...]:
-    """Reads names; one by itself is one."""
+    """Return names as a tuple; a single string is one name."""
     texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else ()
     if not all(isinstance(name, str) for name in texts) or (not texts and not isinstance(value, Iterable)):
         raise ValueError("a list of names")
@@ -129,22 +133,22 @@ def names(value: object) -> tuple[str, ...]:
 
 
 def joined(value: object) -> str:
-    """Reads names with commas between them, or one after another."""
+    """Return names joined by commas, from such a string or a list."""
     if isinstance(value, str):
         return value
     texts = list(value) if isinstance(value, Iterable) else []
     if not texts or not all(isinstance(name, str) for name in texts):
-        raise ValueError("names with commas between them, or a list of names")
+        raise ValueError("names separated by commas, or a list of names")
     return ",".join(texts)
 
 
 def numeral(value: object) -> str:
-    """Reads a number, or the text of one."""
+    """Return a number as text."""
     return text(value) if isinstance(value, bool) or not isinstance(value, numbers.Real) else str(value)
 
 
 def whole(least: int) -> Reader:
-    """Reads a whole number, numpy's too."""
+    """Return a reader of integers, including numpy's, that are at least `least`."""
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
@@ -155,7 +159,7 @@ def whole(least: int) -> Reader:
 
 
 def number(what: str, *, least: float = -math.inf, above: float = -math.inf) -> Reader:
-    """Reads a finite number that is at least so much, or above it."""
+    """Return a reader of finite numbers that are at least `least` and above `above`."""
 
     def read(value: object) -> float:
         real = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -167,7 +171,7 @@ def number(what: str, *, least: float = -math.inf, above: float = -math.inf) -> 
 
 
 def one_of(what: str, *kinds: Any) -> Reader:
-    """Reads what is of one of these types; `Callable` is one."""
+    """Return a reader of instances of these types, which may include `Callable`."""
 
     def read(value: object) -> object:
         if not isinstance(value, kinds):
@@ -178,5 +182,5 @@ def one_of(what: str, *kinds: Any) -> Reader:
 
 
 def respelled(message: str, spell: Callable[[str], str]) -> str:
-    """Write each option that a message names as another door takes it; what pytest is asked for keeps its name."""
+    """Spell the options in a message as another entry point accepts them, except in pytest commands."""
     return _IN_MESSAGE.sub(lambda match: spell(match[1].replace("-", "_")), message)

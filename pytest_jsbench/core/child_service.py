@@ -1,4 +1,4 @@
-"""The child's side of `guarded_calls`: it calls the functions that it is asked for, under an alarm, and replies."""
+"""Serve the calls of `guarded_calls` in the child process, under an alarm."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
-#: what stands before the JSON of a value, and of what ended the reply
+#: Prefix of the line of a value, and of the last line of a reply.
 VALUE, END = b"=", b"."
-#: what the child says once it can be asked
+#: First line, sent when the child is ready for requests.
 READY = b"ready\n"
-#: the error of a call whose module cannot be imported
+#: Error of a call whose module cannot be imported.
 ABSENT = "absent"
-#: seconds for each value after the first
+#: Seconds for each value after the first.
 _DETAILS = 1.0
-#: characters of an error's message
+#: Maximum length of an error's message in characters.
 _LONGEST_DETAIL = 1000
-#: objects made, for each collection of cycles
+#: Number of allocated objects per garbage collection.
 _COLLECT_EVERY = 50_000
 
 
@@ -34,29 +34,29 @@ def _encode(message: object) -> bytes:
 
 AlarmKind = Literal["signal", "thread"]
 
-#: the exit status of a process that its alarm ended
+#: Exit status of a process that its alarm ended.
 ALARM_STATUS: dict[AlarmKind, int] = {"signal": -14, "thread": 1}
 
 
 class Alarm:
-    """Ends the process when it is not called off in time; it needs neither the GIL nor a Python frame."""
+    """Ends the process unless it is switched off in time; it needs neither the GIL nor a Python frame."""
 
     def __init__(self, kind: AlarmKind) -> None:
         self._kind = kind
         if kind == "signal":
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         else:
-            self._nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115 - held open as long as the process lives
+            self._nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115 - open until the process ends
 
     def set(self, seconds: float) -> None:
-        """Begin to count, anew if it counts already."""
+        """Start or restart the countdown."""
         if self._kind == "signal":
             signal.setitimer(signal.ITIMER_REAL, seconds)
         else:
             faulthandler.dump_traceback_later(seconds, exit=True, file=self._nowhere)
 
     def off(self) -> None:
-        """Stop counting."""
+        """Stop the countdown."""
         if self._kind == "signal":
             signal.setitimer(signal.ITIMER_REAL, 0)
         else:
@@ -64,30 +64,30 @@ class Alarm:
 
 
 def best_alarm() -> AlarmKind:
-    """The alarm that this platform has: the kernel's timer, or on Windows a thread of faulthandler."""
+    """Return the best alarm of this platform: the kernel's timer, or on Windows a thread of faulthandler."""
     return "signal" if hasattr(signal, "setitimer") else "thread"
 
 
 class Service:
-    """The child's own end of the pipes; it is made first, as nothing but replies may reach the standard output."""
+    """The child's end of the pipes; it is created first, since only replies may reach standard output."""
 
     def __init__(self, alarm: AlarmKind) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C belongs to the process that started this one
         warnings.simplefilter("ignore")
         self._memory: int | None = None
         self._output = os.fdopen(os.dup(1), "wb")
-        # what a library prints there goes where errors go
+        # what libraries print goes to standard error
         os.dup2(2, 1)
-        #: ends the process when it is not called off in time
+        #: Ends the process when a step exceeds its time limit.
         self.alarm = Alarm(alarm)
-        Alarm(best_alarm()).off()  # which the parent's program has set, for a start that hangs
-        # what was imported stays, and what the work makes is freed without the collector but for a few cycles
+        Alarm(best_alarm()).off()  # set by the boot program, in case the start hangs
+        # imported objects stay, and nearly all other objects are freed without the collector
         gc.freeze()
         gc.set_threshold(_COLLECT_EVERY)
         self.send(READY)
 
     def limit_memory(self, most: int | None, *, private: bool) -> None:
-        """Hold this process to that much memory, of all that is mapped or of its own, where the platform can."""
+        """Limit this process's mapped or private memory, if the platform supports it."""
         if sys.platform == "win32" or most is None or most == self._memory:
             return
         import resource
@@ -100,7 +100,7 @@ class Service:
             try:
                 resource.setrlimit(kind, (limit, hard))
             except (ValueError, OSError):
-                continue  # some platforms know the limit and refuse to set it
+                continue  # some platforms have the limit but reject setting it
 
     def send(self, line: bytes) -> None:
         """Write to the parent."""
@@ -108,7 +108,7 @@ class Service:
         self._output.flush()
 
     def requests(self) -> Iterator[dict[str, Any]]:
-        """The requests, until the input ends; a text that came once is the first argument wherever it is named."""
+        """Yield the requests until the input ends, with kept texts as first arguments."""
         texts: dict[int, str] = {}
         for line in sys.stdin.buffer:
             request = json.loads(line)
@@ -120,10 +120,10 @@ class Service:
 
     def answer(self, seconds: float, work: Callable[[], object], *, longest: int | None = None) -> None:
         """
-        Send what the work comes to, and how it ended.
+        Send the result of the work, and how it ended.
 
-        Where it is an iterator each of its values is sent, the first within the time and the others within a second
-        each; what was sent before a fault stands.
+        If the result is an iterator, each value is sent: the first within `seconds`, the others within a second each.
+        Values sent before an error remain valid.
         """
         error, detail, sent = None, "", 0
         try:
@@ -132,20 +132,20 @@ class Service:
             values = result if isinstance(result, Iterator) else iter((result,))
             while (value := next(values, END)) is not END:
                 line = _encode(value)
-                self.alarm.off()  # a slow reader is no slow work
+                self.alarm.off()  # a slow reader does not count as slow work
                 sent += len(line)
                 if longest is not None and sent > longest:
                     error, detail = "size", f"a reply of {sent} bytes"
                     break
                 self.send(VALUE + line)
                 self.alarm.set(min(seconds, _DETAILS))
-        except BaseException as raised:  # noqa: BLE001  a panic of Rust is no Exception
+        except BaseException as raised:  # noqa: BLE001  a Rust panic is not an Exception
             error, detail = type(raised).__name__, str(raised)
         self.alarm.off()
         self.end(error, detail)
 
     def end(self, error: str | None = None, detail: str = "") -> None:
-        """Say that the reply is complete, or which error ended it."""
+        """Send the last line of a reply, with the error that ended it, if any."""
         self.send(END + _encode({"error": error, "detail": detail[:_LONGEST_DETAIL]}))
 
 
@@ -156,7 +156,7 @@ def main(alarm: AlarmKind) -> None:
         service.limit_memory(request["memory"], private=request["private"])
         module, _, name = request["call"].partition(":")
         try:
-            importlib.import_module(module)  # in no call's time
+            importlib.import_module(module)  # not counted in the call's time
         except ImportError as error:
             service.end(ABSENT, f"{type(error).__name__}: {error}")
             continue

@@ -1,4 +1,4 @@
-"""Errors before or between calls that a user can act on, each a JSBenchError."""
+"""Define the user-facing errors, all subclasses of JSBenchError, and the texts that suggest known names."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pytest_jsbench.core.text import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: characters of a message
+#: Maximum length of a message in characters.
 _LONGEST = 2000
-#: names that are all told where one of them is near enough to be meant
+#: Maximum number of known names that are listed next to a suggestion.
 _MOST_OFFERED = 40
-#: characters of a name that may be the beginning of the one that is meant
+#: Minimum length of a name that counts as the beginning of a longer one.
 _LEAST_BEGUN = 3
-#: errors of the operating system that mean that a process, or the machine, has all it can get of something
+#: Operating system errors that mean that a resource of the process or machine is exhausted.
 _EXHAUSTED = {
     errno.EMFILE: "open files (ulimit -n)",
     errno.ENFILE: "open files",
@@ -30,10 +30,10 @@ _NO_THREAD = "can't start new thread"
 
 class JSBenchError(Exception):
     """
-    Something a user can mend; the message is one line, fit to be shown.
+    Base class for user-facing errors; the message is one safe line.
 
-    What a program can use are its values, each None where the error has none. Unlike the message they may hold foreign
-    text as it is.
+    The attributes are for programs; each is None if the error does not have it. Unlike the message, they may contain
+    untrusted text unchanged.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class JSBenchError(Exception):
         option: str | None = None,
     ) -> None:
         super().__init__(*message)
-        #: the name of what was said, as in `settings.options`, whichever way it was said: `api_key_env`
+        #: Name of the option as in `settings.options`, for example `api_key_env`, for every entry point.
         self.option = option
-        #: the value that cannot be used: a name, a number, a type
+        #: The wrong value: a name, a number, a type.
         self.found = found
-        #: what can be: such as the names there are, or a sentence
+        #: What was expected: known names, or a sentence.
         self.expected = expected
-        #: the place: an option's name, a file, a line of it
+        #: The place: an option's name, a file, or a line of it.
         self.where = option if where is None else where
 
     def __str__(self) -> str:
-        """The message: what was found, what was expected and the next step, as far as there is room for it."""
+        """Return the message: what was found, what was expected and the next step, cut to the maximum length."""
         return printable(super().__str__(), _LONGEST, cut="middle")
 
 
 @contextmanager
 def errors_about(subject: str) -> Iterator[None]:
-    """Inside, the message of an error that a user can mend begins with what it is about; empty: it stays."""
+    """Prefix the message of user-facing errors with the subject, unless it is empty."""
     try:
         yield
     except JSBenchError as error:
@@ -71,15 +71,15 @@ def errors_about(subject: str) -> Iterator[None]:
 
 
 class DatasetError(JSBenchError):
-    """A dataset cannot be read, or does not hold what was asked of it."""
+    """A dataset cannot be read, or does not contain what was requested."""
 
 
 class ImportFailed(JSBenchError):
-    """A module cannot be imported, or has no such name."""
+    """A module cannot be imported, or does not define the name."""
 
 
 class ConditionError(JSBenchError):
-    """A condition on cases cannot be read."""
+    """A condition on cases cannot be parsed."""
 
 
 class PromptError(JSBenchError):
@@ -87,7 +87,7 @@ class PromptError(JSBenchError):
 
 
 class ContractError(JSBenchError):
-    """A project's own test asks for something that cannot be used."""
+    """A project's own test uses invalid arguments or values."""
 
 
 class EngineError(JSBenchError):
@@ -99,15 +99,15 @@ class UnknownEngine(EngineError):
 
 
 class MissingRequirement(EngineError):
-    """A package, a key or a model file is absent; the message names the command that brings it."""
+    """A package, a key or a model file is missing; the message names the command that installs it."""
 
 
 class JudgeError(JSBenchError):
-    """The judge cannot run at all (a verdict it could not reach is `unjudged`, not this)."""
+    """The judge cannot run at all; an answer that it could not decide is `unjudged` instead."""
 
 
 class RecordError(JSBenchError):
-    """A line or file is not a record or a run of ours."""
+    """A line or file is not a record or a run of this package."""
 
 
 class JournalError(JSBenchError):
@@ -115,38 +115,38 @@ class JournalError(JSBenchError):
 
 
 class ResumeError(JSBenchError):
-    """An earlier run asked something else, so that none of its answers is one of this run's."""
+    """An earlier run has other settings, so this run cannot use its answers."""
 
 
 class BatchError(JSBenchError):
-    """A provider's batch cannot be handed in, or not be looked at."""
+    """A provider's batch cannot be submitted or read."""
 
 
 class MergeError(JSBenchError):
-    """Runs that are not parts of one."""
+    """The runs are not shards of the same run."""
 
 
 class PriceError(JSBenchError):
-    """The cost of a call is not known."""
+    """The cost of a call is unknown."""
 
 
 class GateError(JSBenchError):
-    """A gate expression cannot be read."""
+    """A gate expression cannot be parsed."""
 
 
 class ClassifierError(JSBenchError):
-    """A classifier cannot be found, or gives no code."""
+    """A classifier cannot be found, or returns no valid code."""
 
 
 class ExportError(JSBenchError):
-    """A picture, a page or a file cannot be made of a run."""
+    """A plot, a page or a file cannot be made from a run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The half sentence that offers the known names: `expected one of x, y`, or `did you mean 'x'? (one of x, y)`."""
+    """Return text that suggests known names: `expected one of x, y` or `did you mean 'x'? (one of x, y)`."""
     names = sorted(known)
     if not names:
-        return "there is none"
+        return "none exists"
     longer = [longer_name for longer_name in names if len(name) >= _LEAST_BEGUN and longer_name.startswith(name)]
     close = longer if len(longer) == 1 else difflib.get_close_matches(name, names, n=1)
     everything = f"one of {len(names) if close and len(names) > _MOST_OFFERED else ', '.join(names)}"
@@ -154,7 +154,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def exhausted(error: BaseException) -> str:
-    """The resource that the machine has run out of, as the error or its cause says; empty for any other error."""
+    """Return a message about the resource that is exhausted, from the error or its cause; empty for other errors."""
     seen: BaseException | None = error
     while seen is not None:
         what = ""
@@ -165,6 +165,6 @@ def exhausted(error: BaseException) -> str:
         elif isinstance(seen, OSError):
             what = _EXHAUSTED.get(seen.errno or 0, "")
         if what:
-            return f"this machine has no more {what}; ask for fewer calls at once with --jsbench-concurrency"
+            return f"out of {what}; lower --jsbench-concurrency"
         seen = seen.__cause__
     return ""

@@ -1,10 +1,10 @@
 """
-Functions of the package called in a Python process of its own, for what could hang, crash or eat all memory.
+Call functions of the package in a child process, for work that could hang, crash or exhaust memory.
 
-A call is a line of JSON; the reply to it is a line for each value (`VALUE`), and a last one (`END`). The child ends
-itself when a step takes longer than it may, and when its input closes. It is kept from call to call, whatever function
-is called, and given no more of the environment than it needs; a call that goes beyond its bounds costs the child and
-nothing else. The child's side of this is `child_service`.
+A call is a line of JSON; the reply is a line for each value (`VALUE`) and a last one (`END`). The child ends itself
+when a step exceeds its time limit, and when its input closes. It is reused for all functions, and gets only the part
+of the environment that it needs. A call that exceeds its limits ends the child and nothing else. `child_service` is
+the child's side.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ from typing import Any, Literal
 from pytest_jsbench.core.child_service import ABSENT, ALARM_STATUS, END, READY, VALUE, AlarmKind, best_alarm
 from pytest_jsbench.core.json_values import as_dict
 
-#: how a child ended in the middle of a reply
+#: How a child ended in the middle of a reply.
 Ending = Literal["timeout", "memory", "crashed"]
 
-#: seconds for the interpreter and its imports, on a machine that is busy with other workers
+#: Seconds for the interpreter to start and import, on a machine that is busy with other workers.
 _START = 60.0
-#: seconds for a child to go by itself once its input is closed
-_GOODBYE = 2.0
-#: seconds for a thread that has waited for a child to say how that ended
-_SAID = 0.1
-#: texts that a child keeps
+#: Seconds for a child to exit after its input is closed.
+_EXIT = 2.0
+#: Seconds for another thread, which has waited for the child, to record its exit status.
+_STATUS = 0.1
+#: Number of texts that a child keeps.
 _KEPT_TEXTS = 128
-#: bytes of what it wrote as errors that are looked at
-_LAST_WORDS = 10_000
+#: Number of bytes at the end of standard error that are read.
+_ERROR_TAIL = 10_000
 
-#: what a child is given of this process's environment, beside the families; anything else could be a secret
+#: Environment variables that a child gets, in addition to the families; any other could be a secret.
 PASSED = frozenset(
     {
-        # where programs and libraries are found
+        # paths of programs and libraries
         "PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
-        # an interpreter that was moved, and where it may write its bytecode
+        # a relocated interpreter, and its bytecode cache
         "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX",
-        # the language, the time zone, a place for temporary files
+        # language, time zone, directory for temporary files
         "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP",
-        # without these nothing starts on Windows
+        # required to start anything on Windows
         "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "NUMBER_OF_PROCESSORS",
         "PROCESSOR_ARCHITECTURE",
-        # where a measurement of test coverage is to be kept
+        # settings of test coverage
         "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
     }
 )  # fmt: skip
-#: beginnings of names: the locale, and what tells libraries of numbers how many threads and which devices to use
+#: Prefixes of variables that a child gets: locale, and the threads and devices of numeric libraries.
 PASSED_FAMILIES = ("LC_", "OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_")
 
-# The parent's own copy of the package is imported, whichever is installed; the folder that holds it may hold anything
-# else, and is searched for nothing but that. What the package itself imports is there before.
+# The child imports the parent's copy of the package, even if another is installed. The directory of that copy may
+# contain unrelated modules, so it is searched for the package only.
 _BOOT = """
 import importlib.util, json, os, sys, typing
 try:
@@ -80,12 +80,12 @@ sys.path.extend(entry for entry in config["path"] if entry not in sys.path)
 importlib.import_module(config["package"] + ".core.child_service").main(config["alarm"])
 sys.stdout.flush()
 sys.stderr.flush()
-os._exit(0)  # all that it holds goes at once, and not object by object
+os._exit(0)  # skips freeing objects one by one
 """
 
 
 def environment() -> dict[str, str]:
-    """Take the part of this process's environment that a child needs."""
+    """Return the part of this process's environment that a child needs."""
     return {name: value for name, value in os.environ.items() if name in PASSED or name.startswith(PASSED_FAMILIES)}
 
 
@@ -94,30 +94,30 @@ class ChildReply:
     """A child's reply to one request."""
 
     values: tuple[Any, ...]
-    #: None where the child goes on
+    #: How the child ended; None if it still runs.
     ending: Ending | None = None
-    #: the type of the error that ended the work before it was done, or `size`; None where the child's end did, or none
+    #: Type of the error that ended the work, or `size`; None if there was none, or the child itself ended.
     error: str | None = None
-    #: how the child or the work ended, for people: the last line that it wrote as errors, or the error's message
+    #: Reason for people: the last line of standard error, or the error's message.
     detail: str = ""
 
 
 class ChildNotStarted(Exception):
-    """A child that was not there to be asked; the message says why, and how that can be mended."""
+    """A child process could not be started; the message has the reason and a fix."""
 
 
 def check_of_packages() -> str:
-    """The advice where a package that a child needs is absent or broken."""
+    """Return advice for a missing or broken package."""
     return f"run '{sys.executable} -m pip check'"
 
 
 class ChildProcess:
-    """A running child, which one thread at a time asks."""
+    """A running child process, used by one thread at a time."""
 
     def __init__(self, alarm: AlarmKind) -> None:
         self._alarm_status = ALARM_STATUS[alarm]
         self._owner = os.getpid()
-        #: of the texts that the child keeps
+        #: Keys of the texts that the child keeps.
         self._keys: dict[str, int] = {}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         try:
@@ -139,9 +139,9 @@ class ChildProcess:
             raise
 
     def alive(self) -> bool:
-        """Tell whether it runs, and is this process's own, not that of the process this one was forked from."""
+        """Return whether the child runs and belongs to this process, not to one that this was forked from."""
         if self._owner != os.getpid():
-            self._process.returncode = 0  # keeps Popen from minding a child that is not ours
+            self._process.returncode = 0  # keeps Popen from waiting for another process's child
             return False
         if self._wait(0) is None:
             return True
@@ -149,7 +149,7 @@ class ChildProcess:
         return False
 
     def exchange(self, request: Mapping[str, Any], *, kept: str | None = None) -> ChildReply:
-        """Send a request, with a text for its first argument that the child is sent once, and read what is replied."""
+        """Send a request and read the reply; `kept` is the first argument, a text that is sent to the child once."""
         self._write(request if kept is None else {**request, "kept": self._key_of(kept)})
         lines: list[bytes] = []
         while (line := self._output.readline()).endswith(b"\n"):
@@ -159,14 +159,14 @@ class ChildProcess:
             reply = ChildReply(values=_values(lines), **json.loads(line.removeprefix(END)))
             if reply.error != "MemoryError":
                 return reply
-            self.kill()  # what is left of such work may not all have been given back
+            self.kill()  # the memory of such work may not all have been freed
             return replace(reply, ending="memory")
         ended = self._ended(lines)
         self._release()
         return ended
 
     def _key_of(self, text: str) -> list[object]:
-        """The key by which the child keeps the text, and the text itself where it has that not yet."""
+        """Return the key of a text, followed by the text if the child does not have it yet."""
         key = self._keys.get(text)
         if key is not None:
             return [key]
@@ -176,18 +176,18 @@ class ChildProcess:
 
     def _write(self, message: Mapping[str, Any]) -> None:
         line = _ENCODER.encode(message).encode("ascii") + b"\n"
-        # a pipe that nobody reads any more shows in the reply that does not come
+        # a closed pipe is noticed by the missing reply
         with contextlib.suppress(OSError):
             self._input.write(line)
             self._input.flush()
 
     def _ended(self, lines: list[bytes]) -> ChildReply:
-        """Read how the child came to an end, and keep what it had replied."""
+        """Return the values received so far and how the child ended."""
         status = self._wait()
-        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))
         written = self._errors.read().decode("utf-8", "backslashreplace").split("\n")
         detail = next((line.strip() for line in reversed(written) if line.strip()), f"exit status {status}")
-        # Rust says so before its backtrace
+        # Rust prints this before its backtrace
         no_memory = next((line.strip() for line in written if "memory allocation of" in line), "")
         ending: Ending = "crashed"
         if status == self._alarm_status:
@@ -197,26 +197,25 @@ class ChildProcess:
         return ChildReply(values=_values(lines), ending=ending, detail=detail)
 
     def close(self) -> None:
-        """End the process in good order: it goes when its input is closed."""
+        """End the process gracefully, by closing its input."""
         if self._owner != os.getpid():
             return
         with contextlib.suppress(OSError):
             self._input.close()
-        if self._wait(_GOODBYE) is None:
+        if self._wait(_EXIT) is None:
             self._process.kill()
         self._release()
 
     def kill(self) -> None:
-        """End the process now."""
+        """Kill the process."""
         self._process.kill()
         self._release()
 
     def _wait(self, patience: float = math.inf) -> int | None:
         """
-        The exit status; None where there is none after so many seconds.
+        Wait for the exit status; None if the process still runs after `patience` seconds.
 
-        Popen's own `wait` takes a lock. An exception that a signal raises at the wrong moment leaves that lock taken,
-        and the next `wait` never returns.
+        Popen's own `wait` takes a lock; an exception raised by a signal at the wrong moment would leave it locked.
         """
         if sys.platform == "win32":
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -226,8 +225,8 @@ class ChildProcess:
         while self._process.returncode is None:
             try:
                 pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
-            except ChildProcessError:  # another thread has waited for it, and says so now, or was broken before
-                time.sleep(_SAID)
+            except ChildProcessError:  # another thread has waited for it and will record the status, or was interrupted
+                time.sleep(_STATUS)
                 if self._process.returncode is None:
                     self._process.returncode = 0
                 break
@@ -274,43 +273,43 @@ def _spawn(errors: int) -> subprocess.Popen[bytes]:
         raise ChildNotStarted(f"{error}; expected a Python at '{sys.executable}'") from error
 
 
-#: bytes that a call may use
+#: Default memory limit of a call in bytes.
 MEMORY = 1 << 30
-#: bytes of JSON that a call may come to
+#: Maximum length of a reply in bytes of JSON.
 LONGEST_REPLY = 16 << 20
 
 
 class BoundExceeded(Exception):
-    """A call that was given up; the message goes on from what it was to do: `within 10 s`."""
+    """A call exceeded a limit; the message completes a sentence about its work: `within 10 s`."""
 
 
 class CallBroke(Exception):
-    """A call that failed, by an error or with its whole process; the message says how."""
+    """A call failed, by an error or with its process; the message has the reason."""
 
 
 class GuardedCalls:
     """
-    Calls functions in a child that it keeps; threads call in turn, also after a fork.
+    Calls functions in a child process that it keeps; threads take turns, also after a fork.
 
-    A worker's judge, its prompts and adaptation call the one that `guarded_calls()` makes for the process. The first
-    call starts the child; a call that goes beyond its bounds ends it, and the next call starts another. It ends with
-    `close`, or when nothing refers to this object any more.
+    A worker's judge, prompts and adaptation share the instance of `guarded_calls()`. The first call starts the child;
+    a call that exceeds its limits ends it, and the next call starts another. It ends with `close`, or when this object
+    is garbage collected.
     """
 
     def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
-        """`memory` counts all that the child maps, or only what is `private` to it; None: there is no bound."""
+        """Limit the child's memory to `memory` bytes of mapped memory, or only `private` memory; None: no limit."""
         self._memory, self._private = memory, private
         self._alarm: AlarmKind = alarm or best_alarm()
-        #: held while a thread talks to the child
+        #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
         self._child: ChildProcess | None = None
-        #: what closes the child
+        #: Closes the child.
         self._end = contextlib.ExitStack()
         weakref.finalize(self, self._end.close)
         _calls.add(self)
 
     def call(self, function: str, *arguments: Any, seconds: float) -> Any:
-        """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted where it returns nothing."""
+        """Call `package.module:function`; BoundExceeded, CallBroke or ChildNotStarted if it does not return."""
         try:
             reply = self.values_of(function, *arguments, seconds=seconds, memory=self._memory, longest=LONGEST_REPLY)
         except RecursionError:
@@ -341,10 +340,10 @@ class GuardedCalls:
         kept: str | None = None,
     ) -> ChildReply:
         """
-        Call `package.module:function` for what it returns, or all that it yields; ChildNotStarted without a child.
+        Call `package.module:function` and return its value, or all values that it yields.
 
-        `kept` is its first argument, a text that the child is sent once; the first value has its time in seconds, and
-        each of the others a second.
+        `kept` is the first argument, a text that is sent to the child once. `seconds` limits the first value; each
+        other value has one second. ChildNotStarted if there is no child.
         """
         bounds = {"seconds": seconds, "memory": memory, "private": self._private, "longest": longest}
         with self._lock:
@@ -356,7 +355,7 @@ class GuardedCalls:
             try:
                 reply = child.exchange({"call": function, "arguments": arguments, **bounds}, kept=kept)
             except BaseException:
-                # what is left of a reply that nobody waits for must not be taken for the next one
+                # the rest of an abandoned reply must not be read as the next one
                 self._forget()
                 child.kill()
                 raise
@@ -372,17 +371,17 @@ class GuardedCalls:
         return child
 
     def close(self) -> None:
-        """Let the child go; a later call starts another."""
+        """End the child gracefully; a later call starts another."""
         if (child := self._forget()) is not None:
             child.close()
 
     def kill(self) -> None:
-        """End the child now, whatever it is doing; a later call starts another."""
+        """Kill the child, even during a call; a later call starts another."""
         if (child := self._forget()) is not None and child.alive():
             child.kill()
 
     def let_go(self) -> None:
-        """End the child, unless a thread talks to it; a later call starts another."""
+        """End the child unless a call is running; a later call starts another."""
         if self._lock.acquire(blocking=False):
             try:
                 self.close()
@@ -390,7 +389,7 @@ class GuardedCalls:
                 self._lock.release()
 
     def renew_lock(self) -> None:
-        """Give up the lock, which a thread that this process does not have may hold since before a fork."""
+        """Replace the lock, which a thread of the parent may have locked before a fork."""
         self._lock = threading.Lock()
 
 
@@ -408,5 +407,5 @@ if hasattr(os, "register_at_fork"):
 
 @functools.cache
 def guarded_calls() -> GuardedCalls:
-    """Those that this process shares until it ends."""
+    """Return the instance that this process shares."""
     return GuardedCalls()

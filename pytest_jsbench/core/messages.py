@@ -1,4 +1,8 @@
-"""Messages: the turns of a conversation, with the tools that the assistant called and what those gave back."""
+"""
+Define and validate the messages of a conversation, with tool calls and their results.
+
+The accepted form is that of OpenAI's chat API; engines convert it to their own wire formats.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,23 @@ from pytest_jsbench.core.text import printable
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 _ROLES = get_args(Role)
 
-#: who says how to answer; `developer` is OpenAI's newer word for `system`
+#: Roles that give instructions; `developer` is OpenAI's newer name for `system`.
 INSTRUCTING = ("system", "developer")
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """A call that the assistant made of one of the application's functions."""
+    """The assistant's call of one of the application's functions."""
 
     id: str
     name: str
-    #: the text of a JSON object, as the model wrote it
+    #: Text of a JSON object, as the model wrote it.
     arguments: str
 
     @classmethod
     def of(cls, value: object) -> ToolCall:
-        """The call that is given as OpenAI's chat has it, or already is one; ValueError says what is wrong with it."""
+        """Parse a call in the form of OpenAI's chat API, or return a ToolCall; ValueError states what is wrong."""
         if isinstance(value, ToolCall):
             return value
         call = _fields_of(value)
@@ -50,11 +54,11 @@ class ToolCall:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The arguments as JSON values; some models write nothing where there are none."""
+        """Arguments as JSON values; empty text, which some models write, means no arguments."""
         return cast("Mapping[str, Any]", parse_json(self.arguments)) if self.arguments else {}
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as OpenAI's chat takes it."""
+        """Return the call in the form of OpenAI's chat API."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
 
 
@@ -63,19 +67,19 @@ class Message:
     """A turn of a conversation."""
 
     role: Role
-    #: empty where the assistant only called tools
+    #: Text; empty if the assistant only called tools.
     content: str
-    #: of the assistant's
+    #: Tool calls of the assistant.
     tool_calls: tuple[ToolCall, ...] = ()
-    #: of a tool's: the call that it answers
+    #: Id of the call that a tool message answers.
     tool_call_id: str | None = None
 
     @classmethod
     def of(cls, value: object, *, exact: bool = True) -> Message:
         """
-        The turn that is given as OpenAI's chat takes it, or already is one; ValueError says what is wrong with it.
+        Parse a message in the form of OpenAI's chat API, or return a Message; ValueError states what is wrong.
 
-        Where it is not to be exact it may hold more fields, which say nothing here.
+        Unless `exact`, unknown fields are ignored.
         """
         if isinstance(value, Message):
             return value
@@ -92,7 +96,7 @@ class Message:
             tool_calls=calls,
             tool_call_id=_text(turn.get("tool_call_id"), "tool_call_id") if role == "tool" else None,
         )
-        # the name of a tool is that of its call, and an SDK's own objects hold what they do not say, too
+        # a tool's name is that of its call, and SDK objects include fields that are not set
         given = [name for name in turn if turn[name] not in (None, "", [], ())]
         others = [name for name in given if name not in _FIELDS and (role, name) != ("tool", "name")]
         if (calls and role != "assistant") or ("tool_call_id" in given and role != "tool") or (exact and others):
@@ -103,19 +107,19 @@ class Message:
 
     @property
     def texts(self) -> Iterator[str]:
-        """All that the model is to read."""
+        """Texts of the message that the model reads."""
         yield self.content
         for call in self.tool_calls:
             yield from (call.name, call.arguments)
 
     @property
     def shown(self) -> str:
-        """The turn as people read it: the calls below its text."""
+        """Message for people: its text, with the calls below."""
         calls = (f"{call.name}({call.arguments})" for call in self.tool_calls)
         return "\n".join([self.content] * bool(self.content or not self.tool_calls) + [*calls])
 
     def to_dict(self) -> dict[str, Any]:
-        """The turn as OpenAI's chat takes it."""
+        """Return the message in the form of OpenAI's chat API."""
         turn: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             turn |= {"content": self.content or None, "tool_calls": [call.to_dict() for call in self.tool_calls]}
@@ -123,7 +127,7 @@ class Message:
 
 
 def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
-    """The conversation that a list of turns is; ValueError names the turn and the field that is wrong."""
+    """Parse a conversation from a list of messages; ValueError names the message and the wrong field."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not value:
         message = f"messages is {'an empty list' if value == [] else _kind(value)}; expected a list of role and content"
         raise ValueError(message)
@@ -140,7 +144,7 @@ def read_messages(value: object, *, exact: bool = True) -> tuple[Message, ...]:
 
 
 def check_calls(turns: Sequence[Message]) -> None:
-    """See that the results of all calls follow them, as every provider wants it; ValueError names the turn."""
+    """Check that each call is followed by its result, as all providers require; ValueError names the message."""
     open_calls: dict[str, str] = {}
     for number, turn in enumerate(turns):
         if turn.role == "tool":
@@ -161,15 +165,15 @@ def check_calls(turns: Sequence[Message]) -> None:
 
 
 def check_encodable(text: str, name: str) -> None:
-    """See that a call can carry the text; ValueError, by its name, where none can."""
+    """Check that the text can be encoded; ValueError names it if not."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{name} holds a lone surrogate, which no call can carry") from None
+        raise ValueError(f"{name} contains a lone surrogate, which cannot be sent") from None
 
 
 def _fields_of(value: object) -> Mapping[str, Any]:
-    """The fields of an object, also of one that is a model of an SDK; none of anything else."""
+    """Return the fields of a mapping or of an SDK's model; empty for anything else."""
     if isinstance(value, Mapping):
         return value
     dumped = value.model_dump() if hasattr(value, "model_dump") else None
@@ -189,7 +193,7 @@ def _calls(value: object) -> Iterator[ToolCall]:
 
 
 def _content(value: object, *, may_be_none: bool) -> str:
-    """The text of a turn; of several parts that are text, with a line for each, as servers of open models put it."""
+    """Return the text of a message, joining several text parts by line ends as servers of open models do."""
     if value is None and may_be_none:
         return ""
     if not isinstance(value, list):
@@ -204,7 +208,7 @@ def _content(value: object, *, may_be_none: bool) -> str:
 
 
 def _text(value: object, name: str, *, may_be_empty: bool = False) -> str:
-    """The text; ValueError, by its name, for anything else."""
+    """Return the text; ValueError names the field if it is anything else."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is {_kind(value)}; expected text")
     if not value and not may_be_empty:

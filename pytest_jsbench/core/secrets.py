@@ -1,4 +1,8 @@
-"""Secrets kept out of what is written: known texts, found in every form in which a server may quote them."""
+"""
+Replace known secrets in text, in every encoding in which a server may quote them.
+
+Engines and the plugin know the secrets; this module only finds and replaces them.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,30 @@ from typing import Any
 
 from pytest_jsbench.core.text import LONGEST, sentence
 
-#: characters of the shortest secret that is looked for in answers; a shorter one protects nothing, and is a word
+#: Minimum length of a secret that is replaced in answers; a shorter one cannot be told from a word.
 SHORTEST = 8
 REDACTED = "[key]"
 
-#: what looks like a provider's key, whole or half masked as providers quote it (`sk-abc***xyz`)
+#: Text in the form of a provider's key, complete or masked as providers quote it (`sk-abc***xyz`).
 _KEY_LIKE = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|hf|nvapi|r8|pplx)[-_][\w*•.…-]{5,}[\w*•…-]|\bAIza[\w*-]{10,}|(?i:\bbearer\s+)[\w.~+/=*-]{5,}[\w~+/=*-]"
 )
-#: characters of a cut secret's beginning that are too many to show
+#: Length of the beginning of a truncated secret that is too long to show.
 _BEGINNING = 6
 _ESCAPE = (
     r'\\+u[0-9A-Fa-f]{4}|\\+["/]|\\{2,}|%(?:25)*[0-9A-Fa-f]{2}|&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);'
 )
-#: one character as JSON (also inside JSON), a URL or HTML may write it; and any character, written so or not
+#: One character escaped by JSON (also nested), a URL or HTML; and any character, escaped or not.
 _ESCAPED, _WRITTEN = re.compile(_ESCAPE), re.compile(rf"{_ESCAPE}|.", re.DOTALL)
 
 
 class Secrets:
-    """The texts that a run knows and nobody is to read; it has none that can be printed."""
+    """The secrets of a run; the object's own repr shows none of them."""
 
     __slots__ = ("_forms", "_in_messages", "_long")
 
     def __init__(self, texts: Iterable[str] = (), *, told: Iterable[str] = ()) -> None:
-        """Texts are replaced wherever they stand if they are long enough; `told` are, in messages, of any length."""
+        """Replace `texts` everywhere if they are long enough, and `told` in messages at any length."""
         stripped = {text.strip() for text in texts}
         self._long = tuple(sorted(text for text in stripped if len(text) >= SHORTEST))
         forms = {form for text in self._long for form in (text, *_encoded(text))}
@@ -43,11 +47,11 @@ class Secrets:
         self._in_messages = re.compile("|".join(shown)) if shown else None
 
     def out_of_answer(self, text: str) -> str:
-        """The text with each character of a secret as `*` (of one that is a number as `1`): JSON stays JSON."""
+        """Return the text with each character of a secret as `*`, or `1` for a number, so that JSON stays valid."""
         return self._replaced(text, lambda secret: ("1" if secret[0].isdecimal() else "*") * len(secret[0]))
 
     def out_of_message(self, text: str) -> str:
-        """The text with `[key]` in the place of each secret, also of one that was cut off at the end of the text."""
+        """Return the text with each secret replaced by `[key]`, including one that is truncated at the end."""
         if self._in_messages is not None:
             text = self._in_messages.sub(REDACTED, text)
         text = self._replaced(text, lambda _: REDACTED)
@@ -61,7 +65,7 @@ class Secrets:
         return text
 
     def out_of(self, value: Any) -> Any:
-        """JSON values with no secret in any of their texts and names."""
+        """Return JSON values with the secrets in all strings and keys replaced."""
         match value:
             case str():
                 return self.out_of_message(value)
@@ -84,17 +88,17 @@ class Secrets:
         return text
 
     def _in(self, text: str) -> re.Pattern[str] | None:
-        """The forms of secrets that stand in the text; None for nearly every text, which so takes little time."""
+        """Return a pattern of the secrets that occur in the text; None, quickly, for nearly every text."""
         present = [re.escape(form) for form in self._forms if form in text]
         return re.compile("|".join(present)) if present else None
 
 
 def _encoded(text: str) -> Iterable[str]:
-    """The part of the text's Base64 that stands in that of any longer text, by where it begins there."""
+    """Yield the parts of the text's Base64 that occur in the Base64 of any longer text, for each alignment."""
     data = text.encode("utf-8", "surrogatepass")
     for before in range(3):
         code = base64.b64encode(bytes(before) + data)
-        # a character of the code holds bits of neighbouring bytes where it is not wholly of the text's own
+        # leave out characters that also encode bits of neighbouring bytes
         own = code[(0, 2, 3)[before] : (before + len(data)) * 8 // 6].decode()
         if len(own) >= SHORTEST:
             yield from (own, own.translate(str.maketrans("+/", "-_")))
@@ -111,12 +115,12 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def one_line(text: str, *, secret: str | None = None) -> str:
-    """The text on one line of at most 300 characters; the secret, and whatever looks like a key, replaced."""
+    """Return one line of at most 300 characters, with the secret and anything in the form of a key replaced."""
     if secret:
         text = Secrets([secret]).out_of_message(text)
     return sentence(key_like_hidden(text[: 100 * LONGEST], REDACTED))
 
 
 def key_like_hidden(text: str, by: str) -> str:
-    """The text with another in the place of whatever looks like a provider's key."""
+    """Return the text with anything in the form of a provider's key replaced."""
     return _KEY_LIKE.sub(by, text)

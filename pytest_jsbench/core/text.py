@@ -1,4 +1,8 @@
-"""Foreign text made fit to be shown: the unseen is visible, nothing is executed, and all of it can be encoded."""
+"""
+Make untrusted text safe to display: invisible characters become escapes, CI commands are disarmed, and all encodes.
+
+Everything that the package prints or writes for people goes through `printable`, `sentence` or `json_text`.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,17 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: characters of a message that reach a report
+#: Default maximum length of a displayed text in characters.
 LONGEST = 300
-#: levels of a JSON value that is written with a line for each of its parts
+#: Maximum depth of a JSON value that is written with indentation.
 _DEEPEST_INDENTED = 50
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-#: letters, marks and symbols that no font draws
+#: Letters, marks and symbols that render as blank.
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _SEEN = bytes(range(0x20, 0x7F))
 _NOT_ASCII, _NOT_ASCII_LINES = re.compile(r"[^ -~]+"), re.compile(r"[^ -~\n]+")
-#: what CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start
+#: Commands that CI services execute: `##[…]` and `##vso[…]` anywhere in a line, `::…::` at its start.
 _COMMAND = re.compile(r"##(?=\w*\[)|^([^\S\n]*)::", re.MULTILINE)
 
 
@@ -29,9 +33,9 @@ def printable(
     text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "end", lines: bool = False
 ) -> str:
     """
-    The text with everything invisible as an escape, in at most `limit` characters, with `…` where it was cut.
+    Return the text with invisible characters as escapes, cut to `limit` characters with `…`.
 
-    It is one line; with `lines` its own line ends and tabs stay.
+    The result is one line; with `lines` line ends and tabs are kept.
     """
     if limit is not None and len(text) > 2 * limit:
         text = text[:limit] + text[-limit:]
@@ -40,7 +44,7 @@ def printable(
 
 
 def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "middle"] = "middle") -> str:
-    """The text, its end or its middle left out where it is too long; no character of it is changed."""
+    """Return the text, without its end or its middle if it is too long; its characters are unchanged."""
     if limit is None or len(text) <= limit:
         return text
     tail = limit // 2 if cut == "middle" else 0
@@ -48,7 +52,7 @@ def shortened(text: str, limit: int | None = LONGEST, *, cut: Literal["end", "mi
 
 
 def distinct(names: Sequence[str], limit: int) -> list[str]:
-    """Different names as printable texts that differ: cut at the end, in the middle, where they part, or numbered."""
+    """Return distinct printable texts for distinct names: cut at the end, in the middle, or where they differ."""
     shown = [printable(name, limit) for name in names]
     for cut in ("middle", "start", "number"):
         places: dict[str, list[int]] = {}
@@ -65,40 +69,40 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
 
 
 def _common_start(names: Sequence[str]) -> int:
-    """The length of the whole words with which all the names begin."""
+    """Return the length of the whole words that all names begin with."""
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
     return len(re.sub(r"[^\W_]*\Z", "", "".join(letter for letter, _ in same)))
 
 
 def _numbered(shown: Sequence[str], at: int, limit: int) -> str:
-    """The text with the first number that makes it another than all the others."""
+    """Return the text with the first number that makes it unique."""
     ends = (f"~{number}" for number in itertools.count(1))
     return next(new for end in ends if (new := shown[at][: max(limit - len(end), 0)] + end) not in shown)
 
 
 def sentence(text: str, limit: int = LONGEST) -> str:
-    """Somebody's message as a printable line, in which any white space is one space."""
+    """Return a third-party message as one printable line, with single spaces."""
     return printable(" ".join(text[: 100 * limit].split()), limit)
 
 
 def dollars(amount: float) -> str:
-    """US dollars for people: cents, below a dollar to a hundredth of a cent, and what is less than that as less."""
+    """Format US dollars: in cents, or below a dollar in hundredths of a cent; smaller amounts as `<$0.0001`."""
     return "<$0.0001" if 0 < amount < 0.00005 else f"${amount:,.{2 if amount >= 1 else 4}f}"
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of it, for people."""
+    """Format a number with its noun: `1 case`, `2 cases`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def kind_of(value: object) -> str:
-    """The type of a value with its article: an int, a tuple."""
+    """Return the type of a value with its article: `an int`, `a tuple`."""
     name = type(value).__name__
     return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 
 def plain_value(value: object, limit: int = 80) -> str:
-    """The value as Python writes it, where that runs no code of others; else its type."""
+    """Return the value's repr if that runs no third-party code; else its type."""
     plain = (str, int, float, bool, type(None))
     parts = value if isinstance(value, tuple | list) and type(value) in (tuple, list) else [value]
     try:
@@ -108,20 +112,20 @@ def plain_value(value: object, limit: int = 80) -> str:
 
 
 def described(error: BaseException, limit: int = LONGEST) -> str:
-    """An exception on one line; its name alone where the error cannot even be written."""
+    """Return an exception as one line, or only its type if its message cannot be formatted."""
     name = type(error).__name__
     try:
         text = f"{name}: {error}"
-    except Exception:  # noqa: BLE001  foreign code, and no reason to lose what was under way
+    except Exception:  # noqa: BLE001  third-party code must not interrupt the work in progress
         text = name
     return sentence(text, limit)
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
     """
-    The value as JSON that can be shown: the invisible, and commands, stand in it as JSON's own escapes.
+    Return the value as displayable JSON, with invisible characters and CI commands as JSON escapes.
 
-    It is on one line where it nests deeper than anyone reads: the indentation of each level would make it far longer.
+    A deeply nested value is written on one line, since indentation would make it far longer.
     """
     if indent is not None and _nests_deeper(value, _DEEPEST_INDENTED):
         indent = None
@@ -138,12 +142,12 @@ def _nests_deeper(value: object, levels: int) -> bool:
 
 
 def _without_commands(text: str, instead: str | Callable[[re.Match[str]], str]) -> str:
-    # most texts have neither, and each verdict holds dozens
+    # most texts have neither, and each verdict has dozens
     return _COMMAND.sub(instead, text) if "##" in text or "::" in text else text
 
 
 def _visible(text: str, code: Callable[[int], str], kept: str) -> str:
-    # so three times as fast as str.isprintable, and nearly all that is shown is such text
+    # three times as fast as str.isprintable, and nearly all displayed text takes this path
     if text.isascii() and not text.encode("ascii").translate(None, _SEEN).strip(b"\n" if "\n" in kept else b""):
         return text
 

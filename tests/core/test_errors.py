@@ -58,11 +58,11 @@ def wrapped(error: BaseException) -> BaseException:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (MemoryError(), "no more memory;"),
-        (RuntimeError("can't start new thread"), "no more threads (ulimit -u);"),
-        (OSError(errno.EMFILE, "Too many open files"), "no more open files (ulimit -n);"),
-        (wrapped(OSError(errno.ENOMEM, "Cannot allocate memory")), "no more memory;"),
-        (wrapped(wrapped(BlockingIOError(errno.EAGAIN, "fork"))), "no more processes or threads (ulimit -u);"),
+        (MemoryError(), "out of memory;"),
+        (RuntimeError("can't start new thread"), "out of threads (ulimit -u);"),
+        (OSError(errno.EMFILE, "Too many open files"), "out of open files (ulimit -n);"),
+        (wrapped(OSError(errno.ENOMEM, "Cannot allocate memory")), "out of memory;"),
+        (wrapped(wrapped(BlockingIOError(errno.EAGAIN, "fork"))), "out of processes or threads (ulimit -u);"),
         (RuntimeError("dictionary changed size"), ""),
         (OSError(errno.ENOENT, "no such file"), ""),
         (wrapped(ValueError()), ""),

@@ -69,9 +69,9 @@ def test_the_objects_of_an_sdk_are_messages_too() -> None:
             "messages[0].content[0].type is 'image_url'; expected 'text'",
         ),
         ([user([{"type": "text"}])], "messages[0].content[0].text is a JSON null"),
-        ([user("\ud800")], "messages[0].content holds a lone surrogate"),
+        ([user("\ud800")], "messages[0].content contains a lone surrogate"),
         ([calling(call("1", '"\ud800"'))], "messages[0].tool_calls[0].function.arguments is not a JSON object"),
-        ([calling(call("1", '{"a": "\ud800"}'))], "messages[0].tool_calls holds a lone surrogate"),
+        ([calling(call("1", '{"a": "\ud800"}'))], "messages[0].tool_calls contains a lone surrogate"),
         (
             [{"role": "assistant", "content": "", "tool_calls": {}}],
             "messages[0].tool_calls is a JSON object; expected a",

@@ -112,7 +112,7 @@ def test_a_server_that_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytes
     )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(local, "_SERVER", "jsbench_stubborn:address_of")
-    monkeypatch.setattr(guarded_calls, "_GOODBYE", 0.2)
+    monkeypatch.setattr(guarded_calls, "_EXIT", 0.2)
     with serving(settings(tmp_path), timeout=30) as address:
         assert address == "http://127.0.0.1:1"
     with pytest.raises(ProcessLookupError):

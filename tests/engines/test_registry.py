@@ -154,7 +154,7 @@ def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
     error = fault(engine)
     assert "asks nobody: jsbench.check" in error.message
     assert (error.kind, engine.info.model) == (FaultKind.ENGINE, "m")
-    with pytest.raises(EngineError, match="engine 'application' has no option 'strem': there is none"):
+    with pytest.raises(EngineError, match="engine 'application' has no option 'strem': none exists"):
         factory.check(EngineConfig(name="application", options={"strem": True}))
 
 

@@ -150,8 +150,8 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
         ({"engine": echo, "adapt": "narrow:nobody"}, "adapt is 'narrow:nobody'; expected verbatim, narrow or relax"),
         ({"engine": 3}, "engine is an int; expected its name, a factory, or a function of a request"),
         ({"engine": echo, "temperature": "hot"}, "open_engine: temperature is 'hot'; expected a number of at least 0"),
-        ({"engine": "scripted", "base_url": ["http://:key@h"]}, "base_url is a list; expected a text"),
-        ({"engine": "scripted", "api_key_env": ""}, "api_key_env is ''; expected a text that is not empty"),
+        ({"engine": "scripted", "base_url": ["http://:key@h"]}, "base_url is a list; expected a non-empty string"),
+        ({"engine": "scripted", "api_key_env": ""}, "api_key_env is ''; expected a non-empty string"),
         ({"engine": "scripted", "adapt": 5}, "adapt is 5"),
         (
             {"engine": "scripted", "modl": "m"},

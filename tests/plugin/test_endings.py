@@ -325,7 +325,7 @@ def test_a_run_that_has_no_more_memory_keeps_what_it_has_and_goes_on_later(
     assert figures["completions"] >= 1
     assert figures["missing_reasons"]["exhausted"] == figures["missing"] > 0
     assert "Traceback" not in result.stdout.str()
-    result.stdout.fnmatch_lines(["warning    this machine has no more memory; *"])
+    result.stdout.fnmatch_lines(["warning    out of memory; *"])
     (twelve.path / "exhausted").unlink()
     twelve.run(*hungry, "--jsbench-resume=out").assert_outcomes(passed=12)
     assert twelve.calls() == [f"c{number:02}" for number in range(12)]

@@ -381,9 +381,9 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
         (["--gate", "pass_rat>=0.9"], "jsbench: --gate: no metric 'pass_rat': did you mean 'pass_rate'?"),
         (
             ["--gate", "baseline.difference>=0"],
-            "--gate baseline.difference>=0: there is nothing to compare with; add --",
+            "--gate baseline.difference>=0: no baseline to compare with; add --",
         ),
-        (["--max-regression", "0.1"], "--max-regression 0.1: there is nothing to compare with; add --baseline=RUN"),
+        (["--max-regression", "0.1"], "--max-regression 0.1: no baseline to compare with; add --baseline=RUN"),
         (["--min-pass-rate", "9"], "--min-pass-rate: expected a number from 0 to 1, such as 0.9; found"),
         (["--baseline", "none.json"], "jsbench: --baseline: "),
         (

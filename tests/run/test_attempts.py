@@ -484,7 +484,7 @@ def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Jud
     record = limited.attempt(CASE)
 
     assert isinstance(record.generation, Failed)
-    assert record.generation.message.startswith("this machine has no more memory")
+    assert record.generation.message.startswith("out of memory")
     with pytest.raises(Refused, match="no more memory") as refused:
         limited.attempt(CASE)
     assert refused.value.reason is MissingReason.EXHAUSTED

@@ -110,7 +110,7 @@ def test_a_machine_without_open_files_makes_no_case_a_broken_one(folder: Path, m
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", exhausted)
-        with pytest.raises(JSBenchError, match=r"cannot be read: this machine has no more open files \(ulimit -n\)"):
+        with pytest.raises(JSBenchError, match=r"cannot be read: out of open files \(ulimit -n\)"):
             dataset.case(key)
 
     assert isinstance(dataset.case(key), Case)

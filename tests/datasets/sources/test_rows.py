@@ -85,7 +85,7 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
             {"schema": True, "messages": [{"role": "user", "content": [1]}]},
             "messages[0].content[0].type is None; expected 'text'",
         ),
-        (b'{"schema": true, "prompt": "\\ud800"}', "prompt holds a lone surrogate"),
+        (b'{"schema": true, "prompt": "\\ud800"}', "prompt contains a lone surrogate"),
         ({"schema": True, "tags": "eu"}, "tags are no list of texts"),
     ],
 )

@@ -484,7 +484,7 @@ def test_a_conversation_with_tools_is_recorded_as_an_application_has_it() -> Non
         *(({"content_type": kind}, "expected a media type") for kind in ("json", "a/b; c", "a /b", "\xe4/b", "a/b\0")),
         ({"content_type": 5}, "server.content_type is 5: expected str, got int"),
         ({"path": 5}, "server.path is 5: expected str, got int"),
-        ({"body": ["\ud800"]}, "server.body holds a lone surrogate"),
+        ({"body": ["\ud800"]}, "server.body contains a lone surrogate"),
     ],
 )
 def test_a_server_s_answer_that_may_not_be_said_to_a_client_is_no_recording(
