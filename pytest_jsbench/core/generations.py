@@ -129,19 +129,34 @@ class Usage:
     input_tokens: Count | None = None
     #: of the answer
     output_tokens: Count | None = None
-    #: part of the input tokens
+    #: part of the input tokens: read from the provider's cache
     cached_tokens: Count | None = None
+    #: part of the input tokens: written to the provider's cache
+    cache_write_tokens: Count | None = None
+    #: part of the tokens written to the cache: to be kept for an hour
+    cache_write_1h_tokens: Count | None = None
     #: part of the output tokens
     reasoning_tokens: Count | None = None
+    #: the provider's service tier, which sets the price: flex, priority, …; None if it is the standard tier or unknown
+    service_tier: str | None = None
 
     @classmethod
     def total(cls, usages: Collection[Usage]) -> Usage:
-        """All of them together; None where none says."""
-        totals = {}
-        for name in cls.__dataclass_fields__:
+        """Return the sum of each count; None for a count that no usage has. A tier that is not that of all is lost."""
+        totals: dict[str, Any] = {}
+        for name in COUNTS:
             counts = [tokens for usage in usages if (tokens := getattr(usage, name)) is not None]
             totals[name] = sum(counts) if counts else None
-        return cls(**totals)
+        tiers = {usage.service_tier for usage in usages}
+        return cls(**totals, service_tier=tiers.pop() if len(tiers) == 1 else None)
+
+    def updated(self, later: Usage) -> Usage:
+        """Return the usage after a later one of the same answer: a missing count or a 0 replaces no count."""
+        merged = {}
+        for name in self.__dataclass_fields__:
+            before, after = getattr(self, name), getattr(later, name)
+            merged[name] = after if after or before is None else before
+        return Usage(**merged)
 
     @property
     def total_tokens(self) -> int | None:
@@ -149,6 +164,10 @@ class Usage:
         if self.input_tokens is None or self.output_tokens is None:
             return None
         return self.input_tokens + self.output_tokens
+
+
+#: names of the counts of a usage
+COUNTS = tuple(name for name in Usage.__dataclass_fields__ if name != "service_tier")
 
 
 def tpot_ms(timing: Timing | None, usage: Usage | None) -> float | None:
@@ -266,10 +285,12 @@ class Completion(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="com
     reasoning: str = ""
     #: where there are any, the judge sees them, and no text
     calls: tuple[CalledTool, ...] = ()
-    #: what the model wrote beside its calls; the judge never sees it
+    #: what the model wrote next to its calls, or before a tool that the provider runs; the judge never sees it
     beside: str = ""
     #: whether the server sent another JSON value where its API has a text, so that the text is ours
     not_text: bool = False
+    #: the server's own finish reason, where it does not say whether the answer is complete; `(none)` if it gave none
+    finish_word: str = ""
     #: where an application asked
     server: ServerAnswer | None = None
 

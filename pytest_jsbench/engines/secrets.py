@@ -314,7 +314,8 @@ def out_of_generation(generation: Answer, secrets: Secrets) -> Answer:
     )
     replaced = generation.secret_replaced or (text, calls) != (generation.text, generation.calls)
     freed = structs.replace(generation, text=text, reasoning=reasoning, beside=beside, calls=calls)
-    return structs.replace(freed, server=server, secret_replaced=replaced)
+    word = secrets.out_of_message(generation.finish_word)
+    return structs.replace(freed, server=server, secret_replaced=replaced, finish_word=word)
 
 
 def _out_of_events(body: str, secrets: Secrets) -> str:

@@ -6,6 +6,7 @@ import json
 import platform
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Self, assert_never
@@ -23,6 +24,7 @@ from pytest_jsbench.verdicts.verdicts import (
     PARTLY,
     FailureType,
     JudgePolicy,
+    Note,
     SyntaxReason,
     Verdict,
     no_instance,
@@ -36,13 +38,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Generation
 
 #: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
-JUDGE_VERSION = "4"
+JUDGE_VERSION = "5"
 #: the reason of an answer without text whose provider gave a JSON document as reasoning
 IN_REASONING = "in_reasoning"
 #: bytes of address space; judging the largest real schemas takes a tenth of it
 _MEMORY = 4 << 30
 #: what the child runs
 _IN_CHILD = "pytest_jsbench.verdicts.in_process"
+#: finish reasons of an answer that may have been stopped before it was complete
+_STOPPED_BEFORE = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+#: keywords of the schema of a tool without parameters
+_OF_NO_PARAMETERS = frozenset(
+    {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
+)
 _DOCUMENT_LINE = re.compile(r"\n(?=[{\[])")
 
 _DEFAULT_POLICY = JudgePolicy()
@@ -187,17 +195,30 @@ def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
 
 
 def _decide_completion(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
+    verdict = _decide_answer(completion, schema, judge)
+    if completion.finish_reason is FinishReason.CONTENT_FILTER and verdict.failure_type is FailureType.TRUNCATED:
+        message = "a content filter stopped the answer before it was complete"
+        return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
+    if completion.finish_word:
+        return structs.replace(verdict, notes=(*verdict.notes, Note.UNKNOWN_FINISH_REASON))
+    return verdict
+
+
+def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verdict:
     if completion.finish_reason is FinishReason.CONTENT_FILTER and not completion.text.strip():
         message = "a content filter stopped the answer before any text"
         return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
     if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
         message = "the provider found the answer wrong, and did not show it"
         return no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
-    truncated = completion.finish_reason is FinishReason.LENGTH
+    truncated = completion.finish_reason in _STOPPED_BEFORE
     tools = None if completion.sent is None else completion.sent.tools
     if completion.calls:
         return _decide_calls(completion, tools or Tools(schemas={}, allowed=(), required=False), schema, judge)
-    if tools is not None and tools.required and not truncated:
+    if tools is not None and tools.required and completion.finish_reason is not FinishReason.LENGTH:
+        cut = judge.judge(True, completion.text, truncated=True) if truncated else None
+        if cut is not None and cut.failure_type is FailureType.TRUNCATED:
+            return cut
         message = f"no tool was called; expected a call of {_quoted(tools.allowed)}"
         return no_instance(FailureType.NO_CALL, None, message)
     verdict = judge.judge(schema, completion.text, truncated=truncated, trivial=True)
@@ -227,11 +248,16 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
             expected = f"expected {_quoted(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
             return structs.replace(no_instance(failure_type, None, message), tool=name)
-    truncated = completion.finish_reason is FinishReason.LENGTH
+    truncated = completion.finish_reason in _STOPPED_BEFORE
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
         own = judged_by(completion, call.name, schema)
-        verdict = judge.judge(own, call.arguments, truncated=truncated and number == len(completion.calls))
+        is_cut = truncated and number == len(completion.calls)
+        if not is_cut and not call.arguments.strip() and _has_no_parameters(own):
+            verdict = judge.judge(own, "{}")
+            verdict = structs.replace(verdict, notes=(*verdict.notes, Note.EMPTY_ARGUMENTS))
+        else:
+            verdict = judge.judge(own, call.arguments, truncated=is_cut)
         if verdict.reason == SyntaxReason.EMPTY:
             verdict = structs.replace(
                 verdict, message="the tool is called without arguments; expected one JSON document"
@@ -241,6 +267,14 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
             verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")
         verdicts.append(structs.replace(verdict, tool=call.name or None))
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
+
+
+def _has_no_parameters(schema: Schema) -> bool:
+    """Return whether the schema of a tool's arguments is an object without any properties."""
+    if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+        return False
+    named = (schema.get(keyword) for keyword in ("properties", "required"))
+    return schema.keys() <= _OF_NO_PARAMETERS and not any(named)
 
 
 def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:

@@ -130,6 +130,10 @@ class Note(StrEnum):
     UNENCODED_REFERENCE = "unencoded_reference"
     #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
+    #: the server's finish reason does not say whether the answer is complete, and it is a complete document
+    UNKNOWN_FINISH_REASON = "unknown_finish_reason"
+    #: a tool without parameters was called with an empty text as its arguments, which was judged as {}
+    EMPTY_ARGUMENTS = "empty_arguments"
 
 
 #: notes that the document is a part of the text
@@ -174,7 +178,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: those of them that have the name of a field elsewhere in the schema
     misplaced_fields: tuple[str, ...] = written(())
     #: what was seen on the way and did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
-    #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced
+    #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced,
+    #: unknown_finish_reason, empty_arguments
     notes: tuple[Note, ...] = written(())
     #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
     order_kept: bool | None = written(None)
@@ -287,6 +292,8 @@ _MEANINGS = {
     Note.ADAPTATION_LOSS: "it breaks a keyword that was left out of the schema that was sent",
     Note.NOT_TEXT: "the server sent a JSON value where its API has a text, and that was judged as JSON text",
     Note.NOT_ENFORCED: "what carried the request left the schema out",
+    Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not say whether the answer is complete",
+    Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
 }
 
 

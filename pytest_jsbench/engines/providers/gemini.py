@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
+from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.answers import AnswerBuilder
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
 from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.presets import KEYS
+from pytest_jsbench.engines.providers.answer import read_tier
+from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderBatchFactory, WireFormat, read_settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message, ToolCall
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: the one in the examples of google-genai 3.4
@@ -102,61 +104,61 @@ def _response(call: ToolCall, content: str) -> dict[str, Any]:
     return {"functionResponse": {"name": call.name, "response": response}}
 
 
-#: what its words mean; any other is unknown
-FINISH = {
-    "STOP": FinishReason.STOP,
-    "MAX_TOKENS": FinishReason.LENGTH,
-    # the limit of one request: the rest could be asked for
-    "CONTINUATION": FinishReason.LENGTH,
-    **dict.fromkeys(
-        (
-            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
-            *("MODEL_ARMOR", "PUP_LIMITED_DISABLED", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
-        ),
-        FinishReason.CONTENT_FILTER,
-    ),
-    # what the model wrote is no call of the tool; it is not shown, or only in the words of a message
-    **dict.fromkeys(
-        ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"),
-        FinishReason.REJECTED,
-    ),
-}
+#: parts that are no text: of tools that Gemini runs; google-genai 3.6, Part
+_OTHER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "functionResponse")
+#: parts of media
+_MEDIA_PARTS = ("inlineData", "fileData")
 
 
 def _take(answer: AnswerBuilder, part: object) -> None:
-    """Take an answer, or an event of a stream, which has the same form."""
+    """Take an event of a stream."""
     answer.note(get(part, "usageMetadata"), _COUNTS)
-    answer.usage = _usage(answer.counts)
+    answer.use(_usage(answer.counts))
+    answer.use(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
         words = get(part, "promptFeedback", "blockReasonMessage")
         answer.refuse(text_or(words, f"the provider blocked the prompt: {blocked}"))
     for candidate in items(part, "candidates")[:1]:
         for piece in parts(get(candidate, "content", "parts")):
             _add(answer, piece)
-        _end(answer, candidate)
+        if (reason := get(candidate, "finishReason")) is not None:
+            answer.end(reason, get(candidate, "finishMessage"))
+
+
+def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+    """Take an answer that came in one piece, which has the same form."""
+    _take(answer, body)
+    if items(body, "candidates"):
+        answer.end_without_reason()
 
 
 def _add(answer: AnswerBuilder, piece: object) -> None:
+    """Add a part; parts have no index, so they are numbered as they come, and texts that follow each other are one."""
+    number = len(answer.kinds)
     if get(piece, "thought") is True:
         answer.reason(get(piece, "text"))
     elif (call := get(piece, "functionCall")) is not None:
         given = get(call, "args")
         # of an empty object the API says nothing
         arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)
-        answer.call(len(answer.calls), name=get(call, "name"), arguments=arguments)
+        answer.kinds[number] = "functionCall"
+        answer.call((number, 0), own=get(call, "id"), name=get(call, "name"), arguments=arguments)
+    elif (kind := _other_kind(piece)) is not None:
+        answer.kinds[number] = kind
+        if kind not in _MEDIA_PARTS:
+            answer.set_aside((number, 0))
+        if kind not in (*_OTHER_PARTS, *_MEDIA_PARTS):
+            answer.note_unknown(kind)
     else:
-        answer.add(get(piece, "text") if isinstance(piece, dict) else piece)
+        answer.add(get(piece, "text") if isinstance(piece, dict) else piece, (number, 0))
 
 
-def _end(answer: AnswerBuilder, candidate: object) -> None:
-    reason = get(candidate, "finishReason")
-    if reason is None:
-        return
-    finish = FINISH.get(str(reason), FinishReason.UNKNOWN)
-    if finish is FinishReason.CONTENT_FILTER and answer.empty:
-        words = get(candidate, "finishMessage")
-        answer.refuse(text_or(words, f"the provider let nothing through: {reason}"))
-    answer.end(finish)
+def _other_kind(piece: object) -> str | None:
+    """Return what a part without text is: the name of its first known member, or of its first object."""
+    if not isinstance(piece, dict) or "text" in piece:
+        return None
+    known = (name for name in (*_OTHER_PARTS, *_MEDIA_PARTS) if name in piece)
+    return next(iter((*known, *(name for name, value in piece.items() if isinstance(value, dict)))), None)
 
 
 _COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
@@ -175,7 +177,7 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, take=_take, take_whole=_take)
+GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, endings=GEMINI_FINISH, take=_take, take_whole=_take_whole)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:

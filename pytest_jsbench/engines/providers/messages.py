@@ -8,11 +8,10 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import FinishReason, ResponseFormat, Usage
+from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.answers import AnswerBuilder
-from pytest_jsbench.engines.http.calls import get, parts, text_or
+from pytest_jsbench.engines.http.calls import get, parts
 from pytest_jsbench.engines.options import (
     AskedReasoning,
     Options,
@@ -22,6 +21,8 @@ from pytest_jsbench.engines.options import (
     headers_of_environment,
 )
 from pytest_jsbench.engines.presets import KEYS
+from pytest_jsbench.engines.providers.answer import read_tier
+from pytest_jsbench.engines.providers.finish_reasons import MESSAGES_FINISH
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderBatchFactory, WireFormat, read_settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
     from pytest_jsbench.engines.base import EngineConfig
+    from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
 #: the smallest model that Anthropic documents with structured outputs
@@ -94,15 +96,17 @@ def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
-_FINISH = {
-    "end_turn": FinishReason.STOP,
-    "stop_sequence": FinishReason.STOP,
-    "tool_use": FinishReason.STOP,
-    "max_tokens": FinishReason.LENGTH,
-    "model_context_window_exceeded": FinishReason.LENGTH,
-}
-#: blocks of reasoning, of which some show nothing
-_THINKING = ("thinking", "redacted_thinking")
+#: blocks of what the model writes for the client; a block without a type is a text
+_OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
+#: blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock
+_OTHER_BLOCKS = frozenset(
+    (
+        *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
+        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
+        *("advisor_tool_result", "mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "container_upload"),
+        *("compaction", "fallback"),
+    )
+)
 
 
 def _take_event(answer: AnswerBuilder, event: object) -> None:
@@ -110,21 +114,11 @@ def _take_event(answer: AnswerBuilder, event: object) -> None:
         case "message_start":
             _note(answer, get(event, "message", "usage"))
         case "content_block_start":
-            block = get(event, "content_block")
-            if get(block, "type") in _THINKING:
-                answer.begin_reasoning()
-            answer.add(get(block, "text"))
-            if get(block, "type") == "tool_use":
-                answer.pending = _input(block)  # of an empty object no piece comes
-                answer.call(get(event, "index"), name=get(block, "name"))
+            _begin_block(answer, _number(event), get(event, "content_block"))
         case "content_block_delta":
-            answer.reason(get(event, "delta", "thinking"))
-            answer.add(get(event, "delta", "text"))
-            if piece := get(event, "delta", "partial_json"):
-                answer.call(get(event, "index"), arguments=piece)
-        case "content_block_stop" if answer.pending is not None:
-            answer.call(get(event, "index"), whole=answer.pending)
-            answer.pending = None
+            _add_delta(answer, _number(event), get(event, "delta"))
+        case "content_block_stop" if (_number(event), 0) in answer.calls:
+            answer.complete_call((_number(event), 0))
         case "message_delta":
             _note(answer, get(event, "usage"))
             _end(answer, get(event, "delta"))
@@ -132,13 +126,48 @@ def _take_event(answer: AnswerBuilder, event: object) -> None:
 
 def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     for number, block in enumerate(parts(body.get("content"))):
-        if get(block, "type") == "tool_use":
-            answer.call(number, name=get(block, "name"), arguments=_input(block))
-        else:
-            answer.reason(get(block, "thinking"))
-            answer.add(get(block, "text") if get(block, "type") else block)
+        _begin_block(answer, number, block)
+        if (number, 0) in answer.calls:
+            answer.complete_call((number, 0))
     _end(answer, body)
+    answer.end_without_reason()
     _note(answer, get(body, "usage"))
+
+
+def _number(event: object) -> int:
+    number = get(event, "index")
+    return number if isinstance(number, int) else 0
+
+
+def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
+    """Take a block as it begins, or all of it. Only `tool_use` is a call of the client's tool."""
+    kind = get(block, "type")
+    answer.kinds[number] = str(kind)
+    match kind:
+        case "thinking" | "redacted_thinking":
+            answer.begin_reasoning()
+            answer.reason(get(block, "thinking"))
+        case "tool_use":
+            # no piece comes for an empty object
+            answer.call((number, 0), own=get(block, "id"), name=get(block, "name"), default=_input(block))
+        case "text":
+            answer.add(get(block, "text"), (number, 0))
+        case None:  # some servers send the text, or the JSON value that it is, without a block
+            answer.add(block, (number, 0))
+        case _:
+            answer.set_aside((number, 0))
+            if kind not in _OTHER_BLOCKS:
+                answer.note_unknown(kind)
+
+
+def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
+    """Add a delta to its block, unless a tool of the provider's has it."""
+    if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
+        return
+    answer.reason(get(delta, "thinking"))
+    answer.add(get(delta, "text"), (number, 0))
+    if piece := get(delta, "partial_json"):
+        answer.call((number, 0), arguments=piece)
 
 
 def _input(block: object) -> str | None:
@@ -149,28 +178,32 @@ def _input(block: object) -> str | None:
 
 def _end(answer: AnswerBuilder, part: object) -> None:
     reason = get(part, "stop_reason")
-    if reason is None:
-        return
-    if reason == "refusal":
-        explanation = get(part, "stop_details", "explanation")
-        answer.refuse(text_or(explanation, "the model's provider refused to answer"))
-    answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+    if reason is not None:
+        answer.end(reason, get(part, "stop_details", "explanation"))
 
 
 _CACHE_READ = "cache_read_input_tokens"
-_INPUT = ("input_tokens", "cache_creation_input_tokens", _CACHE_READ)
+_CACHE_WRITE = "cache_creation_input_tokens"
+_CACHE_WRITE_1H = "ephemeral_1h_input_tokens"
+_INPUT = ("input_tokens", _CACHE_WRITE, _CACHE_READ)
 
 
 def _note(answer: AnswerBuilder, usage: object) -> None:
     answer.note(usage, (*_INPUT, "output_tokens"))
     answer.note(get(usage, "output_tokens_details"), ["thinking_tokens"])
+    answer.note(get(usage, "cache_creation"), [_CACHE_WRITE_1H])
     counts = answer.counts
-    answer.usage = Usage(
-        # the API's own `input_tokens` leaves out what the cache holds
-        input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
-        output_tokens=counts.get("output_tokens"),
-        cached_tokens=counts.get(_CACHE_READ),
-        reasoning_tokens=counts.get("thinking_tokens"),
+    answer.use(
+        Usage(
+            # the API's own `input_tokens` leaves out what is read from the cache and written to it
+            input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
+            output_tokens=counts.get("output_tokens"),
+            cached_tokens=counts.get(_CACHE_READ),
+            cache_write_tokens=counts.get(_CACHE_WRITE),
+            cache_write_1h_tokens=counts.get(_CACHE_WRITE_1H),
+            reasoning_tokens=counts.get("thinking_tokens"),
+            service_tier=read_tier(get(usage, "service_tier")),
+        )
     )
 
 
@@ -178,6 +211,7 @@ MESSAGES = WireFormat(
     to_body=_to_body,
     formats=(ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT),
     form=_form,
+    endings=MESSAGES_FINISH,
     take=_take_event,
     take_whole=_take_whole,
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_jsbench.core.generations import CallError, FaultKind, FinishReason, ResponseFormat, Usage
-from pytest_jsbench.engines.http.answers import AnswerBuilder
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.engines.http.calls import EnclosedError, as_object, count, get, items, parts
+from pytest_jsbench.engines.providers.answer import read_tier
+from pytest_jsbench.engines.providers.finish_reasons import CHAT_FINISH, RESPONSES_FINISH
 from pytest_jsbench.engines.providers.provider import WireFormat
+from pytest_jsbench.engines.providers.tool_calls import FIRST, place_of_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -16,12 +18,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Request
     from pytest_jsbench.core.messages import Message
+    from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
+    from pytest_jsbench.engines.providers.tool_calls import Place
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
 #: what a part of the content that is text is called; some servers leave it out
 _TEXT_PARTS = ("text", "output_text", None)
+#: parts that are known, and no text
+_NOT_TEXT_PARTS = ("image_url", "image", "audio", "input_audio", "file", "reference", "document_url")
+#: digits of an index
+_LONGEST_INDEX = 6
 #: parts that some servers send without a list around one
 _ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
 
@@ -57,19 +65,11 @@ def _chat_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
             return {}
 
 
-_FINISH = {
-    "stop": FinishReason.STOP,
-    "tool_calls": FinishReason.STOP,
-    "function_call": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-}
-
-
 def _take_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
     # the usage comes with the last choice, or after it with no choice at all
     _use(answer, chunk.get("usage"))
+    answer.use(Usage(service_tier=read_tier(chunk.get("service_tier"))))
     _time(answer, chunk)
     for each in items(chunk, "choices"):
         choice = as_object(each)
@@ -82,17 +82,17 @@ def _take_choices(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     if not choices:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any choices")
     _use(answer, body.get("usage"))
+    answer.use(Usage(service_tier=read_tier(body.get("service_tier"))))
     _time(answer, body)
     choice = as_object(choices[0])
     message = choice.get("message")
-    _take_choice(answer, choice, message)
+    _take_choice(answer, choice, message, is_whole=True)
     if message is None:
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
-    if choice.get("finish_reason") is None:
-        answer.end(FinishReason.UNKNOWN)
+    answer.end_without_reason()
 
 
-def _take_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: object) -> None:
+def _take_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: object, *, is_whole: bool = False) -> None:
     """Take what a choice brings: all of it, or one delta."""
     if error := choice.get("error"):
         raise EnclosedError(error)
@@ -109,19 +109,34 @@ def _take_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: obje
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.reason(reasoning)
     if calls := part.get("tool_calls"):
-        _take_calls(answer, calls)
+        _take_calls(answer, calls, is_whole=is_whole)
+    if call := part.get("function_call"):  # of clients and servers that do not know tools
+        answer.call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
-        answer.end(_FINISH.get(str(reason), FinishReason.UNKNOWN))
+        # SGLang's own API has an object here, and some of its versions pass it on
+        answer.end(get(reason, "type") or reason, get(reason, "message"))
 
 
-def _take_calls(answer: AnswerBuilder, calls: object) -> None:
+def _take_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None:
     for number, call in enumerate(parts(calls)):
-        if (function := get(call, "function")) is not None:  # a custom tool's call has none, and no schema
-            place, name, arguments = get(call, "index"), get(function, "name"), get(function, "arguments")
-            # Gemini's endpoint gives all calls one index, and each its id
-            answer.call(number if place is None else place, own=get(call, "id"), name=name, arguments=arguments)
+        function = get(call, "function")
+        if function is None:  # a custom tool's call has none, and no schema
+            continue
+        own, name, arguments = get(call, "id"), get(function, "name"), get(function, "arguments")
+        place = (number, 0)
+        if not is_whole:
+            index = _index(get(call, "index"))
+            place = place_of_piece(answer.calls, index, number, own=own, name=name, arguments=arguments)
+        answer.call(place, own=own, name=name, arguments=arguments)
+
+
+def _index(value: object) -> int | None:
+    """Return the index of a piece, which some servers write as a text; None if there is none."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_INDEX:
+        return int(value)
+    return value if isinstance(value, int) else None
 
 
 def _is_part(piece: object) -> bool:
@@ -138,8 +153,10 @@ def _add(answer: AnswerBuilder, piece: object) -> None:
     elif piece.get("type") == "thinking":
         for part in items(piece, "thinking"):
             answer.reason(get(part, "text"))
-    else:
+    elif piece.get("type") == "refusal":
         answer.refuse(piece.get("refusal"))
+    elif piece.get("type") not in _NOT_TEXT_PARTS:
+        answer.note_unknown(piece.get("type"))
 
 
 def _use(answer: AnswerBuilder, usage: object) -> None:
@@ -151,11 +168,14 @@ def _use(answer: AnswerBuilder, usage: object) -> None:
         # xAI leaves them out of the completion, and only the sum of all tells
         apart = get(usage, "total_tokens") == prompt + completion + thought
         completion += thought if apart else 0
-    answer.usage = Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
-        reasoning_tokens=thought,
+    answer.use(
+        Usage(
+            input_tokens=prompt,
+            output_tokens=completion,
+            cached_tokens=count(get(usage, "prompt_tokens_details", "cached_tokens")),
+            cache_write_tokens=count(get(usage, "prompt_tokens_details", "cache_write_tokens")),
+            reasoning_tokens=thought,
+        )
     )
 
 
@@ -179,7 +199,7 @@ def _time(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
                 answer.server_times[name] = value * unit
 
 
-CHAT = WireFormat(to_body=_chat_body, form=_chat_form, take=_take_chunk, take_whole=_take_choices)
+CHAT = WireFormat(to_body=_chat_body, form=_chat_form, endings=CHAT_FINISH, take=_take_chunk, take_whole=_take_choices)
 
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
@@ -217,69 +237,157 @@ def _response_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]
 
 #: between the parts of a summary
 _APART = "\n\n"
-_INCOMPLETE = {
-    "max_output_tokens": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
+#: events that end a stream, and the status of the response if it has none
+_LAST_EVENTS = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
 }
+#: phase of a message that is a comment on what the model is doing
+_COMMENTARY = "commentary"
+#: items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem
+_OTHER_ITEMS = frozenset(
+    (
+        *("file_search_call", "function_call_output", "web_search_call", "computer_call", "computer_call_output"),
+        *("program", "program_output", "tool_search_call", "tool_search_output", "additional_tools", "compaction"),
+        *("image_generation_call", "code_interpreter_call", "local_shell_call", "local_shell_call_output"),
+        *("shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output", "mcp_call"),
+        *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "custom_tool_call"),
+        "custom_tool_call_output",
+    )
+)
 
 
 def _take_event(answer: AnswerBuilder, event: object) -> None:
-    match get(event, "type"):
+    kind = get(event, "type")
+    match kind:
         case "response.output_text.delta":
-            answer.add(get(event, "delta"))
+            answer.add(get(event, "delta"), _place(answer, event))
+        case "response.output_text.done":
+            answer.complete_text(get(event, "text"), _place(answer, event))
+        case "response.content_part.done" if get(event, "part", "type") == "output_text":
+            answer.complete_text(get(event, "part", "text"), _place(answer, event))
         case "response.function_call_arguments.delta":
-            answer.call(get(event, "item_id"), arguments=get(event, "delta"))
+            answer.call((_number(answer, event), 0), arguments=get(event, "delta"))
+        case "response.function_call_arguments.done":
+            place = (_number(answer, event), 0)
+            answer.complete_call(place, name=get(event, "name"), arguments=get(event, "arguments"))
         case "response.reasoning_text.delta" | "response.reasoning_summary_text.delta":
             answer.reason(get(event, "delta"))
         case "response.reasoning_summary_part.added" if answer.reasoned:
             answer.reason(_APART)
-        case "response.output_item.added" if get(event, "item", "type") == "reasoning":
-            answer.begin_reasoning()
-        case "response.output_item.added" if get(event, "item", "type") == "function_call":
-            answer.call(get(event, "item", "id"), name=get(event, "item", "name"))
+        case "response.output_item.added":
+            _begin_item(answer, _number(answer, event), get(event, "item"))
+        case "response.output_item.done":
+            _take_item(answer, _number(answer, event), get(event, "item"))
         case "response.refusal.delta":
             answer.refuse(get(event, "delta"))
-        case "response.completed" | "response.incomplete" | "response.failed":
-            _take_response(answer, get(event, "response"))
+        case "response.refusal.done" if not answer.refused:
+            answer.refuse(get(event, "refusal"))
+        case str() if kind in _LAST_EVENTS:
+            _end_response(answer, get(event, "response"), status=_LAST_EVENTS[kind])
+
+
+def _number(answer: AnswerBuilder, event: object) -> int:
+    """Return the number of the item that an event is about: its index, or else that of the item with its identifier."""
+    index = _index(get(event, "output_index"))
+    own = get(event, "item_id") or get(event, "item", "id")
+    own = own if isinstance(own, str) else None
+    if index is None:
+        return answer.places.setdefault(own, max((*answer.places.values(), *answer.kinds), default=-1) + 1)
+    answer.places.setdefault(own, index)
+    return index
+
+
+def _place(answer: AnswerBuilder, event: object) -> Place:
+    return _number(answer, event), _index(get(event, "content_index")) or 0
 
 
 def _take_response(answer: AnswerBuilder, response: object) -> None:
-    """Take the response as a whole: why it ended, what it cost, and its text, unless that has come in deltas."""
-    status = get(response, "status")
-    answer.usage = _usage(get(response, "usage"))
-    if not answer.reasoned:
-        answer.reason(_APART.join(_reasoning(response)))
+    """Take a response as a whole: its items, why it ended, and what it cost."""
+    for number, item in enumerate(items(response, "output")):
+        _take_item(answer, number, item)
+    _take_ending(answer, response, status=get(response, "status"))
+
+
+def _end_response(answer: AnswerBuilder, response: object, *, status: str) -> None:
+    """Take the last event of a stream, whose response repeats the answer, or holds what no event before it did."""
+    output = items(response, "output")
     if answer.empty:
         answer.calls.clear()  # of which no arguments came
-        for item in items(response, "output"):
-            _take_item(answer, item)
-    match status:
-        case "completed" if answer.empty and not isinstance(get(response, "output"), list):
-            raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
-        case "completed":
-            answer.end(FinishReason.STOP)
-        case "incomplete":
-            reason = get(response, "incomplete_details", "reason")
-            answer.end(_INCOMPLETE.get(str(reason), FinishReason.UNKNOWN))
-        case "failed":
-            unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
-            raise EnclosedError(get(response, "error") or unexplained)
-        case None if not answer.empty:
-            answer.end(FinishReason.UNKNOWN)
+        answer.kinds.clear()
+        for number, item in enumerate(output):
+            _take_item(answer, number, item)
+    elif not answer.refused:
+        _add_calls(answer, [item for item in output if get(item, "type") == "function_call"])
+    if not answer.reasoned:
+        answer.reason(_APART.join(_reasoning(response)))
+    _take_ending(answer, response, status=get(response, "status") or status)
+
+
+def _add_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
+    """Take the calls of which the events before the last one did not have the name or the arguments."""
+    begun = sorted(answer.calls)
+    begun += [(max(answer.kinds, default=0) + 1 + extra, 0) for extra in range(len(whole) - len(begun))]
+    for place, item in zip(begun, whole, strict=False):
+        call = answer.calls.get(place)
+        if call is None or not call.pieces:
+            answer.complete_call(place, name=get(item, "name"), arguments=get(item, "arguments"))
+        elif not call.names:
+            answer.call(place, name=get(item, "name"))
+
+
+def _take_ending(answer: AnswerBuilder, response: object, *, status: object) -> None:
+    answer.use(_usage(get(response, "usage")))
+    answer.use(Usage(service_tier=read_tier(get(response, "service_tier"))))
+    if status == "failed":
+        unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
+        raise EnclosedError(get(response, "error") or unexplained)
+    if status == "completed" and answer.empty and not isinstance(get(response, "output"), list):
+        raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
+    if status is None and answer.empty:
+        raise CallError(FaultKind.BAD_RESPONSE, "the server answered without a status and without any output")
+    reason = get(response, "incomplete_details", "reason") if status == "incomplete" else None
+    if reason or status:
+        answer.end(reason or status)
+    answer.end_without_reason()
+
+
+def _begin_item(answer: AnswerBuilder, number: int, item: object) -> None:
+    """Note what kind of item begins, and the name of the tool that is called."""
+    kind = get(item, "type")
+    answer.kinds[number] = str(kind)
+    match kind:
+        case "reasoning":
+            answer.begin_reasoning()
+        case "function_call":
+            answer.call((number, 0), default=get(item, "arguments") or None)
+            if name := get(item, "name"):
+                answer.calls[number, 0].names[:] = [name] if isinstance(name, str) else []
+        case "message":
+            if get(item, "phase") == _COMMENTARY:
+                answer.set_comment(number)
         case _:
-            message = f"the server gave back a response that has not ended (status {status})"
-            raise CallError(FaultKind.BAD_RESPONSE, message)
+            answer.set_aside((number, 0))
+            if kind not in _OTHER_ITEMS:
+                answer.note_unknown(kind)
 
 
-def _take_item(answer: AnswerBuilder, item: object) -> None:
-    """Take one item of the output: a message's text and refusals, or a call's arguments."""
+def _take_item(answer: AnswerBuilder, number: int, item: object) -> None:
+    """Take a whole item of the output: a message's text and refusals, a call, or reasoning."""
+    _begin_item(answer, number, item)
     match get(item, "type"):
         case "message":
-            for part in parts(get(item, "content")):
-                answer.add(get(part, "text") if get(part, "type") else part)
-                answer.refuse(get(part, "refusal"))
+            refused = answer.refused
+            for place, part in enumerate(parts(get(item, "content"))):
+                answer.complete_text(get(part, "text") if get(part, "type") else part, (number, place))
+                if not refused:
+                    answer.refuse(get(part, "refusal"))
         case "function_call":
-            answer.call(get(item, "id"), name=get(item, "name"), arguments=get(item, "arguments"))
+            answer.complete_call((number, 0), arguments=get(item, "arguments"))
+        case "reasoning" if not answer.reasoned:
+            answer.reason(_APART.join(_reasoning({"output": [item]})))
 
 
 def _reasoning(response: object) -> Iterator[str]:
@@ -295,8 +403,11 @@ def _usage(usage: object) -> Usage:
         input_tokens=count(get(usage, "input_tokens")),
         output_tokens=count(get(usage, "output_tokens")),
         cached_tokens=count(get(usage, "input_tokens_details", "cached_tokens")),
+        cache_write_tokens=count(get(usage, "input_tokens_details", "cache_write_tokens")),
         reasoning_tokens=count(get(usage, "output_tokens_details", "reasoning_tokens")),
     )
 
 
-RESPONSES = WireFormat(to_body=_response_body, form=_response_form, take=_take_event, take_whole=_take_response)
+RESPONSES = WireFormat(
+    to_body=_response_body, form=_response_form, endings=RESPONSES_FINISH, take=_take_event, take_whole=_take_response
+)

@@ -20,7 +20,7 @@ from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import extension
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.http.answers import AnswerBuilder, EventStream, is_one_piece, read_object
+from pytest_jsbench.engines.http.answers import EventStream, is_one_piece, read_object
 from pytest_jsbench.engines.http.calls import (
     Deadline,
     EnclosedError,
@@ -41,6 +41,7 @@ from pytest_jsbench.engines.options import (
     find_key,
     require_package,
 )
+from pytest_jsbench.engines.providers.answer import AnswerBuilder
 from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
     from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
+    from pytest_jsbench.engines.providers.finish_reasons import FinishReasons
 
 #: the options of every provider's engine
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
@@ -86,6 +88,8 @@ class WireFormat:
     formats: tuple[ResponseFormat, ...] = _FORMATS
     #: the fields that ask for a schema in the response format of the settings
     form: Callable[[ProviderSettings, Schema], dict[str, Any]]
+    #: what its finish reasons mean
+    endings: FinishReasons
     #: takes one event of a stream
     take: Callable[[AnswerBuilder, Any], None]
     #: takes an answer that came in one piece
@@ -105,7 +109,7 @@ class WireFormat:
 
     def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
         """Read the events of a stream; EnclosedError for an error among them."""
-        answer = AnswerBuilder(watch, stream=stream)
+        answer = AnswerBuilder(watch, endings=self.endings, stream=stream)
         for event in stream:
             if is_error(event):
                 raise EnclosedError(event, after=answer.begun)
@@ -114,7 +118,7 @@ class WireFormat:
 
     def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
         """Read an answer that came in one piece."""
-        answer = AnswerBuilder(watch)
+        answer = AnswerBuilder(watch, endings=self.endings)
         self.take_whole(answer, body)
         return answer
 

@@ -44,6 +44,7 @@ def told(result: Completion | Declined | CallError) -> dict[str, Any]:
                 "calls": [[call.name, call.arguments] for call in result.calls],
                 "beside": result.beside,
                 "not_text": result.not_text,
+                "finish_word": result.finish_word,
                 "timed": result.timing is not None and result.timing.ttft is not None,
                 "reasoning_timed": result.timing is not None and result.timing.reasoning_time is not None,
             }

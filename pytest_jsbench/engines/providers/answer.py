@@ -1,0 +1,327 @@
+"""Assembly of one answer from what a server sends, whole or in pieces: its text, calls, reasoning, usage and ending."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import structs
+
+from pytest_jsbench.core.generations import (
+    CalledTool,
+    CallError,
+    Completion,
+    Declined,
+    DeclineReason,
+    FaultKind,
+    FinishReason,
+    Usage,
+)
+from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import counted, shortened
+from pytest_jsbench.engines.http.calls import count, get
+from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
+from pytest_jsbench.engines.providers.tool_calls import FIRST, Place, ToolCall, join_pieces, tool_name
+from pytest_jsbench.verdicts import JudgePolicy
+from pytest_jsbench.verdicts.answer_text import NotJson, read_answer, start_of_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_jsbench.core.generations import Sent, Stopwatch
+    from pytest_jsbench.engines.http.answers import EventStream
+    from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
+
+#: takes every answer in which a complete document can be seen
+_LENIENT = JudgePolicy(reasoning="strip")
+#: at most so many unknown kinds are named in a message
+_NAMED_KINDS = 5
+
+
+#: service tiers at the ordinary price, or whose price is known otherwise (batch)
+_ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "batch")
+
+
+def read_tier(value: object) -> str | None:
+    """Return a service tier that has a price of its own; None for any other."""
+    tier = shown_word(value).lower() if isinstance(value, str) else ""
+    return None if tier in ("", *_ORDINARY_TIERS) else tier
+
+
+def _check_complete(word: str, text: str) -> None:
+    """Raise CallError unless the text is one JSON document: a missing end is not the model's failure."""
+    if isinstance(read_answer(text, _LENIENT), NotJson):
+        ending = f"the server's finish reason '{word}' does not say that the answer is complete"
+        if word == NOT_GIVEN:
+            ending = "the server gave no finish reason"
+        message = f"{ending}, and it is not one JSON document; {counted(len(text), 'character')} of it dropped"
+        raise CallError(FaultKind.BAD_RESPONSE, one_line(message))
+
+
+class AnswerBuilder:
+    """Collects the pieces of one answer."""
+
+    __slots__ = (
+        *(
+            "_arrived",
+            "_asides",
+            "_comments",
+            "_ended",
+            "_endings",
+            "_pieces",
+            "_reasoning",
+            "_refusal",
+            "_stream",
+            "_texts",
+        ),
+        *("_not_text", "_unknown", "_watch", "calls", "counts", "kinds", "places", "server_times", "usage"),
+    )
+
+    def __init__(self, watch: Stopwatch, *, endings: FinishReasons, stream: EventStream | None = None) -> None:
+        self._watch = watch
+        #: meanings of the wire format's finish reasons
+        self._endings = endings
+        #: the stream that is read; None if the answer comes in one piece
+        self._stream = stream
+        #: pieces of text and of arguments in the order in which they came
+        self._pieces: list[str] = []
+        #: when each of them came
+        self._arrived: list[float] = []
+        #: pieces of text, by their place
+        self._texts: dict[Place, list[str]] = {}
+        #: places of tools that the provider runs: what comes before them is not the answer
+        self._asides: set[Place] = set()
+        #: numbers of items that are comments on what the model is doing
+        self._comments: set[int] = set()
+        #: calls of the client's tools, by their place
+        self.calls: dict[Place, ToolCall] = {}
+        #: kinds of the blocks or items that have begun, by their number
+        self.kinds: dict[int, str] = {}
+        #: numbers of items, by their identifiers
+        self.places: dict[object, int] = {}
+        self._not_text = False
+        self._reasoning: list[str] = []
+        self._refusal: list[str] = []
+        #: kinds of content that are not known
+        self._unknown: dict[str, None] = {}
+        #: the finish reason, what it means, and what the server says of it
+        self._ended: tuple[str, Meaning, str] | None = None
+        self.usage = Usage()
+        #: seconds by the server's own clock, by the names of `Timing`
+        self.server_times: dict[str, float] = {}
+        #: counts of tokens, by the API's own names
+        self.counts: dict[str, int] = {}
+
+    def note(self, usage: object, names: Iterable[str]) -> None:
+        """Store the counts that are given; a later 0 replaces no count."""
+        for name in names:
+            value = count(get(usage, name))
+            if value or (value is not None and name not in self.counts):
+                self.counts[name] = value
+
+    def use(self, usage: Usage) -> None:
+        """Update the usage by what a later event says."""
+        self.usage = self.usage.updated(usage)
+
+    def add(self, piece: object, place: Place = FIRST) -> None:
+        """Add a piece of text at its place; an empty one is no token and starts no clock."""
+        if arrived := self._arrive(piece):
+            self._texts.setdefault(place, []).extend(arrived)
+
+    def complete_text(self, text: object, place: Place) -> None:
+        """Set the whole text of that place, which replaces its pieces unless it is empty."""
+        pieces = self._texts.get(place)
+        if pieces is None:
+            self.add(text, place)
+        elif isinstance(text, str) and text:
+            pieces[:] = [text]
+
+    def set_aside(self, place: Place) -> None:
+        """Note that a tool is at that place that the provider runs: it is no call, and no text before it the answer."""
+        self._asides.add(place)
+
+    def set_comment(self, number: int) -> None:
+        """Note that the texts of that item are comments on what the model is doing, not the answer."""
+        self._comments.add(number)
+
+    def note_unknown(self, kind: object) -> None:
+        """Note a kind of content that is not known, to be named if there is nothing else."""
+        self._unknown[shown_word(kind)] = None
+
+    def call(
+        self, place: Place, *, own: object = None, name: object = None, arguments: object = None, default: object = None
+    ) -> None:
+        """Add to the call at that place: a piece of its name, of its arguments, or the arguments if no pieces come."""
+        call = self.calls.setdefault(place, ToolCall())
+        call.id = own or call.id
+        if isinstance(name, str) and name:
+            call.names.append(name)
+        call.pieces += self._arrive(arguments)
+        if default is not None:
+            call.default = default if isinstance(default, str) else self._written(default)
+
+    def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
+        """Set the whole name and the whole arguments of the call at that place, unless they are empty."""
+        call = self.calls.setdefault(place, ToolCall())
+        if isinstance(name, str) and name:
+            call.names = [name]
+        if not call.pieces:
+            call.pieces += self._arrive(call.default if arguments in (None, "") else arguments)
+        elif isinstance(arguments, str) and arguments:
+            call.pieces = [arguments]
+
+    def _written(self, value: object) -> str:
+        """Return a JSON value that is in the place of a text, written as one."""
+        self._not_text = True
+        return json.dumps(value, ensure_ascii=False)
+
+    def _arrive(self, piece: object) -> list[str]:
+        """Return the piece as a list, after noting its time; empty if there is nothing in it."""
+        if piece is None or piece == "":
+            return []
+        text = piece if isinstance(piece, str) else self._written(piece)
+        if self._stream is not None:
+            self._arrived.append(self._watch.token(piece=self._stream.pieces))
+        self._pieces.append(text)
+        return [text]
+
+    def begin_reasoning(self) -> None:
+        """Note that the model has begun to reason; its provider may never show the text."""
+        if self._stream is not None:
+            self._watch.reasoning(piece=self._stream.pieces)
+
+    def reason(self, piece: object) -> None:
+        """Add a piece of reasoning, which is no content."""
+        if isinstance(piece, str) and piece:
+            self.begin_reasoning()
+            self._reasoning.append(piece)
+
+    @property
+    def reasoned(self) -> bool:
+        """True once a text of reasoning has come."""
+        return bool(self._reasoning)
+
+    @property
+    def refused(self) -> bool:
+        """True once a refusal has come."""
+        return bool(self._refusal)
+
+    @property
+    def empty(self) -> bool:
+        """True until a text, an argument or a refusal has come."""
+        return not self._pieces and not self._refusal
+
+    @property
+    def begun(self) -> str:
+        """Describe what had come when a stream was interrupted; empty if nothing had."""
+        if not self._arrived:
+            return ""
+        text = join_pieces(self._pieces)
+        return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
+
+    def refuse(self, piece: object) -> None:
+        """Add a piece of the provider's refusal."""
+        if isinstance(piece, str) and piece:
+            self._refusal.append(piece)
+
+    def end(self, word: object, detail: object = None) -> None:
+        """
+        Note the finish reason, and what the server says of it.
+
+        A later one replaces it, but an ordinary end replaces only an unknown one: some servers add one to each event.
+        """
+        text = shown_word(word)
+        meaning = self._endings.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
+        if meaning is FinishReason.STOP and self._ended is not None and self._ended[1] is not FinishReason.UNKNOWN:
+            return
+        self._ended = text, meaning, detail if isinstance(detail, str) else ""
+
+    def end_without_reason(self) -> None:
+        """Note that the whole answer has come, though without a finish reason; nothing at all is no answer."""
+        if self._ended is None and (self.calls or not self.empty):
+            self._ended = NOT_GIVEN, FinishReason.UNKNOWN, ""
+
+    def to_generation(self, sent: Sent) -> Completion | Declined:
+        """Return the answer, now that nothing more comes; CallError if there is none."""
+        for place, call in self.calls.items():
+            if not call.pieces and call.default:
+                self.complete_call(place)
+        if refusal := join_pieces(self._refusal):
+            return self._declined(refusal, sent)
+        characters = sum(map(len, self._pieces))
+        if self._ended is None:
+            message = f"the answer ended without a finish reason; {counted(characters, 'character')} of it dropped"
+            raise CallError(FaultKind.BAD_RESPONSE, message, broke_off=True)
+        word, meaning, detail = self._ended
+        match meaning:
+            case FaultKind():
+                message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
+                raise CallError(meaning, one_line(f"{message}; {counted(characters, 'character')} of it dropped"))
+            case DeclineReason():
+                return self._declined(detail or "the model's provider refused to answer", sent)
+            case FinishReason.CONTENT_FILTER if not characters:
+                return self._declined(detail or f"the provider's content filter blocked the answer ({word})", sent)
+            case FinishReason():
+                return self._completion(meaning, word, sent)
+            case _:
+                assert_never(meaning)
+
+    def _completion(self, finish: FinishReason, word: str, sent: Sent) -> Completion:
+        timing = self._watch.stop(answer=self._answer_arrived(join_pieces(self._pieces)))
+        content, beside = self._content()
+        calls = self._called(sent)
+        if finish is FinishReason.UNKNOWN:
+            _check_complete(word, calls[-1].arguments if calls else content)
+        if self._unknown and not (content or calls or self._reasoning) and finish is not FinishReason.LENGTH:
+            kinds = ", ".join(list(self._unknown)[:_NAMED_KINDS])
+            message = f"the answer has no text and no call, only content of unknown kinds: {kinds}"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
+        return Completion(
+            text="\n".join(call.arguments for call in calls) if calls else content,
+            finish_reason=finish,
+            timing=structs.replace(timing, **self.server_times),
+            usage=self.usage,
+            sent=sent,
+            reasoning=join_pieces(self._reasoning),
+            calls=calls,
+            beside=beside + content if calls else beside,
+            not_text=self._not_text,
+            finish_word=word if finish is FinishReason.UNKNOWN else "",
+        )
+
+    def _content(self) -> tuple[str, str]:
+        """Return the text that is the answer, and the text before the last tool that the provider ran."""
+        last = max(self._asides, default=None)
+        before: list[str] = []
+        after: list[str] = []
+        for place, pieces in sorted(self._texts.items()):
+            is_before = (last is not None and place <= last) or place[0] in self._comments
+            (before if is_before else after).extend(pieces)
+        if not join_pieces(after).strip():
+            return join_pieces([*before, *after]), ""
+        return join_pieces(after), join_pieces(before)
+
+    def _called(self, sent: Sent) -> tuple[CalledTool, ...]:
+        declared = () if sent.tools is None else sent.tools.schemas
+        return tuple(
+            CalledTool(name=tool_name(call.names, declared), arguments=call.arguments)
+            for _, call in sorted(self.calls.items(), key=lambda item: item[0])
+        )
+
+    def _answer_arrived(self, text: str) -> float | None:
+        """Find when the answer itself came, in a stream of content that begins with reasoning; None in any other."""
+        start = start_of_answer(text) if self._arrived else None
+        if start is None:
+            return None
+        ends = accumulate(map(len, self._pieces))
+        return next(at for at, end in zip(self._arrived, ends, strict=True) if end > start)
+
+    def _declined(self, message: str, sent: Sent) -> Declined:
+        return Declined(
+            reason=DeclineReason.REFUSAL,
+            message=one_line(message),
+            timing=self._watch.stop(),
+            usage=self.usage,
+            sent=sent,
+        )

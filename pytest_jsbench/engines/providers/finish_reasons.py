@@ -1,0 +1,270 @@
+"""The finish reasons of each wire format: what a server's word means, which servers send it, and where that is known.
+
+A word that is not in a table is unknown: its answer is judged if it is complete, and otherwise is nobody's failure. So
+is a word that is listed as unknown, because it does not say whether the answer is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason
+from pytest_jsbench.core.text import printable
+
+#: what a finish reason means: why the text ended, whose fault it is that there is no answer, or a refusal
+Meaning = FinishReason | FaultKind | DeclineReason
+#: stands for the finish reason of a server that gives none
+NOT_GIVEN = "(none)"
+#: characters of an unknown finish reason that are kept
+_LONGEST_WORD = 60
+#: the month in which the sources were read
+DATE = "2026-11"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRow:
+    """Finish reasons of the same meaning, and the servers that send them."""
+
+    words: tuple[str, ...]
+    meaning: Meaning
+    servers: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishReasons:
+    """The finish reasons of a wire format."""
+
+    #: name of the wire format in the documentation
+    title: str
+    #: name of the field that holds the finish reason
+    field: str
+    rows: tuple[FinishRow, ...]
+
+    @cached_property
+    def _meanings(self) -> dict[str, Meaning]:
+        return {_normalized(word): row.meaning for row in self.rows for word in row.words}
+
+    def meaning(self, word: str) -> Meaning:
+        """Return what the word means; UNKNOWN if it is not listed. Capitals, `-` and `_` make no difference."""
+        return self._meanings.get(_normalized(word), FinishReason.UNKNOWN)
+
+    def extended(self, own: Mapping[str, Meaning], *, server: str, source: str) -> FinishReasons:
+        """Return the same reasons for a server whose own words take precedence."""
+        rows = (
+            FinishRow(words=(word,), meaning=meaning, servers=server, source=source) for word, meaning in own.items()
+        )
+        return FinishReasons(title=self.title, field=self.field, rows=(*self.rows, *rows))
+
+
+def _normalized(word: str) -> str:
+    return word.strip().lower().replace("-", "_")
+
+
+def shown_word(word: object) -> str:
+    """Return a server's finish reason as it is shown: one line, of bounded length."""
+    return printable(word if isinstance(word, str) else str(word), _LONGEST_WORD)
+
+
+def read_meaning(text: str) -> Meaning:
+    """Return the meaning of that name; ValueError for any other text."""
+    for kind in (FinishReason, FaultKind):
+        if text in list(kind):
+            return kind(text)
+    if text == DeclineReason.REFUSAL:
+        return DeclineReason.REFUSAL
+    raise ValueError(f"unknown meaning of a finish reason '{text}'")
+
+
+_OPENAI = "openai 3.57, chat_completion.Choice"
+_VLLM = "vllm-project/vllm, vllm/v1/engine/__init__.py"
+_SGLANG = "sgl-project/sglang, managers/schedule_batch.py"
+_MISTRAL = "mistralai 3.7, ChatCompletionChoice"
+_DEEPSEEK = "https://api-docs.deepseek.com/api/create-chat-completion"
+_TGI = "huggingface/text-generation-inference, FinishReason"
+_GATEWAYS = "BerriAI/litellm, map_finish_reason"
+
+CHAT_FINISH = FinishReasons(
+    title="Chat Completions",
+    field="finish_reason",
+    rows=(
+        FinishRow(
+            words=("stop", "tool_calls", "function_call"), meaning=FinishReason.STOP, servers="all", source=_OPENAI
+        ),
+        FinishRow(words=("length",), meaning=FinishReason.LENGTH, servers="all", source=_OPENAI),
+        FinishRow(
+            words=("content_filter",),
+            meaning=FinishReason.CONTENT_FILTER,
+            servers="OpenAI, Azure, DeepSeek, OpenRouter",
+            source=_OPENAI,
+        ),
+        FinishRow(words=("model_length",), meaning=FinishReason.LENGTH, servers="Mistral", source=_MISTRAL),
+        FinishRow(
+            words=("error",),
+            meaning=FaultKind.SERVER,
+            servers="Mistral, OpenRouter, Together AI, vLLM",
+            source=f"{_MISTRAL}; {_VLLM}; togethercomputer/together-python#153",
+        ),
+        FinishRow(
+            words=("abort", "aborted"),
+            meaning=FaultKind.SERVER,
+            servers="vLLM, SGLang",
+            source=f"{_VLLM}; {_SGLANG}; vllm-project/vllm#57082",
+        ),
+        FinishRow(words=("repetition",), meaning=FinishReason.LENGTH, servers="vLLM", source=_VLLM),
+        FinishRow(
+            words=("insufficient_system_resource",), meaning=FaultKind.SERVER, servers="DeepSeek", source=_DEEPSEEK
+        ),
+        FinishRow(
+            words=("load", "unload"),
+            meaning=FaultKind.SERVER,
+            servers="Ollama",
+            source="ollama/ollama, server/routes.go: nothing was generated",
+        ),
+        FinishRow(
+            words=("eos", "eos_token", "stop_sequence"),
+            meaning=FinishReason.STOP,
+            servers="Together AI, TGI",
+            source=f"{_TGI}; Together's reference of chat completions",
+        ),
+        FinishRow(
+            words=("end_turn", "tool_use", "tool_call", "complete"),
+            meaning=FinishReason.STOP,
+            servers="gateways to Anthropic, Bedrock and Cohere",
+            source=_GATEWAYS,
+        ),
+        FinishRow(
+            words=("max_tokens", "max_output_tokens", "max_length", "model_context_window_exceeded"),
+            meaning=FinishReason.LENGTH,
+            servers="gateways to Anthropic, Bedrock, Cohere and Gemini",
+            source=_GATEWAYS,
+        ),
+        FinishRow(
+            words=("content_filtered", "guardrail_intervened", "safety", "recitation", "error_toxic"),
+            meaning=FinishReason.CONTENT_FILTER,
+            servers="gateways to Bedrock, Cohere and Gemini",
+            source=_GATEWAYS,
+        ),
+        FinishRow(words=("refusal",), meaning=DeclineReason.REFUSAL, servers="gateways to Anthropic", source=_GATEWAYS),
+        FinishRow(
+            words=("malformed_function_call",),
+            meaning=FinishReason.REJECTED,
+            servers="gateways to Gemini",
+            source="google-genai 3.6, FinishReason",
+        ),
+        FinishRow(
+            words=("cancelled", "canceled", "user_cancel", "error_limit", "failed"),
+            meaning=FaultKind.SERVER,
+            servers="gateways to Cohere",
+            source=_GATEWAYS,
+        ),
+        FinishRow(words=("timeout",), meaning=FaultKind.TIMEOUT, servers="gateways to Cohere", source=_GATEWAYS),
+    ),
+)
+
+_RESPONSES = "openai 3.57, Response.status and IncompleteDetails.reason"
+RESPONSES_FINISH = FinishReasons(
+    title="Responses",
+    field="incomplete_details.reason, or else status",
+    rows=(
+        FinishRow(words=("completed",), meaning=FinishReason.STOP, servers="all", source=_RESPONSES),
+        FinishRow(
+            words=("max_output_tokens", "max_tokens", "length"),
+            meaning=FinishReason.LENGTH,
+            servers="all; the last two of gateways",
+            source=_RESPONSES,
+        ),
+        FinishRow(
+            words=("content_filter",), meaning=FinishReason.CONTENT_FILTER, servers="OpenAI, Azure", source=_RESPONSES
+        ),
+        FinishRow(words=("max_messages", "steered"), meaning=FinishReason.UNKNOWN, servers="OpenAI", source=_RESPONSES),
+        FinishRow(
+            words=("failed", "cancelled", "error", "abort"), meaning=FaultKind.SERVER, servers="all", source=_RESPONSES
+        ),
+        FinishRow(words=("in_progress", "queued"), meaning=FaultKind.BAD_RESPONSE, servers="all", source=_RESPONSES),
+    ),
+)
+
+_ANTHROPIC = "anthropic 2.14, StopReason and BetaStopReason"
+MESSAGES_FINISH = FinishReasons(
+    title="Messages",
+    field="stop_reason",
+    rows=(
+        FinishRow(
+            words=("end_turn", "stop_sequence", "tool_use"), meaning=FinishReason.STOP, servers="all", source=_ANTHROPIC
+        ),
+        FinishRow(
+            words=("max_tokens", "model_context_window_exceeded"),
+            meaning=FinishReason.LENGTH,
+            servers="all",
+            source=_ANTHROPIC,
+        ),
+        FinishRow(words=("refusal",), meaning=DeclineReason.REFUSAL, servers="Anthropic", source=_ANTHROPIC),
+        FinishRow(
+            words=("pause_turn", "compaction"), meaning=FinishReason.UNKNOWN, servers="Anthropic", source=_ANTHROPIC
+        ),
+        FinishRow(
+            words=("abort", "error"),
+            meaning=FaultKind.SERVER,
+            servers="vLLM, SGLang and gateways",
+            source=f"{_VLLM}; {_SGLANG}",
+        ),
+        FinishRow(
+            words=("content_filtered", "guardrail_intervened"),
+            meaning=FinishReason.CONTENT_FILTER,
+            servers="gateways to Bedrock",
+            source="Bedrock's StopReason",
+        ),
+        FinishRow(words=("stop",), meaning=FinishReason.STOP, servers="gateways to OpenAI", source=_GATEWAYS),
+        FinishRow(words=("length",), meaning=FinishReason.LENGTH, servers="gateways to OpenAI", source=_GATEWAYS),
+    ),
+)
+
+_GEMINI = "google-genai 3.6, FinishReason"
+GEMINI_FINISH = FinishReasons(
+    title="generateContent",
+    field="finishReason",
+    rows=(
+        FinishRow(words=("STOP",), meaning=FinishReason.STOP, servers="Gemini", source=_GEMINI),
+        FinishRow(
+            # the second is the limit of one request: the rest could be requested
+            words=("MAX_TOKENS", "CONTINUATION"),
+            meaning=FinishReason.LENGTH,
+            servers="Gemini",
+            source=_GEMINI,
+        ),
+        FinishRow(
+            words=(
+                *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION"),
+                *("MODEL_ARMOR", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+            ),
+            meaning=FinishReason.CONTENT_FILTER,
+            servers="Gemini",
+            source=_GEMINI,
+        ),
+        FinishRow(
+            # what the model wrote is no call of the tool; it is shown only in the words of a message, or not at all
+            words=("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE"),
+            meaning=FinishReason.REJECTED,
+            servers="Gemini",
+            source=_GEMINI,
+        ),
+        # the provider's own loop of tools stopped before there was an answer
+        FinishRow(words=("TOO_MANY_TOOL_CALLS",), meaning=FaultKind.SERVER, servers="Gemini", source=_GEMINI),
+        FinishRow(
+            words=("MISSING_THOUGHT_SIGNATURE",), meaning=FaultKind.BAD_REQUEST, servers="Gemini", source=_GEMINI
+        ),
+        # the account is limited or disabled
+        FinishRow(words=("PUP_LIMITED_DISABLED",), meaning=FaultKind.AUTH, servers="Gemini", source=_GEMINI),
+        FinishRow(
+            words=("OTHER", "FINISH_REASON_UNSPECIFIED", "NO_IMAGE", "IMAGE_OTHER"),
+            meaning=FinishReason.UNKNOWN,
+            servers="Gemini",
+            source=_GEMINI,
+        ),
+    ),
+)
+
+TABLES = (CHAT_FINISH, RESPONSES_FINISH, MESSAGES_FINISH, GEMINI_FINISH)
