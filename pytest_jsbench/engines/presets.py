@@ -46,6 +46,10 @@ _ENGINES = frozenset({*_SUBSETS, "application", "local", "recorded", "replay", "
 
 #: response formats of one API
 _Formats = tuple[ResponseFormat, ...]
+#: what a finish reason means
+_Ending = Literal["stop", "length", "content_filter", "rejected", "unknown", "refusal"]
+_Fault = Literal["auth", "quota", "rate_limited", "timeout", "server", "bad_request", "bad_response"]
+_Meaning = _Ending | _Fault
 #: a parameter is not taken: `false`
 _Off = Annotated[bool, Meta(extra_json_schema={"const": False})]
 
@@ -84,6 +88,9 @@ class ProviderPreset(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     effort_field: str | _Off = "reasoning_effort"
     #: the parameter of the most tokens of reasoning in chat; False: it is not known to take one
     budget_field: str | _Off = False
+    #: finish reasons that mean something else here than in the table of Chat Completions, or are not in it: what each
+    #: means, a finish reason of the records, `refusal`, or a kind of fault
+    finish_reasons: Mapping[str, _Meaning] = field(default_factory=dict)
     #: what else is sent with each call
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     #: the subset of JSON Schema that it takes

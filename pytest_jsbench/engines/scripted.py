@@ -134,6 +134,8 @@ def _usage(value: object, where: str) -> Usage:
     if not isinstance(value, Mapping) or not set(value) <= names:
         raise _wrong(where, f"'usage' is an object of {', '.join(sorted(names))}, not {value!r}")
     for name, tokens in value.items():
+        if name == "service_tier" and isinstance(tokens, str):
+            continue
         if count(tokens) is None:
             raise _wrong(where, f"'{name}' is a whole number of tokens, not {tokens!r}")
     return Usage(**value)

@@ -192,7 +192,7 @@ _SUMS = (
     Figure("input_tokens", SUM, counted_open=_UNTOLD),
     Figure("output_tokens", SUM, counted_open=_UNTOLD, chief=True,
            heading="Tokens out", digits=0, per="reported", tables=VARIANTS),
-    *(Figure(f"{kind}_tokens", SUM, counted_open=_UNTOLD) for kind in ("total", "cached", "reasoning")),
+    *(Figure(f"{kind}_tokens", SUM, counted_open=_UNTOLD) for kind in ("total", "cached", "cache_write", "reasoning")),
     Figure("cost", SUM, unit=DOLLARS, better_when=_LOWER, counted_open=("errors",), chief=True,
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import PriceError
 from pytest_jsbench.core.generations import Usage
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt
 
+#: what genai-prices calls the service tier of a provider: Anthropic's fast mode is a speed
+_OF_TIERS = ("service_tier", "speed")
 #: gives the cost of a usage in US dollars; None where it is not known
 Price = Callable[[Usage], float | None]
 
@@ -45,6 +47,7 @@ def costs(run: Run) -> Costs:
         return Costs(problem="needs the package genai-prices: pip install genai-prices")
     priced: dict[Attempt, float] = {}
     unpriced: dict[AnsweredBy, str] = {}
+    tiers: dict[str, None] = {}
     for outcome, who in paid:
         if who in unpriced or outcome.usage is None:
             continue
@@ -55,8 +58,10 @@ def costs(run: Run) -> Costs:
             continue
         if cost is not None:
             priced[outcome.attempt] = cost
+        elif (tier := outcome.usage.service_tier) is not None:
+            tiers[f"no published price of {who.provider} {who.model} in service tier {tier}"] = None
     unknown = frozenset(outcome.attempt for outcome, _ in paid if outcome.answered and outcome.attempt not in priced)
-    return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join(unpriced.values()))
+    return Costs(attempts=priced, unknown=unknown, problem="" if priced else "; ".join((*unpriced.values(), *tiers)))
 
 
 def price_of(metadata: RunMetadata, who: AnsweredBy | None = None, *, batch: bool = False) -> Price:
@@ -88,23 +93,41 @@ def price_at(started_at: str, who: AnsweredBy, *, batch: bool = False) -> Price:
 
 
 def _cost(usage: Usage, who: AnsweredBy, started_at: str, *, batch: bool = False) -> float | None:
-    """The cost of one answer; None where its usage is not known, LookupError where it has no price."""
+    """
+    Return the cost of one answer; LookupError if it has no price.
+
+    It is None if the usage is unknown, or no price of its service tier is published.
+    """
     from genai_prices import Usage as Used
     from genai_prices import calc_price
 
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
+    # both are parts of the input; some providers report more of them than input
+    read = min(usage.cached_tokens or 0, usage.input_tokens)
+    written = min(usage.cache_write_tokens or 0, usage.input_tokens - read)
     used = Used(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        # cached tokens are part of the input; some providers report more of them than input
-        cache_read_tokens=min(usage.cached_tokens or 0, usage.input_tokens),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=min(usage.cache_write_1h_tokens or 0, written),
     )
+    conditions: dict[str, str] = {"processing": "batch"} if batch else {}
+    if usage.service_tier is not None:
+        conditions |= dict.fromkeys(_OF_TIERS, usage.service_tier)
     price = calc_price(
         used,
         who.model,
         provider_id=who.provider,
         genai_request_timestamp=datetime.fromisoformat(started_at),
-        price_context={"processing": "batch"} if batch else None,
+        price_context=conditions or None,
     )
+    if usage.service_tier is not None and not _is_tier_priced(price.model.price_variants or (), usage.service_tier):
+        return None
     return float(price.total_price)
+
+
+def _is_tier_priced(variants: Iterable[Any], tier: str) -> bool:
+    """Return whether a variant of the price is that of the service tier."""
+    return any(tier in (variant.when.get(name) for name in _OF_TIERS) for variant in variants)

@@ -295,7 +295,7 @@ class Suite:
 
 
 _TIMES = ("grammar_compilation", "compile_time", "ttft", "tgt", "reasoning_time")
-_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def set_properties(item: pytest.Item, results: Sequence[AttemptResult], *, few: bool = False) -> None:

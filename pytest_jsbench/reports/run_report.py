@@ -485,7 +485,8 @@ def _tokens(total: Metrics) -> str:
     cached, reasoning = (
         "" if count(name) == NOT_APPLICABLE else f" ({count(name)} of them {name})" for name in ("cached", "reasoning")
     )
-    tokens = f"{count('input')} in{cached}, {count('output')} out{reasoning}"
+    written = f" ({count('cache_write')} of them written to the cache)" if total.tokens.cache_write_tokens else ""
+    tokens = f"{count('input')} in{cached}{written}, {count('output')} out{reasoning}"
     return tokens + _of_answers(total.reported, total.unreported)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.errors import ExportError, JournalError, JSBenchError, MissingRequirement
 from pytest_jsbench.core.files import private, unwritable, write_atomically
-from pytest_jsbench.core.generations import Completion, Declined, Failed, tpot_ms
+from pytest_jsbench.core.generations import COUNTS, Completion, Declined, Failed, tpot_ms
 from pytest_jsbench.metrics import prices
 from pytest_jsbench.records.variants import each
 
@@ -50,6 +50,8 @@ COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
     **dict.fromkeys(("grammar_compilation", "compile_time", "queue_s"), float),
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"), int),
+    **dict.fromkeys(("cache_write_tokens", "cache_write_1h_tokens"), int),
+    "service_tier": str,
     "cost": float,
     "retries": int,
     "temperature": float,
@@ -80,7 +82,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
 _OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
 _OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
-_OF_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_OF_USAGE = (*COUNTS, "service_tier")
 _OF_PARAMS = ("temperature", "max_tokens", "seed")
 
 

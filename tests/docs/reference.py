@@ -11,14 +11,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import pytest_jsbench
 from pytest_jsbench.adaptation.subsets import PROFILES, Subset
 from pytest_jsbench.cli.engines import default_model, streams
 from pytest_jsbench.cli.main import _parser
+from pytest_jsbench.core.generations import DeclineReason, FaultKind, FinishReason
 from pytest_jsbench.engines.presets import ProviderPreset, is_preset
 from pytest_jsbench.engines.presets import presets as all_presets
+from pytest_jsbench.engines.providers.finish_reasons import TABLES, Meaning
 from pytest_jsbench.engines.registry import names as engine_names
 from pytest_jsbench.lab.published import published_coverage, published_masks, row_to_dict
 from pytest_jsbench.metrics.figures import FIGURES, TIMES, Better, Figure, Kind, Shown
@@ -372,6 +374,31 @@ def _yes(said: object) -> str:
     return "yes" if said else "no"
 
 
+def finish_reasons() -> str:
+    """Return a table of the finish reasons of each wire format."""
+    lines = ["| API | finish reasons | mean | sent by | source |", "|---|---|---|---|---|"]
+    for table in TABLES:
+        for row in table.rows:
+            words = ", ".join(f"`{word}`" for word in row.words)
+            cells = (table.title, words, _meaning(row.meaning), row.servers, row.source)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _meaning(meaning: Meaning) -> str:
+    match meaning:
+        case FinishReason.UNKNOWN:
+            return "unknown"
+        case FinishReason():
+            return f"`{meaning}`"
+        case FaultKind():
+            return f"api_error ({meaning})"
+        case DeclineReason():
+            return "refusal"
+        case _:
+            assert_never(meaning)
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     "options": options,
     "commands": commands,
@@ -384,6 +411,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "probe": lambda: _tables([("The whole", format_of("probe"))]),
     "history": lambda: _tables([("A line", format_of("history"))]),
     "default_models": default_models,
+    "finish_reasons": finish_reasons,
     "presets": presets,
     "preset_traps": preset_traps,
     "preset_fields": lambda: _tables([("A preset", format_of("presets")["$defs"]["preset"])]),

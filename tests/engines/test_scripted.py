@@ -149,7 +149,7 @@ def test_a_single_line_is_a_line(script: Any) -> None:
         ({"a": {"text": "x", "delay": -1}}, "'delay' is a number of seconds, not -1"),
         ({"a": {"text": "x", "status": "5"}}, "'status' is a whole number above 0"),
         ({"a": {"text": 5}}, "'text' is a string, not 5"),
-        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' is an object of cached_tokens, input_tokens"),
+        ({"a": {"text": "x", "usage": {"tokens": 5}}}, "'usage' is an object of cache_write_1h_tokens"),
         ({"a": {"text": "x", "usage": {"input_tokens": "5"}}}, "'input_tokens' is a whole number"),
         ("{", "not JSON: Expecting property name"),
         ('{\n "a": "x",\n "b": \n}', "not JSON: Expecting value at line 4 column 1"),

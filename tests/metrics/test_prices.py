@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ needs_prices = pytest.mark.skipif(
 )
 
 
-def used(case_id: str, **usage: int) -> Record:
+def used(case_id: str, **usage: Any) -> Record:
     return record(case_id, generation=replace(examples.completion(), usage=Usage(**usage)))
 
 
@@ -69,6 +70,38 @@ def test_an_answer_out_of_a_batch_costs_what_is_published_of_batches() -> None:
 
     assert found[batched.attempt] == pytest.approx(found[alone.attempt] / 2)
     assert price_of(run.metadata, batch=True)(usage) == found[batched.attempt]
+
+
+@needs_prices
+def test_tokens_written_to_the_cache_cost_what_is_published_of_them() -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 20, "cached_tokens": 500}
+    run = paid(
+        used("minutes", **usage, cache_write_tokens=400),
+        used("hour", **usage, cache_write_tokens=400, cache_write_1h_tokens=400),
+        provider="anthropic",
+        model="claude-haiku-4-5",
+    )
+
+    minutes, hour = costs(run).attempts.values()
+
+    assert minutes == pytest.approx(100 * 1e-6 + 400 * 1.25e-6 + 500 * 0.1e-6 + 20 * 5e-6)
+    assert hour == pytest.approx(100 * 1e-6 + 400 * 2e-6 + 500 * 0.1e-6 + 20 * 5e-6)
+
+
+@needs_prices
+def test_a_service_tier_costs_what_is_published_of_it_or_is_unpriced() -> None:
+    usage = {"input_tokens": 1000, "output_tokens": 500}
+    model = "gpt-5.4-mini"
+    run = paid(used("a", **usage), used("b", **usage, service_tier="flex"), model=model)
+    unpriced = paid(used("c", **usage, service_tier="scale"), model=model)
+
+    standard, flex = costs(run).attempts.values()
+
+    assert flex == pytest.approx(standard / 2)
+    assert not costs(unpriced).attempts
+    assert len(costs(unpriced).unknown) == 1
+    assert costs(unpriced).problem == f"no published price of openai {model} in service tier scale"
+    assert price_of(unpriced.metadata)(Usage(**usage, service_tier="scale")) is None
 
 
 @needs_prices

@@ -22,7 +22,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
-from pytest_jsbench.engines.providers.tool_calls import FIRST, Place, ToolCall, join_pieces, tool_name
+from pytest_jsbench.engines.providers.tool_calls import FIRST, PartialCall, Place, join_pieces, tool_name
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.answer_text import NotJson, read_answer, start_of_answer
 
@@ -95,7 +95,7 @@ class AnswerBuilder:
         #: numbers of items that are comments on what the model is doing
         self._comments: set[int] = set()
         #: calls of the client's tools, by their place
-        self.calls: dict[Place, ToolCall] = {}
+        self.calls: dict[Place, PartialCall] = {}
         #: kinds of the blocks or items that have begun, by their number
         self.kinds: dict[int, str] = {}
         #: numbers of items, by their identifiers
@@ -153,7 +153,7 @@ class AnswerBuilder:
         self, place: Place, *, own: object = None, name: object = None, arguments: object = None, default: object = None
     ) -> None:
         """Add to the call at that place: a piece of its name, of its arguments, or the arguments if no pieces come."""
-        call = self.calls.setdefault(place, ToolCall())
+        call = self.calls.setdefault(place, PartialCall())
         call.id = own or call.id
         if isinstance(name, str) and name:
             call.names.append(name)
@@ -163,7 +163,7 @@ class AnswerBuilder:
 
     def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
         """Set the whole name and the whole arguments of the call at that place, unless they are empty."""
-        call = self.calls.setdefault(place, ToolCall())
+        call = self.calls.setdefault(place, PartialCall())
         if isinstance(name, str) and name:
             call.names = [name]
         if not call.pieces:

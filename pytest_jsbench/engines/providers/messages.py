@@ -202,7 +202,7 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
             cache_write_tokens=counts.get(_CACHE_WRITE),
             cache_write_1h_tokens=counts.get(_CACHE_WRITE_1H),
             reasoning_tokens=counts.get("thinking_tokens"),
-            service_tier=read_tier(get(usage, "service_tier")),
+            service_tier="fast" if get(usage, "speed") == "fast" else read_tier(get(usage, "service_tier")),
         )
     )
 

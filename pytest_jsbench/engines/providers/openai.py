@@ -32,6 +32,7 @@ from pytest_jsbench.engines.options import (
     read_reasoning,
 )
 from pytest_jsbench.engines.presets import KEYS, ProviderPreset, preset_of
+from pytest_jsbench.engines.providers.finish_reasons import read_meaning
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import (
     PROVIDER_OPTIONS,
@@ -116,13 +117,17 @@ def read_openai_settings(
     """Read what a user said of a server, wherever it is; `limit` is what chat's limit of tokens is called."""
     api = options.choice("api", Api, default=Api(preset.apis[0]) if preset else Api.CHAT)
     in_chat = api is Api.CHAT
+    chat = CHAT
+    if preset is not None and preset.finish_reasons:
+        own = {word: read_meaning(meaning) for word, meaning in preset.finish_reasons.items()}
+        chat = replace(CHAT, endings=CHAT.endings.extended(own, server=preset.title, source=preset.source))
     settings = read_settings(
         config,
         options,
         address,
         formats=_formats(preset, api),
         model=model,
-        wire=CHAT if in_chat else RESPONSES,
+        wire=chat if in_chat else RESPONSES,
         path=CHAT_PATH if in_chat else RESPONSES_PATH,
         preset=preset,
         reasoning=_read_reasoning(options, api, preset),

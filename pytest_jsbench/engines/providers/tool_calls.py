@@ -47,7 +47,7 @@ def is_document(text: str) -> bool:
 
 
 @dataclass(slots=True)
-class ToolCall:
+class PartialCall:
     """A call of a tool, as far as it has come."""
 
     #: identifier that the server gave it last; None if it gave none
@@ -86,7 +86,7 @@ class ToolCall:
 
 
 def place_of_piece(
-    calls: Mapping[Place, ToolCall], index: int | None, number: int, *, own: object, name: object, arguments: object
+    calls: Mapping[Place, PartialCall], index: int | None, number: int, *, own: object, name: object, arguments: object
 ) -> Place:
     """Return the place of the call that a piece belongs to: by index, or else by identifier, or else by number."""
     if index is None and own:

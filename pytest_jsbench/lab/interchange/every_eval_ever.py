@@ -349,6 +349,7 @@ def _usage(usage: Usage | None) -> dict[str, int | None] | None:
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_tokens_cache_read": usage.cached_tokens,
+        "input_tokens_cache_write": usage.cache_write_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
     }
 

@@ -250,6 +250,10 @@ def _measured(record: Record) -> Iterator[str]:
         for kind in ("input", "cached", "output", "reasoning"):
             if (count := getattr(generation.usage, f"{kind}_tokens")) is not None:
                 yield f"{count:,} {kind} tokens"
+        if generation.usage.cache_write_tokens:
+            yield f"{generation.usage.cache_write_tokens:,} tokens written to the cache"
+        if generation.usage.service_tier is not None:
+            yield f"service tier {printable(generation.usage.service_tier, 60)}"
         if record.retries:
             yield f"{record.retries} failed tries before"
 
