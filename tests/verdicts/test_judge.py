@@ -38,7 +38,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedCalls
 from pytest_jsbench.fixture.conformance import judge
-from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Verdict, decide, in_process
+from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
 from pytest_jsbench.verdicts import judge as judge_module
 from tests.examples import replace
 from tests.verdicts.standin import StandInCalls, Trouble, troubled
@@ -300,6 +300,7 @@ def completion(text: str, finish_reason: FinishReason = FinishReason.STOP) -> Co
         (completion('{"a": 1'), "syntax_error", "incomplete", None),
         (completion("\n", FinishReason.CONTENT_FILTER), "refusal", "content_filter", None),
         (completion('{"a": 1}', FinishReason.CONTENT_FILTER), None, None, True),
+        (completion('{"a": ', FinishReason.CONTENT_FILTER), "refusal", "content_filter", None),
         (completion('{"a": "1"}', FinishReason.LENGTH), "schema_violation", None, False),
         (Declined(reason=DeclineReason.REFUSAL, message="I cannot"), "refusal", None, None),
         (Declined(reason=DeclineReason.UNSUPPORTED_SCHEMA, message="no oneOf"), "unsupported_schema", None, None),
@@ -465,6 +466,48 @@ def test_an_answer_that_the_limit_ended_before_its_call_is_truncated(judge: Judg
     assert decided(judge, answer(text="Let me", tools=FORCED, finish="length")).failure_type is FailureType.TRUNCATED
     cut = answer(("find", '{"city": "Oslo"}'), ("find", '{"ci'), tools=FORCED, finish="length")
     assert decided(judge, cut).failure_type is FailureType.TRUNCATED
+
+
+def test_an_answer_that_a_filter_cut_before_its_call_is_a_refusal(judge: Judge) -> None:
+    cut = decided(judge, answer(text="Let me", tools=FORCED, finish="content_filter"))
+    assert (cut.failure_type, cut.reason) == (FailureType.REFUSAL, "content_filter")
+    whole = decided(judge, answer(text="{}", tools=FORCED, finish="content_filter"))
+    assert whole.failure_type is FailureType.NO_CALL
+
+
+def test_an_answer_with_an_unknown_finish_reason_is_judged_with_a_note(judge: Judge) -> None:
+    ended = replace(completion('{"a": "1"}', FinishReason.UNKNOWN), finish_word="sunset")
+    verdict = decide(ended, SCHEMA, judge)
+    assert (verdict.failure_type, verdict.notes) == (FailureType.SCHEMA_VIOLATION, (Note.UNKNOWN_FINISH_REASON,))
+    assert decide(replace(ended, finish_word=""), SCHEMA, judge).notes == ()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {},
+        {"type": "object", "properties": {}, "required": [], "additionalProperties": False, "description": "x"},
+    ],
+)
+@pytest.mark.parametrize("arguments", ["", " "])
+def test_empty_arguments_of_a_tool_without_parameters_are_an_empty_object(
+    judge: Judge, schema: dict[str, Any], arguments: str
+) -> None:
+    tools = Tools(schemas={"now": schema}, allowed=("now",), required=True)
+    verdict = decided(judge, answer(("now", arguments), tools=tools))
+    assert (verdict.passed, verdict.instance, verdict.notes) == (True, {}, (Note.EMPTY_ARGUMENTS,))
+    cut = decided(judge, answer(("now", arguments), tools=tools, finish="length"))
+    assert cut.failure_type is FailureType.TRUNCATED
+
+
+@pytest.mark.parametrize(
+    "schema", [NUMBER, {**NUMBER, "required": []}, {"type": "array"}, {"$ref": "#/x"}, {"not": {}}]
+)
+def test_empty_arguments_of_any_other_tool_are_a_syntax_error(judge: Judge, schema: dict[str, Any]) -> None:
+    tools = Tools(schemas={"find": schema}, allowed=("find",), required=True)
+    verdict = decided(judge, answer(("find", ""), tools=tools))
+    assert verdict.failure_type in (FailureType.SYNTAX_ERROR, FailureType.INVALID_SCHEMA)
 
 
 def test_a_call_without_arguments_says_so_and_not_that_there_is_no_text(judge: Judge) -> None:

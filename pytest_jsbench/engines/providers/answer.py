@@ -22,7 +22,7 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word
-from pytest_jsbench.engines.providers.tool_calls import FIRST, PartialCall, Place, join_pieces, tool_name
+from pytest_jsbench.engines.providers.tool_calls import FIRST, CallsByIndex, PartialCall, Place, join_pieces, tool_name
 from pytest_jsbench.verdicts import JudgePolicy
 from pytest_jsbench.verdicts.answer_text import NotJson, read_answer, start_of_answer
 
@@ -63,19 +63,9 @@ class AnswerBuilder:
     """Collects the pieces of one answer."""
 
     __slots__ = (
-        *(
-            "_arrived",
-            "_asides",
-            "_comments",
-            "_ended",
-            "_endings",
-            "_pieces",
-            "_reasoning",
-            "_refusal",
-            "_stream",
-            "_texts",
-        ),
-        *("_not_text", "_unknown", "_watch", "calls", "counts", "kinds", "places", "server_times", "usage"),
+        *("_arrived", "_asides", "_comments", "_ended", "_endings", "_next_number", "_not_text", "_numbers"),
+        *("_pieces", "_reasoning", "_refusal", "_stream", "_texts", "_unknown", "_watch"),
+        *("by_index", "calls", "counts", "kinds", "server_times", "usage"),
     )
 
     def __init__(self, watch: Stopwatch, *, endings: FinishReasons, stream: EventStream | None = None) -> None:
@@ -98,8 +88,11 @@ class AnswerBuilder:
         self.calls: dict[Place, PartialCall] = {}
         #: kinds of the blocks or items that have begun, by their number
         self.kinds: dict[int, str] = {}
+        #: calls of a stream of Chat Completions
+        self.by_index = CallsByIndex(self.calls)
         #: numbers of items, by their identifiers
-        self.places: dict[object, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._next_number = 0
         self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -112,6 +105,20 @@ class AnswerBuilder:
         self.server_times: dict[str, float] = {}
         #: counts of tokens, by the API's own names
         self.counts: dict[str, int] = {}
+
+    def number_item(self, index: int | None, own: str | None) -> int:
+        """Return the number of an item: its index, or that of its identifier; of the last item if it has neither."""
+        if index is None:
+            index = max(self._next_number - 1, 0) if own is None else self._numbers.get(own, self._next_number)
+        if own is not None:
+            self._numbers.setdefault(own, index)
+        self._next_number = max(self._next_number, index + 1)
+        return index
+
+    def new_number(self) -> int:
+        """Return a number that is greater than that of each item so far."""
+        self._next_number += 1
+        return self._next_number - 1
 
     def note(self, usage: object, names: Iterable[str]) -> None:
         """Store the counts that are given; a later 0 replaces no count."""

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.files import Unreadable, parse_json
-from pytest_jsbench.core.generations import ResponseFormat, Usage
+from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
@@ -138,6 +138,9 @@ def _add(answer: AnswerBuilder, piece: object) -> None:
     if get(piece, "thought") is True:
         answer.reason(get(piece, "text"))
     elif (call := get(piece, "functionCall")) is not None:
+        if get(call, "partialArgs") or get(call, "willContinue"):
+            message = "the server streams the arguments of a call in parts; leave streamFunctionCallArguments out"
+            raise CallError(FaultKind.BAD_RESPONSE, message)
         given = get(call, "args")
         # of an empty object the API says nothing
         arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)

@@ -10,7 +10,7 @@ from pytest_jsbench.engines.http.calls import EnclosedError, as_object, count, g
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import CHAT_FINISH, RESPONSES_FINISH
 from pytest_jsbench.engines.providers.provider import WireFormat
-from pytest_jsbench.engines.providers.tool_calls import FIRST, place_of_piece
+from pytest_jsbench.engines.providers.tool_calls import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -128,7 +128,7 @@ def _take_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None
         place = (number, 0)
         if not is_whole:
             index = _index(get(call, "index"))
-            place = place_of_piece(answer.calls, index, number, own=own, name=name, arguments=arguments)
+            place = answer.by_index.place(index, number, own=own, name=name, arguments=arguments)
         answer.call(place, own=own, name=name, arguments=arguments)
 
 
@@ -294,10 +294,7 @@ def _number(answer: AnswerBuilder, event: object) -> int:
     index = _index(get(event, "output_index"))
     own = get(event, "item_id") or get(event, "item", "id")
     own = own if isinstance(own, str) else None
-    if index is None:
-        return answer.places.setdefault(own, max((*answer.places.values(), *answer.kinds), default=-1) + 1)
-    answer.places.setdefault(own, index)
-    return index
+    return answer.number_item(index, own)
 
 
 def _place(answer: AnswerBuilder, event: object) -> Place:
@@ -329,7 +326,7 @@ def _end_response(answer: AnswerBuilder, response: object, *, status: str) -> No
 def _add_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
     """Take the calls of which the events before the last one did not have the name or the arguments."""
     begun = sorted(answer.calls)
-    begun += [(max(answer.kinds, default=0) + 1 + extra, 0) for extra in range(len(whole) - len(begun))]
+    begun += [(answer.new_number(), 0) for _ in range(len(whole) - len(begun))]
     for place, item in zip(begun, whole, strict=False):
         call = answer.calls.get(place)
         if call is None or not call.pieces:

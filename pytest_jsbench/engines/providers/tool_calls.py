@@ -68,6 +68,10 @@ class PartialCall:
                 return rest
         return join_pieces(self.pieces)
 
+    def _is_complete(self) -> bool:
+        # a piece that ends otherwise is not parsed: this is called for each piece of some servers' calls
+        return bool(self.pieces) and self.pieces[-1].rstrip().endswith(("}", "]")) and is_document(self.arguments)
+
     def ends_before(self, *, own: object, name: object, arguments: object) -> bool:
         """
         Return whether a piece with this identifier, name and arguments begins another call at the same index.
@@ -78,24 +82,35 @@ class PartialCall:
         """
         if not name:
             return False
-        is_complete = arguments not in (None, "") and is_document(self.arguments)
+        is_complete = arguments not in (None, "") and self._is_complete()
         if own and self.id and own != self.id:
             return name != tool_name(self.names) or is_complete
         # servers that identify calls leave the identifier out of later pieces
         return is_complete and not own and not self.id
 
 
-def place_of_piece(
-    calls: Mapping[Place, PartialCall], index: int | None, number: int, *, own: object, name: object, arguments: object
-) -> Place:
-    """Return the place of the call that a piece belongs to: by index, or else by identifier, or else by number."""
-    if index is None and own:
-        known = next((place for place, call in calls.items() if call.id == own), None)
-        if known is not None:
-            return known
-    first = number if index is None else index
-    last = max((place for place in calls if place[0] == first), default=(first, 0))
-    call = calls.get(last)
-    if call is not None and call.ends_before(own=own, name=name, arguments=arguments):
-        return first, last[1] + 1
-    return last
+class CallsByIndex:
+    """Calls of a stream of Chat Completions, whose pieces have an index, an identifier, both or neither."""
+
+    __slots__ = ("_by_id", "_calls", "_latest")
+
+    def __init__(self, calls: Mapping[Place, PartialCall]) -> None:
+        self._calls = calls
+        #: places of the calls that have come last at each index
+        self._latest: dict[int, Place] = {}
+        #: places of calls, by their identifiers
+        self._by_id: dict[str, Place] = {}
+
+    def place(self, index: int | None, number: int, *, own: object, name: object, arguments: object) -> Place:
+        """Return the place of the call that a piece belongs to, by its index, or else its identifier or number."""
+        if index is None and isinstance(own, str) and own in self._by_id:
+            return self._by_id[own]
+        first = number if index is None else index
+        place = self._latest.get(first, (first, 0))
+        call = self._calls.get(place)
+        if call is not None and call.ends_before(own=own, name=name, arguments=arguments):
+            place = first, place[1] + 1
+        self._latest[first] = place
+        if isinstance(own, str) and own:
+            self._by_id[own] = place
+        return place
