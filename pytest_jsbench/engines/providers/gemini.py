@@ -111,7 +111,7 @@ _MEDIA_PARTS = ("inlineData", "fileData")
 
 
 def _take(answer: AnswerBuilder, part: object) -> None:
-    """Take an event of a stream."""
+    """Take an answer, or an event of a stream, which has the same form."""
     answer.note(get(part, "usageMetadata"), _COUNTS)
     answer.use(_usage(answer.counts))
     answer.use(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
@@ -123,13 +123,6 @@ def _take(answer: AnswerBuilder, part: object) -> None:
             _add(answer, piece)
         if (reason := get(candidate, "finishReason")) is not None:
             answer.end(reason, get(candidate, "finishMessage"))
-
-
-def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
-    """Take an answer that came in one piece, which has the same form."""
-    _take(answer, body)
-    if items(body, "candidates"):
-        answer.end_without_reason()
 
 
 def _add(answer: AnswerBuilder, piece: object) -> None:
@@ -180,7 +173,7 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, endings=GEMINI_FINISH, take=_take, take_whole=_take_whole)
+GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, endings=GEMINI_FINISH, take=_take, take_whole=_take)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:

@@ -130,7 +130,6 @@ def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
         if (number, 0) in answer.calls:
             answer.complete_call((number, 0))
     _end(answer, body)
-    answer.end_without_reason()
     _note(answer, get(body, "usage"))
 
 
