@@ -379,3 +379,54 @@ def test_content_of_unknown_kinds_alone_is_named_and_no_answer(wire: str, sent: 
     result = outcome(WIRES[wire], sent)
     assert isinstance(result, CallError), result
     assert (result.kind, "unknown kinds: hologram" in result.message) == ("bad_response", True)
+
+
+def _chat_tier(tier: str, *, streamed: bool) -> Any:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "{}"}, "finish_reason": "stop"}], "service_tier": tier}
+    return events(f"data: {json.dumps(chunk)}\n\n") if streamed else openai_wire.whole("{}", service_tier=tier)
+
+
+def _responses_tier(tier: str, *, streamed: bool) -> Any:
+    whole = responses_wire.whole(responses_wire.message("{}"), service_tier=tier)
+    return events(responses_wire.delta("{}"), responses_wire.stop(whole)) if streamed else whole
+
+
+def _messages_tier(tier: str, *, streamed: bool) -> Any:
+    usage = {**anthropic_wire.INPUT, "service_tier": tier}
+    if streamed:
+        return events(anthropic_wire.start(usage), anthropic_wire.delta("{}"), anthropic_wire.stop())
+    return anthropic_wire.whole(text("{}"), usage=usage)
+
+
+def _gemini_tier(tier: str, *, streamed: bool) -> Any:
+    whole = gemini_wire.whole(gemini_wire.part("{}"), usage={**gemini_wire.USAGE, "serviceTier": tier})
+    return events(f"data: {json.dumps(whole)}\n\n") if streamed else whole
+
+
+TIERED = {"chat": _chat_tier, "responses": _responses_tier, "messages": _messages_tier, "gemini": _gemini_tier}
+
+
+@pytest.mark.parametrize("wire", TIERED)
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_the_service_tier_is_kept_unless_it_is_the_ordinary_one(wire: str, *, streamed: bool) -> None:
+    for tier, kept in (("flex", "flex"), ("priority", "priority"), ("standard", None), ("default", None)):
+        result = outcome(WIRES[wire], TIERED[wire](tier, streamed=streamed))
+        assert isinstance(result, Completion), result
+        assert result.usage.service_tier == kept
+
+
+def test_tokens_written_to_the_cache_are_counted_in_each_api() -> None:
+    details = {"cached_tokens": 3, "cache_write_tokens": 4}
+    chat = openai_wire.whole("{}", usage={"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": details})
+    counts = {"input_tokens": 9, "output_tokens": 1, "input_tokens_details": details}
+    response = responses_wire.whole(responses_wire.message("{}"), usage=counts)
+    written = {"ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 3}
+    usage = {"input_tokens": 2, "cache_read_input_tokens": 3, "cache_creation_input_tokens": 4, "output_tokens": 1}
+    message = anthropic_wire.whole(text("{}"), usage={**usage, "cache_creation": written})
+
+    for wire, body, hour in (("chat", chat, None), ("responses", response, None), ("messages", message, 3)):
+        result = outcome(WIRES[wire], body)
+        assert isinstance(result, Completion)
+        found = result.usage
+        assert (found.input_tokens, found.cached_tokens, found.cache_write_tokens) == (9, 3, 4)
+        assert found.cache_write_1h_tokens == hour
