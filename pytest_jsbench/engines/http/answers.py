@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.generations import CallError, FaultKind
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.engines.http.calls import EnclosedError, enclosed, json_or_text, parse_json
 
 if TYPE_CHECKING:
@@ -164,6 +166,33 @@ def is_one_piece(response: Response) -> bool:
 
 
 def read_object(response: Response) -> dict[str, Any]:
-    """The body, a JSON object; an error object in it is raised as EnclosedError."""
+    """Return the body, a JSON object; EnclosedError for an error object, CallError for anything else."""
     is_one_piece(response)
-    return enclosed(parse_json(response.read().decode("utf-8-sig")))
+    text = response.read().decode("utf-8-sig")
+    try:
+        value = parse_json(text)
+    except json.JSONDecodeError:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        found = _describe_body(text, kind)
+        if not found:
+            raise
+        raise CallError(FaultKind.BAD_RESPONSE, f"expected a JSON object, found {found}") from None
+    return enclosed(value)
+
+
+_EVENT_FIELD = re.compile(r"(?:data|event|id|retry)?:", re.ASCII)
+
+
+def _describe_body(text: str, content_type: str) -> str:
+    """Name the kind of a body that is not JSON; empty if it is unknown."""
+    declared = f"content type {one_line(content_type)}" if content_type else "no content type"
+    lines = text.split("\n")
+    if not text.strip():
+        return "an empty body"
+    if _EVENT_FIELD.match(text.lstrip()):
+        return f"server-sent events with {declared}; a stream has the content type text/event-stream"
+    if text.lstrip().startswith("<"):
+        return f"a web page with {declared}; is the address complete?"
+    if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines if line.strip()):
+        return f"several JSON objects, one per line, with {declared}; is this another API of the server?"
+    return ""

@@ -16,6 +16,7 @@ import ssl
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
 from socket import SHUT_RDWR
 from string import punctuation
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,12 @@ _ACCEPTED = "gzip, deflate"
 _PACKED = frozenset({"", "identity", *_ACCEPTED.split(", ")})
 _READ_AT_ONCE = 64 * 1024
 _MOST_REDIRECTS = 3
+#: Maximum number of interim responses (status 1xx) before a response.
+_MOST_INTERIM = 20
+#: An address of NO_PROXY, with an optional prefix length, and an optional port of an IPv4 or bracketed IPv6 address.
+_NO_PROXY_ENTRY = re.compile(
+    r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[0-9.]+(?=[:/]|$)|[0-9a-fA-F:.]+))(?P<prefix>/\d{1,3})?(?::(?P<port>\d{1,5}))?"
+)
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (HTTPError, http.client.HTTPException, OSError)
 
@@ -120,8 +127,23 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
+class _FinalResponse(http.client.HTTPResponse):
+    """A response after all interim ones (RFC 9110, 15.2); http.client itself skips only status 100."""
+
+    def begin(self) -> None:
+        super().begin()
+        for _ in range(_MOST_INTERIM):
+            # 101 is final: the server has switched to another protocol
+            if self.status >= 200 or self.status == http.client.SWITCHING_PROTOCOLS:
+                return
+            self.headers = self.msg = None  # type: ignore[assignment]  # begin reads another head if it has none
+            super().begin()
+        raise http.client.HTTPException(f"the server sent more than {_MOST_INTERIM} interim responses")
+
+
 class _Connection(HTTPConnection):
     sock: Any
+    response_class = _FinalResponse
     #: goes out behind the path of the next request; urllib3 logs a path where a server's headers are odd
     query = ""
 
@@ -374,7 +396,7 @@ class Client:
             connection.timeout = deadline.remaining
             raw = connection.getresponse()
             if raw.status < 200:
-                raise http.client.HTTPException(f"the server answered with status {raw.status} alone")
+                raise http.client.HTTPException(f"the server sent only status {raw.status}, and no response")
         except BaseException:
             self.give_back(connection, sock, whole=False)
             raise
@@ -437,6 +459,8 @@ def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
     address = proxies.get(scheme) or proxies.get("all")
     if not address or proxy_bypass(host) or proxy_bypass(host_and_port):
         return None
+    if _is_excluded(host, urlsplit(f"//{host_and_port}").port, proxies.get("no", "")):
+        return None
     with suppress(ValueError):  # whose words quote the password
         proxy = parse_url(address if "://" in address else f"http://{address}")
         if proxy.scheme in ("http", "https"):
@@ -444,6 +468,27 @@ def _proxy_of(scheme: str, host: str, host_and_port: str) -> Url | None:
     shown = without_credentials(address)
     message = f"the proxy {shown} of the environment is none of http:// or https://; NO_PROXY={host} leaves it out"
     raise EngineError(message, found=shown, expected="http:// or https://")
+
+
+def _is_excluded(host: str, port: int | None, no_proxy: str) -> bool:
+    """
+    Return whether NO_PROXY excludes an IP address, by itself or by a network such as `10.0.0.0/8` or `[fd00::]/8`.
+
+    urllib compares names only, while curl also reads networks and brackets. An entry may end in a port.
+    """
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    for entry in no_proxy.split(","):
+        match = _NO_PROXY_ENTRY.fullmatch(entry.strip())
+        if match is None or (match["port"] is not None and int(match["port"]) != port):
+            continue
+        with suppress(ValueError):
+            text = match["bracketed"] or match["plain"]
+            if address in ip_network(text + (match["prefix"] or ""), strict=False):
+                return True
+    return False
 
 
 def _proxy_headers(proxy: Url) -> dict[str, str]:

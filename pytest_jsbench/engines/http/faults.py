@@ -28,6 +28,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
 
 if TYPE_CHECKING:
@@ -76,26 +77,42 @@ class ProviderError:
         )
 
 
+#: Maximum seconds to wait that a server can request.
+_LONGEST_WAIT = 86_400.0
 #: Groq's, of structured output and of tools
 _FAILED_GENERATIONS = frozenset({"json_validate_failed", "tool_use_failed"})
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the headers ask to wait: `retry-after-ms`, or `retry-after` in seconds or as a date."""
+    """
+    Return the seconds to wait before a retry: `retry-after-ms`, or `retry-after` in seconds or as a date.
+
+    A date is compared with the response's own `date`, since clocks differ. At most a day; None without a valid header.
+    """
     lower = {name.lower(): value for name, value in headers.items()}
     milliseconds = _seconds(lower.get("retry-after-ms"))
     if milliseconds is not None:
-        return milliseconds / 1000
+        return min(milliseconds / 1000, _LONGEST_WAIT)
     value = lower.get("retry-after")
     seconds = _seconds(value)
-    if seconds is not None or value is None:
-        return seconds
+    if seconds is None:
+        moment = _moment(value)
+        if moment is None:
+            return None
+        now = _moment(lower.get("date")) or datetime.now(UTC)
+        seconds = max(0.0, (moment - now).total_seconds())
+    return min(seconds, _LONGEST_WAIT)
+
+
+def _moment(value: str | None) -> datetime | None:
+    """Parse an HTTP date; None if it is not a date, or its zone is out of range."""
+    if value is None:
+        return None
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
 
 
 def _seconds(value: str | None) -> float | None:
@@ -167,7 +184,9 @@ def _plain(body: object, status: int | None) -> str:
     text = body if isinstance(body, str) else ""
     if title := re.search(r"<title[^>]*>([^<]+)", text, re.IGNORECASE):
         return f"a web page, not JSON: {title[1]}"
-    return text.strip() or (f"HTTP status {status} and no word of why" if status else "an error and no word of why")
+    if status == 407 and not text.strip():
+        return "the proxy requires authentication (HTTP status 407): put the user and password into its URL"
+    return text.strip() or (f"HTTP status {status} with no error message" if status else "an error with no message")
 
 
 #: what is sent because an option of ours says so
@@ -312,6 +331,23 @@ _REQUEST = (
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS, param=f"^(?:{PARAMETERS})$"),
 )
 
+#: Messages of servers that answer a schema that they cannot convert with a 5xx status, read 2026-11-28. A retry would
+#: fail again. Words without a source are of the version that xllamacpp 2026.10 bundles.
+_UNCONVERTIBLE_SCHEMA = (
+    # llama.cpp: converting the schema, also inside a chat template; parsing the grammar; and sampling from it
+    r"JSON schema conversion failed",  # browseros-ai/BrowserOS/issues/255, openclaw/openclaw/issues/107430
+    r"Unrecognized schema: |Error resolving ref |Unsupported ref |Pattern must start with '\^' and end with '\$'",
+    r"failed to parse grammar|error parsing grammar",  # ggml-org/llama.cpp/issues/19051, pull/19349
+    r"failed to initialize samplers",
+    r"empty grammar stack",
+    # Ollama, in its own body `{"error": "..."}` and in that of its OpenAI-compatible API
+    r"invalid JSON schema in format|invalid format: .*valid JSON schema",  # ollama/ollama/issues/8185, 8126
+    # vLLM with xgrammar, guidance or outlines; its Messages API answers with 500
+    r"Grammar error: |features not supported by xgrammar|Unimplemented keys: ",  # noonghunna/club-3090/issues/45
+    # outlines-core, behind TGI and MLX servers, and TGI itself
+    r"Unsupported JSON Schema structure|Grammar (?:compilation|is not valid)|Invalid grammar",
+)
+
 #: only where a schema was sent
 _SCHEMA = (
     _Rule(DeclineReason.UNSUPPORTED_SCHEMA, names="invalid_json_schema invalid_function_parameters"),
@@ -325,8 +361,7 @@ _SCHEMA = (
         status={400, 422},
         message=r"schema|grammar|too many states|output_config\.format|guided|structured.outputs",
     ),
-    # llama.cpp, while it samples: no sentence is left in the grammar
-    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, status={500}, message=r"empty grammar stack|failed to parse grammar"),
+    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, status=_SERVER_ERRORS, message="|".join(_UNCONVERTIBLE_SCHEMA)),
 )
 
 _REST = (
@@ -338,6 +373,7 @@ _REST = (
     _Rule(FaultKind.TIMEOUT, status={408, 504}),
     _Rule(FaultKind.TIMEOUT, names="timeout_error timeout deadline_exceeded"),
     _Rule(FaultKind.SERVER, names="overloaded_error api_error server_error internal_server_error internal unavailable"),
+    _Rule(FaultKind.CONNECTION, status={407}),
     # 424 is Bedrock's: the model failed
     _Rule(FaultKind.SERVER, status=_SERVER_ERRORS | {424}),
     _Rule(FaultKind.BAD_REQUEST, status=_CLIENT_ERRORS),
@@ -410,13 +446,25 @@ def connection_fault(
     names = {type(cause).__name__ for cause in causes}
     slow = "TimeoutError" in names and "ConnectTimeoutError" not in names
     broke_off = begun and not slow
-    # the innermost cause that says anything: those around it name our own objects
-    words = next((str(cause) for cause in reversed(causes) if str(cause)), type(error).__name__)
-    if "IncompleteRead" in names:  # whose words, and whose causes', are of Python
-        words = "the end of its body never came"
-    words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{words}"
+    words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{_reason(causes)}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
     return CallError(kind, one_line(words, secret=secret), broke_off=broke_off)
+
+
+def _reason(causes: list[BaseException]) -> str:
+    """Return what went wrong in the words of HTTP; those of the libraries name their own objects."""
+    for cause in causes:
+        match type(cause).__name__:
+            case "IncompleteRead":
+                # http.client has tried to read the length of a chunk as a number; at the body's end it reads b''
+                chunk = any(isinstance(inner, ValueError) and not str(inner).endswith("b''") for inner in causes)
+                return "a chunk of its body has no valid length" if chunk else "its body is truncated"
+            case "BadStatusLine":
+                line = str(cause).strip("'\r\n ")
+                found = f"found {printable(line, 80)!r}" if line else "found an empty line"
+                return f"expected an HTTP status line, {found}"
+    # the innermost cause with a message
+    return next((str(cause) for cause in reversed(causes) if str(cause)), type(causes[0]).__name__)
 
 
 def _without_credentials(address: str) -> str:

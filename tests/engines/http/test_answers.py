@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.http import answers as event_stream
-from pytest_jsbench.engines.http.answers import EventStream, read_events
+from pytest_jsbench.engines.http.answers import EventStream, read_events, read_object
 from pytest_jsbench.engines.http.calls import EnclosedError
 from tests.engines.reading import Body, events
 
@@ -113,3 +114,27 @@ def test_an_event_that_is_named_an_error_is_one(data: str, body: Any) -> None:
 def test_a_value_that_nests_deeper_than_any_answer_is_not_read() -> None:
     with pytest.raises(RecursionError):
         values(f"data: {'[' * 600}{']' * 600}\n\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "found"),
+    [
+        ("", "application/json", "an empty body"),
+        (" \n", "", "an empty body"),
+        (
+            'data: {"a": 1}\n\ndata: [DONE]\n\n',
+            "application/json",
+            "server-sent events with content type application/json",
+        ),
+        (": ping\n\nevent: x\ndata: {}\n\n", "", "server-sent events with no content type"),
+        ("<?xml version='1.0'?><a/>", "text/plain", "a web page with content type text/plain"),
+        ('{"a": 1}\n{"b": 2}\n', "application/x-ndjson", "several JSON objects, one per line"),
+    ],
+)
+def test_body_that_is_not_json_is_named(body: str, content_type: str, found: str) -> None:
+    headers = {"content-type": content_type} if content_type else {}
+    response: Any = SimpleNamespace(headers=headers, read=body.encode)
+    with pytest.raises(CallError) as caught:
+        read_object(response)
+    assert caught.value.kind is FaultKind.BAD_RESPONSE
+    assert caught.value.message.startswith(f"expected a JSON object, found {found}")

@@ -233,13 +233,20 @@ def test_a_refusal_that_comes_before_the_whole_request_was_read_is_read(new_clie
         assert (response.status, response.read()) == (413, b"large")
 
 
-@pytest.mark.parametrize("end", [b"", b"9\r\nab", b"no number\r\n"])
-def test_a_torn_body_is_an_answer_that_broke_off(client: Client, provider: Provider, end: bytes) -> None:
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (b"", "its body is truncated"),
+        (b"9\r\nab", "its body is truncated"),
+        (b"no number\r\n", "a chunk of its body has no valid length"),
+    ],
+)
+def test_torn_body_is_a_truncated_answer(client: Client, provider: Provider, end: bytes, words: str) -> None:
     reply = stream_reply("a", cut=True)
     provider.replies.append(replace(reply, pieces=(*reply.pieces, end)))
     with pytest.raises(CallError) as caught:
         ask(client)
-    assert caught.value.message == f"{client.address.url}: the answer broke off: the end of its body never came"
+    assert caught.value.message == f"{client.address.url}: the answer broke off: {words}"
     assert (caught.value.kind, caught.value.broke_off) == (FaultKind.CONNECTION, True)
 
 
@@ -495,3 +502,88 @@ def test_a_certificate_is_trusted_that_the_environment_names_and_no_other(
         client = new_client(url)
         assert [ask(client), ask(client)] == [{"a": 1}, {"a": 1}]
         assert (len(provider.asked), provider.opened) == (2, 1)
+
+
+HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "interim", [HINTS, HINTS * 3, b"HTTP/1.1 102 Processing\r\n\r\n" + HINTS, b"HTTP/1.1 199 Own\r\n\r\n"]
+)
+def test_interim_responses_are_skipped(provider: Provider, client: Client, interim: bytes) -> None:
+    for body in ({"n": 1}, {"n": 2}):
+        reply = json_reply(body)
+        provider.replies.append(replace(reply, pieces=(interim, *reply.pieces)))
+    assert [ask(client), ask(client)] == [{"n": 1}, {"n": 2}]
+
+
+def test_interim_responses_without_end_are_a_fault(provider: Provider, client: Client) -> None:
+    provider.replies.append(Reply(pieces=(HINTS * 30,)))
+    with pytest.raises(CallError, match="more than 20 interim responses"):
+        ask(client)
+
+
+def test_switching_protocols_is_not_an_interim_response(provider: Provider, client: Client) -> None:
+    provider.replies.append(Reply(pieces=(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",)))
+    with pytest.raises(CallError, match="only status 101"):
+        ask(client)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (b"\r\n\r\n", "expected an HTTP status line, found an empty line"),
+        (b"SSH-2.0-OpenSSH\r\n", "expected an HTTP status line, found 'SSH-2.0-OpenSSH'"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc\r\n",
+            "a chunk of its body has no valid length",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}", "its body is truncated"),
+    ],
+)
+def test_broken_response_is_described_in_words_of_http(
+    provider: Provider, client: Client, reply: bytes, words: str
+) -> None:
+    provider.replies.append(Reply(pieces=(reply,)))
+    with pytest.raises(CallError) as caught:
+        ask(client)
+    assert caught.value.kind is FaultKind.CONNECTION
+    assert caught.value.message.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("url", "no_proxy", "direct"),
+    [
+        ("http://127.0.0.1/v1", "127.0.0.0/8", True),
+        ("http://127.0.0.1/v1", "10.0.0.0/8, 127.0.0.0/30", True),
+        ("http://127.0.0.1/v1", "10.0.0.0/8", False),
+        ("http://127.0.0.1:8000/v1", "127.0.0.1:8000", True),
+        ("http://127.0.0.1:8000/v1", "127.0.0.0/8:9000", False),
+        ("http://[::1]/v1", "[::1]", True),
+        ("http://[::1]/v1", "::1", True),
+        ("http://[fd00::7]:80/v1", "fd00::/8", True),
+        ("http://[fd00::7]/v1", "[fd00::]/8", True),
+        ("http://[2001:db8::1]/v1", "fd00::/8,127.0.0.0/8", False),
+        ("http://127.0.0.1/v1", "127.0.0.0/99,not/8,", False),
+        ("http://models.corp.example/v1", ".corp.example", True),
+        ("http://models.corp.example/v1", "corp.example", True),
+        ("http://models.corp.example/v1", "*", True),
+        ("http://10.example/v1", "10.0.0.0/8", False),
+    ],
+)
+def test_no_proxy_excludes_names_addresses_and_networks(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch, url: str, no_proxy: str, direct: bool
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv("no_proxy", no_proxy)
+    assert (new_client(url)._proxy is None) is direct
+
+
+def test_proxy_that_wants_a_password_is_named(
+    provider: Provider, new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.raw(b"", status=407)
+    monkeypatch.setenv("http_proxy", provider.url)
+    response = new_client("http://models.example/v1").request("POST", "/x", b"{}", deadline=Deadline(30))
+    assert response.status == 407
+    response.close()

@@ -105,6 +105,18 @@ def test_a_page_is_shown_by_its_title() -> None:
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
         ({"retry-after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0.0),
+        # compared with the response's own clock
+        ({"retry-after": "Mon, 01 Jan 2001 00:00:07 GMT", "date": "Mon, 01 Jan 2001 00:00:00 GMT"}, 7.0),
+        ({"Retry-After": "Mon, 01 Jan 2001 02:00:07 +0200", "Date": "Mon, 01 Jan 2001 00:00:00 GMT"}, 7.0),
+        ({"retry-after": "Mon, 01 Jan 2001 00:00:00 GMT", "date": "Mon, 01 Jan 2001 00:00:09 GMT"}, 0.0),
+        # a zone that no date can have, a year that does not exist
+        ({"retry-after": "Mon, 01 Jan 2026 00:00:00 +99999999999999"}, None),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, None),
+        ({"retry-after": "Mon, 01 Jan 2001 00:00:07 GMT", "date": "today"}, 0.0),
+        # at most a day
+        ({"retry-after": "1e300"}, 86_400.0),
+        ({"retry-after-ms": "1e300"}, 86_400.0),
+        ({"retry-after": "Sat, 01 Jan 2101 00:00:00 GMT", "date": "Mon, 01 Jan 2001 00:00:00 GMT"}, 86_400.0),
         ({}, None),
     ],
 )
