@@ -212,3 +212,39 @@ def test_of_a_schema_of_any_size_the_first_fault_by_its_place_is_named(dialect: 
 
     assert problem is not None
     assert problem.message == '$.anyOf: 3 is not of type "array"'
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[:3], ids=lambda dialect: dialect.uri)
+@pytest.mark.parametrize(
+    "identifier", ["release-it#release-it", "http://example.com/a#b", "urn:x:y#z", "http://example.com/a.json#/"]
+)
+@pytest.mark.parametrize("validator", ["both", "jsonschema-rs", "jsonschema"])
+def test_schema_is_judged_whose_identifier_has_a_fragment(dialect: Dialect, identifier: str, validator: Any) -> None:
+    schema = {
+        "$schema": dialect.uri,
+        dialect.id_keyword: identifier,
+        "properties": {"a": {"$ref": "#/definitions/x"}},
+        "definitions": {"x": {"type": "string"}},
+    }
+    with Judge(JudgePolicy(validator=validator)) as judge:
+        verdicts = [judge.judge(schema, text) for text in ('{"a": "s"}', '{"a": 1}')]
+    assert [verdict.valid for verdict in verdicts] == [True, False]
+
+
+@pytest.mark.parametrize("reference", ["#name", "thing#name", "thing", "#"])
+def test_reference_to_the_fragment_of_an_identifier_leads_to_its_schema(judge: Judge, reference: str) -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "thing#name",
+        "type": "object",
+        "properties": {"a": {"$ref": reference}},
+    }
+    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "allOf": [schema, {"$ref": "thing#name"}]}
+    assert judge.judge(schema, '{"a": {"a": {}}}').passed
+    assert judge.judge(schema, '{"a": {"a": 1}}').violations[0].instance_path == "$.a.a"
+    assert judge.judge(inner, '{"a": {"a": 1}}').violations[0].instance_path == "$.a.a"
+
+
+def test_identifier_with_a_fragment_is_refused_from_2019_on(judge: Judge) -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": "thing#name"}
+    assert judge.judge(schema, "1").reason == "metaschema"
