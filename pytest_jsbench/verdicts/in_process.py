@@ -212,9 +212,9 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
     if verdict.valid or length > _LONGEST_DETAILED:
         return
     if compiled.refers or length * len(compiled.read.text) > _FEW_VIOLATIONS:
-        yield _describe(verdict, compiled.validator.violations(verdict.instance, 1))
+        yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names, 1))
     if length <= _LONGEST_LISTED:
-        yield _describe(verdict, compiled.validator.violations(verdict.instance))
+        yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names))
 
 
 def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:

@@ -17,9 +17,10 @@ from jsonschema import validators
 from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
-from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keywords import last_keyword, walk
-from pytest_jsbench.schemas.references import json_path, json_pointer, place_of
+from pytest_jsbench.schemas.references import json_path, place_of
+from pytest_jsbench.verdicts.branches import Fault, NearestBranches, enum_message
+from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 #: where validity can change either way when one string more is of its format
 _MAY_TURN = re.compile(r'"(?:not|oneOf|if|maxContains)"')
+
+_UNIONS = frozenset({"anyOf", "oneOf"})
 
 
 class GrammarChecker(jsonschema.FormatChecker):
@@ -157,17 +160,38 @@ class PythonValidator:
         """Tell whether the instance conforms."""
         return next(self._errors(instance), None) is None
 
-    def violations(self, instance: Any, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform."""
-        return tuple(
-            Violation(
-                keyword=last_keyword(error.absolute_schema_path),
-                instance_path=json_path(error.absolute_path),
-                schema_path=json_pointer(error.absolute_schema_path),
-                message=printable(error.message, cut="middle"),
-            )
-            for error in islice(self._errors(instance), most)
-        )
+    def violations(self, instance: Any, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """Return the first violations of an instance that does not conform."""
+        nearest = NearestBranches(instance, names)
+        return tuple(nearest.violation(_fault(error)) for error in islice(self._errors(instance), most))
+
+
+def _fault(error: jsonschema.ValidationError) -> Fault:
+    value: Any = error.validator_value
+    allowed = {"enum": value, "const": [value]}.get(str(error.validator))
+    return Fault(
+        keyword=last_keyword(error.absolute_schema_path),
+        place=tuple(error.absolute_path),
+        schema_path=tuple(error.absolute_schema_path),
+        message=enum_message(error.instance, value) if error.validator == "enum" else error.message,
+        allowed=allowed,
+        forbidden=error.validator is None,
+        schemas=value if error.validator in _UNIONS else None,
+        read_branches=lambda: _branches(error),
+    )
+
+
+def _branches(error: jsonschema.ValidationError) -> list[list[Fault]]:
+    """Group the errors inside a failed `anyOf` or `oneOf` by its branches."""
+    if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
+        return []
+    branches: list[list[Fault]] = [[] for _ in error.validator_value]
+    # an error of the schema `false` has no path
+    forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
+    for inner in error.context:
+        path = inner.relative_schema_path
+        branches[int(path[0]) if path else forbidding.pop(0)].append(_fault(inner))
+    return branches
 
 
 def _holds_decimal(value: object) -> bool:
