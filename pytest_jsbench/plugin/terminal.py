@@ -51,7 +51,7 @@ _MOST_VARIANTS = 20
 _MOST_PRICED = 1000
 
 
-#: own tests that failed beside their answers, of which the summary says why, and lines of the header on misspelt words
+#: own tests that failed beside their answers, of which the summary says why, and lines of the header on schemas
 _MOST_TESTS = 10
 
 
@@ -81,7 +81,7 @@ class Terminal:
         else:
             lines = [_who(metadata), cases, _prompt(context, metadata)]
         lines.append(_most_cost(context))
-        lines += self._controller.misspelt[:_MOST_TESTS]
+        lines += self._controller.schema_warnings[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
         if (resumption := context.session.resumption) is not None:
             lines.append(_resuming(resumption))

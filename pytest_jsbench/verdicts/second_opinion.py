@@ -18,6 +18,7 @@ from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
 from pytest_jsbench.schemas.keywords import last_keyword, walk
+from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import json_path, place_of
 from pytest_jsbench.verdicts.branches import Fault, NearestBranches, enum_message
 from pytest_jsbench.verdicts.extra_fields import FieldNames
@@ -275,7 +276,9 @@ def _is_pattern(value: object) -> bool:
 
 def _bad_pattern(pattern: str, path: str) -> Verdict:
     fault = f"is no pattern of ECMA-262: {pattern_fault(pattern)}"
-    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}")
+    foreign = foreign_syntax_in_words(pattern)
+    remark = f"; it has {foreign}" if foreign else ""
+    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}{remark}")
 
 
 def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:
