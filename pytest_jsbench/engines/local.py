@@ -170,7 +170,11 @@ class LocalEngine(OpenAIEngine):
             schema = bounded_within(schema) if self._narrowing else schema
         except CannotBound as error:
             return unsupported(str(error))
-        sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
+        sent = Sent(
+            response_format=ResponseFormat.JSON_SCHEMA,
+            schema=None if schema == request.schema else schema,
+            enforced_by="llama.cpp's grammar",
+        )
         return self.ask(replace(request, schema=schema), sent=sent)
 
     def count_tokens(self, prompt: Prompt) -> int | None:

@@ -443,7 +443,9 @@ class AcceptanceRunner:
         )
         pairs = zip(instances, acceptance.accepted, strict=True)
         return Decided(
-            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs), timing=timing
+            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs),
+            timing=timing,
+            library=acceptance.library,
         )
 
     def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:

@@ -248,3 +248,29 @@ def test_reference_to_the_fragment_of_an_identifier_leads_to_its_schema(judge: J
 def test_identifier_with_a_fragment_is_refused_from_2019_on(judge: Judge) -> None:
     schema = {"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": "thing#name"}
     assert judge.judge(schema, "1").reason == "metaschema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "draft"),
+    [
+        ({"type": "array", "items": [{"type": "string"}]}, "draft-07"),
+        ({"items": [True], "unevaluatedItems": False}, "2019-09"),
+        ({"minimum": 1, "exclusiveMinimum": True}, "draft-04"),
+        ({"$ref": "#/definitions/a", "definitions": {"a": {"$id": "#b", "items": [True]}}}, "draft-07"),
+        ({"properties": {"a": {"$ref": "#b"}}, "definitions": {"b": {"id": "#b"}}}, "draft-04"),
+        ({"type": "any"}, None),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "exclusiveMinimum": True}, None),
+    ],
+)
+def test_invalid_schema_names_the_draft_in_which_it_is_valid(judge: Judge, schema: Any, draft: str | None) -> None:
+    problem = judge.inspect(schema)
+    assert problem is not None
+    assert problem.valid_in == draft
+    assert draft is None or problem.message.endswith(f"(it is valid in {draft})")
+
+
+def test_invalid_schema_of_an_older_default_names_a_newer_draft() -> None:
+    with Judge(JudgePolicy(default_dialect=DRAFT_4)) as judge:
+        problem = judge.inspect({"exclusiveMinimum": 1})
+    assert problem is not None
+    assert problem.valid_in == "draft-07"
