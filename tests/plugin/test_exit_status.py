@@ -89,7 +89,5 @@ def test_summary_names_a_pattern_that_is_not_ecma_262_and_its_case(bench: Bench)
     result = bench.run()
 
     said = " ".join(result.stdout.str().split())
-    assert (
-        "orders::name at $.properties.a: the pattern \\A[a-z]+\\Z has \\A, which is not ECMA-262: write ^" in said
-    )
+    assert "orders::name at $.properties.a: the pattern \\A[a-z]+\\Z has \\A, which is not ECMA-262: write ^" in said
     assert "next: fix the pattern: it has \\A, which is not ECMA-262: write ^" in said
