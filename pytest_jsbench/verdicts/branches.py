@@ -34,7 +34,7 @@ _MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class ReportedError:
     """One error of a validator: a place where an instance breaks a schema."""
 
     keyword: str
@@ -50,7 +50,7 @@ class Fault:
     #: schemas of the branches of a failed `anyOf` or `oneOf`; None to look them up by the path
     schemas: Sequence[object] | None = None
     #: reads the faults in each branch of a failed `anyOf` or `oneOf`
-    read_branches: Callable[[], Sequence[Sequence[Fault]]] = tuple
+    read_branches: Callable[[], Sequence[Sequence[ReportedError]]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class _Branch:
     schema: object
     #: that of the branch, and of the branches inside it that are nearest for the same value
     schemas: tuple[object, ...]
-    faults: Sequence[Fault]
+    faults: Sequence[ReportedError]
     #: the branches inside it that are nearest, outermost first, of the union that comes first
     inner: tuple[_Branch, ...] = ()
 
@@ -89,7 +89,7 @@ class NearestBranches:
         #: by the identities of the schemas of a branch, which the schema keeps in memory
         self._known: dict[tuple[int, ...], Constants] = {}
 
-    def violation(self, fault: Fault) -> Violation:
+    def violation(self, fault: ReportedError) -> Violation:
         """Describe a fault, with the nearest branch where it is of a union."""
         fault = self._placed(fault)
         message = fault.message
@@ -102,7 +102,7 @@ class NearestBranches:
             message=printable(message, cut="middle"),
         )
 
-    def describe(self, union: Fault) -> str:
+    def describe(self, union: ReportedError) -> str:
         """Name the nearest branch and what is wrong in it; empty where the union is too large to look at."""
         nearest = self._nearest(union)
         if nearest is None:
@@ -114,7 +114,7 @@ class NearestBranches:
         message = printable(first.message, _LONGEST_MESSAGE, cut="middle")
         return f"nearest is {chain}: {json_path(first.place)}: {message}" + (f" (and {more} more)" if more else "")
 
-    def _placed(self, fault: Fault) -> Fault:
+    def _placed(self, fault: ReportedError) -> ReportedError:
         """Write names that are digits as names: jsonschema-rs writes them as indexes."""
         if not any(isinstance(step, int) for step in fault.place):
             return fault
@@ -125,7 +125,7 @@ class NearestBranches:
             value = _at(value, place[-1:])
         return replace(fault, place=tuple(place))
 
-    def _nearest(self, union: Fault) -> _Branch | None:
+    def _nearest(self, union: ReportedError) -> _Branch | None:
         """Find the nearest branch; None where the fault has no branches, or too many faults to look at."""
         if self._left < 0:
             return None
@@ -139,15 +139,15 @@ class NearestBranches:
         rating = _Rating(_at(self._instance, union.place), len(union.place), constants, self._names)
         return rating.with_telling_first(min(branches, key=rating.distance))
 
-    def _schemas(self, union: Fault, number: int) -> list[object]:
+    def _schemas(self, union: ReportedError, number: int) -> list[object]:
         """Find the schema of each branch; None where it is not found."""
         listed = self._names.at(union.schema_path) if union.schemas is None else union.schemas
         return list(listed) if isinstance(listed, list) and len(listed) == number else [None] * number
 
-    def _followed(self, number: int, branch: tuple[object, Sequence[Fault]], union: Fault) -> _Branch:
+    def _followed(self, number: int, branch: tuple[object, Sequence[ReportedError]], union: ReportedError) -> _Branch:
         """Replace each failed union inside a branch by the faults in the nearest branch of that."""
         schema, faults = branch
-        leaves: list[Fault] = []
+        leaves: list[ReportedError] = []
         schemas = [schema]
         inner: tuple[_Branch, ...] = ()
         for fault in faults:
@@ -236,10 +236,10 @@ class _Rating:
         inner = branch.inner if branch.faults[0] is telling[0] else ()
         return replace(branch, faults=[first, *telling[1:], *others], inner=inner)
 
-    def _path(self, fault: Fault) -> Path:
+    def _path(self, fault: ReportedError) -> Path:
         return fault.place[self._depth :]
 
-    def _message_of_all(self, fault: Fault) -> str:
+    def _message_of_all(self, fault: ReportedError) -> str:
         """Say which values the branches list for a property, where all of them do."""
         path = self._path(fault)
         if not all(path in own for own in self._constants):
@@ -247,7 +247,7 @@ class _Rating:
         texts = dict.fromkeys(text for own in self._constants for text in sorted(own[path]))
         return enum_message(_at(self._value, path), [json.loads(text) for text in texts])
 
-    def _is_of_type(self, fault: Fault) -> bool:
+    def _is_of_type(self, fault: ReportedError) -> bool:
         """Tell whether it is the type of the value for which no such branch is meant."""
         if fault.allowed is not None:
             return all(json_type(value) != json_type(self._value) for value in fault.allowed)

@@ -20,7 +20,7 @@ from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from pytest_jsbench.schemas.keywords import last_keyword, walk
 from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import json_path, place_of
-from pytest_jsbench.verdicts.branches import Fault, NearestBranches, enum_message
+from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
 from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
@@ -167,10 +167,10 @@ class PythonValidator:
         return tuple(nearest.violation(_fault(error)) for error in islice(self._errors(instance), most))
 
 
-def _fault(error: jsonschema.ValidationError) -> Fault:
+def _fault(error: jsonschema.ValidationError) -> ReportedError:
     value: Any = error.validator_value
     allowed = {"enum": value, "const": [value]}.get(str(error.validator))
-    return Fault(
+    return ReportedError(
         keyword=last_keyword(error.absolute_schema_path),
         place=tuple(error.absolute_path),
         schema_path=tuple(error.absolute_schema_path),
@@ -182,11 +182,11 @@ def _fault(error: jsonschema.ValidationError) -> Fault:
     )
 
 
-def _branches(error: jsonschema.ValidationError) -> list[list[Fault]]:
+def _branches(error: jsonschema.ValidationError) -> list[list[ReportedError]]:
     """Group the errors inside a failed `anyOf` or `oneOf` by its branches."""
     if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
         return []
-    branches: list[list[Fault]] = [[] for _ in error.validator_value]
+    branches: list[list[ReportedError]] = [[] for _ in error.validator_value]
     # an error of the schema `false` has no path
     forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
     for inner in error.context:

@@ -15,7 +15,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.keywords import NAMED, last_keyword
 from pytest_jsbench.schemas.references import References, json_path, place_of
-from pytest_jsbench.verdicts.branches import Fault, NearestBranches, enum_message
+from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
 from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
@@ -188,7 +188,7 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
     return None
 
 
-def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> Fault:
+def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
     kind: Any = error.kind
     # below `propertyNames` the path begins anew at a reference
     names = type(kind).__name__ == "PropertyNames"
@@ -199,7 +199,7 @@ def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -
         for before, step in zip((None, *steps), steps, strict=False)
     )
     allowed = getattr(kind, "options", None)
-    return Fault(
+    return ReportedError(
         keyword=keyword,
         place=tuple(error.instance_path),
         schema_path=path,
