@@ -209,12 +209,9 @@ def _after_no_judgment(verdict: Verdict) -> str:
 
 
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
-    if any(violation.keyword in _CLOSING for violation in verdict.violations):
-        return _after_violation(verdict, generation, schema)  # the schema forbids them already
+    if verdict.valid is False:  # the schema forbids them already
+        return _after_violation(verdict, generation, schema)
     return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
-
-
-_CLOSING = frozenset({"additionalProperties", "unevaluatedProperties", "propertyNames"})
 
 
 def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:

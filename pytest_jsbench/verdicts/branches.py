@@ -104,6 +104,11 @@ class NearestBranches:
 
     def describe(self, union: ReportedError) -> str:
         """Name the nearest branch and what is wrong in it; empty where the union is too large to look at."""
+        if self._left < 0:
+            return ""
+        fitting = [str(number) for number, faults in enumerate(union.read_branches()) if not faults]
+        if len(fitting) > 1:
+            return f"it is valid under the branches {', '.join(fitting[:_MOST_NAMED])}"
         nearest = self._nearest(union)
         if nearest is None:
             return ""

@@ -72,7 +72,7 @@ def broken(*paths: str) -> Verdict:
         (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), "was sent the schema and did not enforce JSON"),
-        (failed(FailureType.HALLUCINATION), answered("{}"), "--jsbench-extra-fields=allow"),
+        (failed(FailureType.HALLUCINATION, valid=True), answered("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
         (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
         (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
@@ -153,7 +153,7 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
     assert "larger model" not in step
 
 
-@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties"])
+@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
 def test_next_step_after_a_field_that_the_schema_forbids_is_that_of_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
     verdict = failed(FailureType.HALLUCINATION, violations=(violation,))

@@ -193,6 +193,13 @@ def test_nearest_branch_is_the_one_that_the_answer_was_meant_for(
         assert quoted(expected) in quoted(verdict.violations[0].message)
 
 
+def test_branches_under_which_an_answer_is_valid_are_named_where_only_one_may_be(judge: Judge) -> None:
+    verdict = judge.judge(
+        {"oneOf": [{"required": ["a"]}, {"required": ["c"]}, {"required": ["b"]}]}, '{"a": 1, "b": 2}'
+    )
+    assert verdict.violations[0].message.endswith("; it is valid under the branches 0, 2")
+
+
 def broken_leaves(value: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
     """Give the places of some scalars, each with a copy of the value that has another type there."""
     paths = [path for path in _scalars(value) if path]
