@@ -223,6 +223,9 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left_out: bool = False
     #: None where no tool was declared
     tools: Tools | None = None
+    #: the decoding library whose grammar of the schema the answer had to match, with its version; empty where none is
+    #: known, as behind a provider's API
+    enforced_by: str = ""
 
 
 #: a media type without its parameters (RFC 9110, section 8.3.1)
@@ -348,6 +351,8 @@ class Decided(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="decide
     decisions: tuple[GrammarDecision, ...]
     #: how long it took
     timing: Timing
+    #: the decoding library, with its version; empty if the engine does not name one
+    library: str = ""
 
 
 Generation = Completion | Declined | Failed | Decided

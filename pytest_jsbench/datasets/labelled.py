@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from pytest_jsbench.core.cases import Case, CaseKey, safe_name
+from pytest_jsbench.core.cases import Case, CaseKey, Schema, safe_name
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader
 from pytest_jsbench.core.json_values import json_type
@@ -24,7 +24,11 @@ from pytest_jsbench.datasets.base import Instance, ListedCase, Listing, Selectio
 from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.datasets.registry import BUILTIN, load_builtin, open_builtin
 from pytest_jsbench.schemas.dialects import NAMES
+from pytest_jsbench.schemas.keywords import walk
+from pytest_jsbench.verdicts.extra_fields import all_names
 
+#: invalid answers of a schema that are tried with escaped names too
+_MOST_ESCAPED = 3
 SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"
 #: what a line of each file must have, and of which type
 _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
@@ -91,6 +95,39 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
         message = f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
         raise DatasetError(message)
     return listing
+
+
+def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[Instance]:
+    r"""
+    Add invalid answers once more with the names of the schema's fields escaped, as in `{"\u0061": 1}` for `{"a": 1}`.
+
+    That is the same JSON value, so the label holds; a grammar may take such a name for one that the schema does not
+    declare, and then accept any value.
+    """
+    names = all_names(walk(schema)) if isinstance(schema, dict) else frozenset[str]()
+    escaped: list[Instance] = []
+    for instance in instances:
+        if instance.valid or len(escaped) == _MOST_ESCAPED or not names:
+            continue
+        text = _escaped(json.loads(instance.text), names)
+        if text != instance.text:
+            escaped.append(Instance(id=f"{instance.id}/escaped", valid=False, text=text))
+    return [*instances, *escaped]
+
+
+def _escaped(value: object, names: Collection[str]) -> str:
+    """Write a JSON value with the first character of these names as an escape."""
+    if isinstance(value, list):
+        return f"[{', '.join(_escaped(part, names) for part in value)}]"
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    members: list[str] = []
+    for name, part in value.items():
+        written = json.dumps(name, ensure_ascii=False)
+        if name in names and name[:1].isalnum() and name < "\uffff":
+            written = f'"\\u{ord(name[0]):04x}{written[2:]}'
+        members.append(f"{written}: {_escaped(part, names)}")
+    return f"{{{', '.join(members)}}}"
 
 
 def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:

@@ -85,6 +85,8 @@ class Acceptance:
     compile_time: float | None = None
     #: seconds from one mask to the next, of each token of the texts; empty where nobody measured
     masks: tuple[float, ...] = ()
+    #: the decoding library, with its version; empty if the engine does not name one
+    library: str = ""
 
 
 class Acceptor(Protocol):

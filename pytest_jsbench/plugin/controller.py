@@ -15,7 +15,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import counted, described
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, hand_over, key_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
@@ -25,7 +25,8 @@ from pytest_jsbench.records.records import Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.run.record_keeper import note_death
 from pytest_jsbench.run.session import prepare
-from pytest_jsbench.schemas.keywords import misspelt
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
+from pytest_jsbench.schemas.schema_warnings import schema_warnings
 from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts import NOT_THE_MODELS, FailureType
 
@@ -79,10 +80,12 @@ class Controller:
         self.decision = GateDecision()
         #: how many recorded answers no test of a whole run has asked for
         self.unasked = 0
-        #: words in the user's own schemas that are near to a keyword, by case
-        self.misspelt = list(_misspelt(context))
+        #: what the user's own schemas probably do not mean, each with its first case
+        self.schema_warnings = list(_schema_warnings(context))
         resumption = context.session.resumption
-        self.state.warn(*(resumption.warnings if resumption else ()), *self._expectations.warnings, *self.misspelt)
+        self.state.warn(
+            *(resumption.warnings if resumption else ()), *self._expectations.warnings, *self.schema_warnings
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -285,13 +288,21 @@ class Controller:
             self.state.warn(append_step_summary(Path(page), self.run, self.summary, self.decision, instead_of=before))
 
 
-def _misspelt(context: RunContext) -> Iterator[str]:
-    """Give a line for each word in the user's own schemas that is near to a keyword; of many cases read the first."""
+def _schema_warnings(context: RunContext) -> Iterator[str]:
+    """Give a line for each doubtful part of the user's own schemas, with the first case; read the first of many."""
     settings = context.settings
-    if settings.targets.suite and not (settings.selection.skips_invalid or context.plan.redact):
-        for key in context.plan.keys[:_MOST_READ]:
-            case = context.plan.cases.case(key)
-            yield from (f"{key}: {problem}" for problem in (misspelt(case.schema) if isinstance(case, Case) else ()))
+    if not settings.targets.suite or settings.selection.skips_invalid or context.plan.redact:
+        return
+    default = find_dialect(context.plan.policy.default_dialect) or DRAFT_2020_12
+    places: dict[str, list[str]] = {}
+    for key in context.plan.keys[:_MOST_READ]:
+        case = context.plan.cases.case(key)
+        found = schema_warnings(case.schema, default) if isinstance(case, Case) else {}
+        for warning, place in found.items():
+            places.setdefault(warning, []).append(f"{key} at {place}" if place else str(key))
+    for warning, having in places.items():
+        more = f" and {counted(len(having) - 1, 'more case')}" if len(having) > 1 else ""
+        yield f"{having[0]}{more}: {warning}"
 
 
 def _find_exporters(context: RunContext) -> tuple[tuple[Exporter, Path], ...]:

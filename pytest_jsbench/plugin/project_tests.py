@@ -17,7 +17,7 @@ from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.text import described
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused
 from pytest_jsbench.fixture.jsbench import Answer, Attempts, JSBench, Question, SharedJSBench
@@ -319,22 +319,34 @@ class ProjectTests:
         if test is None:
             return (yield)
         if test.repeating or test.terms.repeats == 1:
-            with test:
+            with test, self._skipping_broken_schemas():
                 return (yield)
         last = test.terms.repeats - 1
         test.repeating = True
         try:
             for repeat in range(last):
-                with test.repeat(repeat), test:
+                with test.repeat(repeat), test, self._skipping_broken_schemas():
                     # through the hook again, for whoever runs coroutines
                     pyfuncitem.ihook.pytest_pyfunc_call(pyfuncitem=pyfuncitem)
-            with test.repeat(last), test:
+            with test.repeat(last), test, self._skipping_broken_schemas():
                 yield
         finally:
             test.repeating = False
         if (failure := test.failure()) is not None:
             raise failure
         return True
+
+    @contextmanager
+    def _skipping_broken_schemas(self) -> Iterator[None]:
+        """With --jsbench-invalid-schemas=skip, skip a test whose schema is broken, as a case of the dataset is."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except CaseFailed as failed:
+            if not failed.record.excluded or self._context.settings.values["invalid_schemas"] != "skip":
+                raise
+            reason = f"invalid_schema: {printable(failed.record.verdict.message)}"
+            raise pytest.skip.Exception(reason, _use_item_location=True) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -445,7 +457,8 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
         return OwnOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    if _cause(error) is Cause.ERROR:
+    decided = isinstance(error, pytest.skip.Exception | pytest.xfail.Exception)  # whatever the test caught before
+    if not decided and _cause(error) is Cause.ERROR:
         error = _telling(error)
     # without pytest's lines on where each value is from, which repeat the answer
     message = _WHERE.split(described(error), maxsplit=1)[0].removeprefix(f"{type(error).__name__}: ")

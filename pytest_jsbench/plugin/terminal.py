@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -47,11 +48,13 @@ _LETTERS = {
 _COMMANDS = frozenset({"page", "one case"})
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
+#: broken schemas that are read for the drafts in which they are valid
+_MOST_BROKEN = 2000
 #: cases whose prompts are read before the first call, for what the run may cost
 _MOST_PRICED = 1000
 
 
-#: own tests that failed beside their answers, of which the summary says why, and lines of the header on misspelt words
+#: own tests that failed beside their answers, of which the summary says why, and lines of the header on schemas
 _MOST_TESTS = 10
 
 
@@ -81,7 +84,7 @@ class Terminal:
         else:
             lines = [_who(metadata), cases, _prompt(context, metadata)]
         lines.append(_most_cost(context))
-        lines += self._controller.misspelt[:_MOST_TESTS]
+        lines += self._controller.schema_warnings[:_MOST_TESTS]
         lines.append(context.settings.variants_left_out)
         if (resumption := context.session.resumption) is not None:
             lines.append(_resuming(resumption))
@@ -122,7 +125,7 @@ class Terminal:
         reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
         lines = report_lines(report(run, summary, keywords=reporter.verbosity > 0), width)
         lines += fact_lines(decision.facts(), width)
-        facts = [*self._facts(summary)]
+        facts = [*self._facts(summary), *_other_drafts(run)]
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:
             facts += self._next_steps(run, summary)
         for fact in facts:
@@ -184,6 +187,17 @@ class Terminal:
             least = math.floor(100 * (summary.total.pass_rate.value or 0)) / 100
             if least and not self._controller.decision.gates:
                 yield "gate", f"none: --jsbench-min-pass-rate={least:g} passes a run like this, and fails a worse one"
+
+
+def _other_drafts(run: Run) -> Iterator[tuple[str, str]]:
+    """Name the drafts in which broken schemas without `$schema` are valid."""
+    broken = [outcome for outcome in run.outcomes if outcome.excluded][:_MOST_BROKEN]
+    drafts = Counter(record.verdict.valid_in for record in Records(broken))
+    for draft, number in drafts.most_common():
+        if draft is not None:
+            schemas = f"{number:,} of {counted(len(broken), 'broken schema')}"
+            are = "is" if number == 1 else "are"
+            yield "dialect", f"{schemas} {are} valid in {draft}: --jsbench-default-dialect={draft}"
 
 
 def _cases(context: RunContext) -> str:

@@ -9,12 +9,26 @@ from contextlib import suppress
 from typing import assert_never
 
 from pytest_jsbench.core.cases import Schema
-from pytest_jsbench.core.generations import Completion, Failed, FaultKind, Generation, GenerationParams, ResponseFormat
+from pytest_jsbench.core.generations import (
+    Completion,
+    Decided,
+    DeclineReason,
+    Failed,
+    FaultKind,
+    FinishReason,
+    Generation,
+    GenerationParams,
+    ResponseFormat,
+)
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12
 from pytest_jsbench.schemas.keywords import keywords_on
+from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import follow, tokens_of
-from pytest_jsbench.verdicts import FailureType, Note, Verdict
-from pytest_jsbench.verdicts.verdicts import Violation
+from pytest_jsbench.schemas.schema_warnings import schema_faults
+from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
+from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
 #: characters at an answer's end that, where they stand there again and again, are no accident
 _REPEATED, _TIMES = 24, 4
@@ -46,32 +60,81 @@ _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_LOOKED_AT = 20_000
 
 
+_SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
+_ALONE = "ask for the document alone in the prompt, or send the schema: --jsbench-response-format=json_schema"
+_REASONING = "--jsbench-reasoning=strip judges what follows the reasoning"
+_STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
+#: what can be changed after a syntax error, by its reason
+_AFTER_SYNTAX_ERROR: Mapping[str, str] = {
+    SyntaxReason.TOO_LARGE: "lower --jsbench-max-tokens, or bound arrays and texts in the schema (maxItems, maxLength)",
+    SyntaxReason.FENCE_FORBIDDEN: "--jsbench-fences=strip accepts a fence around the whole answer",
+    SyntaxReason.FENCE_NOT_JSON: _ALONE,
+    SyntaxReason.TOO_DEEP: "bound the recursion in the schema, or ask for less in the prompt",
+    SyntaxReason.EMPTY: "raise --jsbench-max-tokens if the model reasons first; -v shows the prompt",
+    SyntaxReason.BOM: "report it to the server: RFC 8259 forbids a byte order mark",
+    SyntaxReason.NAN_OR_INFINITY: "allow null or a text in the schema for values that no JSON number can express",
+    SyntaxReason.NUMBER_OUT_OF_RANGE: "bound the number in the schema (minimum, maximum), or ask for it as a text",
+    SyntaxReason.LONE_SURROGATE: "report it to the server: half of a character was cut off or escaped by itself",
+    SyntaxReason.UNCLOSED_REASONING: "raise --jsbench-max-tokens, or turn reasoning off in the engine's options",
+    SyntaxReason.REASONING_PREAMBLE: _REASONING,
+    SyntaxReason.FENCE_NOT_ALONE: _ALONE,
+    SyntaxReason.SEVERAL_DOCUMENTS: "ask for exactly one document in the prompt, or make the schema an array of them",
+    SyntaxReason.TRAILING_TEXT: _ALONE,
+    SyntaxReason.INCOMPLETE: "see why the server ended the answer early: it named no token limit; -v shows the prompt",
+    SyntaxReason.WHITE_SPACE: _STRICT_JSON,
+    SyntaxReason.MALFORMED: _STRICT_JSON,
+    SyntaxReason.PROSE: _ALONE,
+    SyntaxReason.DUPLICATE_KEYS: "--jsbench-duplicate-keys=note accepts them, and the last one counts",
+    FinishReason.REJECTED: "`jsbench probe` shows what the provider checks; or try another response format",
+    IN_REASONING: "turn reasoning off in the engine's options, or use a server that separates it from the answer",
+}
+_RESUME = "see that the server answers; then run the case again, or with --jsbench-resume all that broke"
+#: what can be changed after a broken call, by the kind of fault
+_AFTER_FAULT: Mapping[FaultKind, str] = {
+    FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
+    FaultKind.AUTH: "check the API key, and that it may use this model and address",
+    FaultKind.QUOTA: "raise the account's quota or balance; --jsbench-resume then makes only the missing calls",
+    FaultKind.BAD_REQUEST: "check the model's name and the engine's options against what the server says",
+    FaultKind.ENGINE: "fix what the message names; `jsbench engines` lists the engines and their options",
+    FaultKind.HANG: "report the schema to the decoding library, or leave the case out; the others are not affected",
+    FaultKind.CRASH: "report the schema to the decoding library, or leave the case out; the others are not affected",
+    **dict.fromkeys((FaultKind.CONNECTION, FaultKind.SERVER, FaultKind.BAD_RESPONSE), _RESUME),
+}
+_SKIP = "or skip such cases with --jsbench-invalid-schemas=skip"
+
+
 def next_step(
     verdict: Verdict, generation: Generation | None, params: GenerationParams | None, schema: Schema | None
 ) -> str:
     """Say what to change for a case that did not pass; empty where its attempt shows nothing."""
     match verdict.failure_type:
         case FailureType.API_ERROR:
-            return "" if params is None or not isinstance(generation, Failed) else _after_fault(generation, params)
+            return _after_fault(verdict, generation, params)
         case FailureType.TRUNCATED:
             return _after_limit(generation, params)
         case FailureType.UNSUPPORTED_SCHEMA:
-            return "the engine does not take this schema: change what it names, or see `jsbench adapt`"
+            return _after_declining(verdict)
         case FailureType.REFUSAL:
             return "-v shows the prompt that was refused"
         case FailureType.SYNTAX_ERROR:
-            if _format(generation) is ResponseFormat.TEXT:
-                return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
-            return ""
+            return _after_syntax_error(verdict, generation)
         case FailureType.UNJUDGED:
-            return "--jsbench-judge-timeout gives the judge more time"
+            return _after_no_judgment(verdict)
         case FailureType.HALLUCINATION:
-            return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
+            return _after_hallucination(verdict, generation, schema)
         case FailureType.SCHEMA_VIOLATION:
             return _after_violation(verdict, generation, schema)
-        case FailureType.NO_CALL | FailureType.UNKNOWN_TOOL | FailureType.WRONG_TOOL | FailureType.WRONG_DECISION:
-            return ""
-        case FailureType.INVALID_SCHEMA | None:
+        case FailureType.NO_CALL:
+            return "require the call in the request (tool_choice), or say in the prompt when the tool is to be called"
+        case FailureType.UNKNOWN_TOOL:
+            return "declare the tool in the request, or name in the prompt the tools that there are"
+        case FailureType.WRONG_TOOL:
+            return "allow the tool in tool_choice, or say in each tool's description when it is to be called"
+        case FailureType.WRONG_DECISION:
+            return _after_decision(generation)
+        case FailureType.INVALID_SCHEMA:
+            return _after_invalid_schema(verdict, schema)
+        case None:
             return ""
         case _:
             assert_never(verdict.failure_type)
@@ -82,20 +145,85 @@ def _format(generation: Generation | None) -> ResponseFormat | None:
     return None if sent is None else sent.response_format
 
 
-def _after_fault(generation: Failed, params: GenerationParams) -> str:
-    match generation.kind:
-        case FaultKind.TIMEOUT:
-            return f"--jsbench-timeout allows a call more than {params.timeout:g} s"
-        case FaultKind.RATE_LIMITED:
-            return "--jsbench-rpm and --jsbench-concurrency ask more slowly"
-        case FaultKind.CONNECTION | FaultKind.SERVER | FaultKind.BAD_RESPONSE:
-            return "see that the server answers; then run the case again, or with --jsbench-resume all that broke"
-        case FaultKind.AUTH | FaultKind.QUOTA | FaultKind.BAD_REQUEST:
-            return ""
-        case FaultKind.ENGINE | FaultKind.HANG | FaultKind.CRASH:
-            return ""
-        case _:
-            assert_never(generation.kind)
+def _library(generation: Generation | None) -> str:
+    """Name the decoding library to whose grammar the answer was held; empty where none is known."""
+    sent = generation.sent if isinstance(generation, Completion) else None
+    return "" if sent is None else printable(sent.enforced_by, 60)
+
+
+def _after_decision(generation: Generation | None) -> str:
+    library = printable(generation.library, 60) if isinstance(generation, Decided) else ""
+    return (
+        f"report it with the schema to {library or 'the decoding library'}: no model can change what a grammar allows"
+    )
+
+
+def _after_fault(verdict: Verdict, generation: Generation | None, params: GenerationParams | None) -> str:
+    kind = generation.kind if isinstance(generation, Failed) else verdict.reason
+    if kind == FaultKind.TIMEOUT:
+        limit = "" if params is None else f" (it is {params.timeout:g} s)"
+        return f"--jsbench-timeout allows a call more time{limit}"
+    return next((step for fault, step in _AFTER_FAULT.items() if fault == kind), _RESUME)
+
+
+def _after_declining(verdict: Verdict) -> str:
+    if verdict.reason == DeclineReason.CONTEXT_LENGTH:
+        return "use a model with a longer context, or shorten the prompt and the schema's descriptions"
+    if verdict.reason == DeclineReason.UNSUPPORTED_MESSAGES:
+        return "use an engine that accepts such messages, or write the conversation as one message"
+    return "the engine does not take this schema: change what it names, or see `jsbench adapt`"
+
+
+def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
+    if _format(generation) is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
+        return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
+    step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
+    if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
+        engine = _library(generation) or "the engine"
+        return f"{engine} was sent the schema and did not enforce JSON: `jsbench probe` shows what it enforces"
+    return step
+
+
+#: reasons that an engine rules out which is asked for JSON
+_OF_FREE_TEXT = frozenset(
+    {
+        SyntaxReason.FENCE_NOT_JSON.value,
+        SyntaxReason.FENCE_NOT_ALONE.value,
+        SyntaxReason.SEVERAL_DOCUMENTS.value,
+        SyntaxReason.TRAILING_TEXT.value,
+        SyntaxReason.WHITE_SPACE.value,
+        SyntaxReason.MALFORMED.value,
+        SyntaxReason.PROSE.value,
+        SyntaxReason.NAN_OR_INFINITY.value,
+        None,
+    }
+)
+
+
+def _after_no_judgment(verdict: Verdict) -> str:
+    if verdict.reason == "endless_reference":
+        return "fix the schema: give the circle of references an end, such as a property between them"
+    if verdict.reason == "timeout":
+        return "--jsbench-judge-timeout gives the judge more time"
+    return "report it with schema and answer; --jsbench-judge-timeout and a smaller case may help meanwhile"
+
+
+def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
+    if verdict.valid is False:  # the schema forbids them already
+        return _after_violation(verdict, generation, schema)
+    return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
+
+
+def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
+    if verdict.reason == UNDESCRIBED:
+        return "give the test a schema: @pytest.mark.jsbench(schema=…)"
+    if verdict.valid_in is not None:
+        way = f"--jsbench-default-dialect={verdict.valid_in}, or `$schema` in the schema"
+        return f"the schema is valid in {verdict.valid_in}: {way}; {_SKIP}"
+    faults = [] if schema is None else schema_faults(schema, DRAFT_2020_12)
+    if faults:
+        return f"fix the schema: {printable(faults[0], 200)}; {_SKIP}"
+    return f"fix the schema, {_SKIP}"
 
 
 def _after_limit(generation: Generation | None, params: GenerationParams | None) -> str:
@@ -110,16 +238,20 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
 
 
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
-    # by the keyword that was not held to, the first place of it
+    if foreign := _foreign_pattern(verdict, schema):
+        return foreign
+    # by the keyword that was not enforced, its first place
     blamed = {_blamed(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
-    if not broken or {Note.ADAPTATION_LOSS, Note.NOT_ENFORCED} & set(verdict.notes):
-        return ""
+    keywords = ", ".join(broken) or "the schema"
+    if Note.ADAPTATION_LOSS in verdict.notes:
+        return f"{keywords} was left out for the engine: say it in the prompt, or try --jsbench-adapt=verbatim"
+    if Note.NOT_ENFORCED in verdict.notes:
+        return "send the schema with the request: what carried it left the schema out"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
-        keywords = ", ".join(broken)
         return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
-    if response_format is None:
-        return ""
+    if response_format is None or not broken:
+        return f"say in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
         return "the answer is a schema, and no instance of it: ask a larger model, or show one (--jsbench-shots=1)"
     ways: dict[str, list[str]] = {}
@@ -130,7 +262,21 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
     advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
     them = "them" if len(broken) > 1 else "it"
+    if library := _library(generation):
+        # a grammar decides which tokens may come, whatever the model is
+        return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
     return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or ask a larger model"
+
+
+def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
+    """Name what a broken pattern of the schema has that ECMA-262 reads otherwise than other engines."""
+    for violation in verdict.violations:
+        way = tokens_of(violation.schema_path)
+        pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
+        words = foreign_syntax_in_words(pattern) if isinstance(pattern, str) else ""
+        if words:
+            return f"fix the pattern: it has {words}"
+    return ""
 
 
 def _repeats(text: str) -> bool:

@@ -21,7 +21,7 @@ from pytest_jsbench.core.generations import Decided, Failed, FaultKind, Generati
 from pytest_jsbench.core.json_values import from_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.records.metadata import parse_line
-from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, OwnOutcome, Record
+from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, Attempt, End, OwnOutcome, Record
 from pytest_jsbench.records.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
@@ -385,9 +385,16 @@ class Run:
         return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:
-        """True where its schema is broken and the user's own to mend: it was to be asked, and cannot be."""
-        own = outcome.asked_by is not None or self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
-        return own and outcome.excluded and outcome.reason != UNDESCRIBED
+        """
+        Tell whether its broken schema counts against the run: the user's own, unless such cases are to be skipped.
+
+        A project's own test is skipped then, as a case of the dataset is.
+        """
+        if not outcome.excluded or outcome.reason == UNDESCRIBED:
+            return False
+        if outcome.asked_by is not None:
+            return outcome.test_outcome is None or outcome.test_outcome.end is not End.SKIPPED
+        return self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
 
     def failed(self) -> list[AttemptOutcome]:
         """

@@ -413,7 +413,10 @@ class AcceptanceRunner:
             return _not_made(case, 0, _broken(case))
         if problem := self.judge.inspect(case.schema):
             return _not_made(case, 0, problem)
-        generation = self._decide(case, instances)
+        # only such runs need the module, and what it imports
+        from pytest_jsbench.datasets.labelled import with_escaped_names
+
+        generation = self._decide(case, with_escaped_names(case.schema, instances))
         return Record.of(
             key=case.key,
             repeat=0,
@@ -443,7 +446,9 @@ class AcceptanceRunner:
         )
         pairs = zip(instances, acceptance.accepted, strict=True)
         return Decided(
-            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs), timing=timing
+            decisions=tuple(self._decision(case, instance, accepted) for instance, accepted in pairs),
+            timing=timing,
+            library=acceptance.library,
         )
 
     def _decision(self, case: Case, instance: Instance, accepted: bool | None) -> GrammarDecision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -158,23 +159,96 @@ _OTHERS = frozenset({"example", "note", "devDependencies", "peerDependencies", "
 _NEAR = 0.86
 
 
+_DEFINITIONS = frozenset({"$defs", "definitions"})
+_WORDS = KEYWORDS | ANNOTATIONS
+#: numbers and booleans are also written as texts, which is a fault of its own
+_SCALAR = (int, float, str)
+#: the types of a keyword's value: a word with another value was not meant for the keyword
+_VALUES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"), dict),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "prefixItems"), list),
+    **dict.fromkeys(("format", "pattern", "$ref", "$dynamicRef", "$recursiveRef"), str),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _SCALAR),
+    **dict.fromkeys(("minProperties", "maxProperties", "minimum", "maximum", "multipleOf"), _SCALAR),
+    **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum", "uniqueItems"), _SCALAR),
+    **dict.fromkeys(("items", "additionalItems", "unevaluatedItems"), (dict, list, *_SCALAR)),
+    **dict.fromkeys(("additionalProperties", "unevaluatedProperties", "propertyNames", "contains"), (dict, *_SCALAR)),
+    **dict.fromkeys(("not", "if", "then", "else"), (dict, bool)),
+    "required": (list, bool),
+    "type": (str, list),
+}
+
+
 def misspelt(schema: Schema) -> list[str]:
-    """Say of each word in the place of a keyword that it is near to one; or that a schema has no keyword at all."""
+    """Name each word in the place of a keyword that is near to one; or say that a schema has no keyword at all."""
+    return misspelt_in(schema, [subschema for _, subschema in schemas_in(schema)])
+
+
+def misspelt_in(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
+    """Do the same for a schema of which all objects in the place of a schema are known."""
     meanings: dict[str, str] = {}
-    pending: list[Any] = [schema]
-    while pending:
-        subschema = pending.pop()
-        if isinstance(subschema, list):
-            pending += subschema
-        elif isinstance(subschema, dict):
-            meanings.update((name, meant) for name in subschema if (meant := _meant(name)))
-            for keyword in _HOLDING & subschema.keys():
-                value = subschema[keyword]
-                pending += list(value.values()) if keyword in NAMED and isinstance(value, dict) else [value]
+    for subschema in subschemas:
+        for name, value in subschema.items():
+            meant = _meant(name)
+            if meant and _fits(meant, value):
+                meanings[name] = meant
     sentences = [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
     if not sentences and isinstance(schema, dict) and schema and (KEYWORDS | ANNOTATIONS | _OTHERS).isdisjoint(schema):
         sentences.append("no keyword of JSON Schema stands in it, so that every answer conforms: is it one?")
     return sentences
+
+
+def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """
+    Give every object in the place of a schema with the steps to it, in the order of the document.
+
+    Below definitions there are also containers of further definitions, which are none.
+    """
+    pending: list[tuple[tuple[str | int, ...], object, bool]] = [((), schema, False)]
+    while pending:
+        path, value, is_definition = pending.pop()
+        below: list[tuple[tuple[str | int, ...], object, bool]] = []
+        if isinstance(value, list):
+            below = [((*path, number), part, False) for number, part in enumerate(value)]
+        elif isinstance(value, dict) and is_definition and _is_container(value):
+            below = [((*path, name), part, True) for name, part in value.items()]
+        elif isinstance(value, dict):
+            yield path, value
+            for keyword in [name for name in value if name in _HOLDING]:
+                held = value[keyword]
+                if keyword in NAMED and isinstance(held, dict):
+                    defines = keyword in _DEFINITIONS
+                    below += [((*path, keyword, name), part, defines) for name, part in held.items()]
+                else:
+                    below.append(((*path, keyword), held, False))
+        pending += reversed(below)
+
+
+def _is_container(value: dict[str, Any]) -> bool:
+    """Tell whether an object below definitions holds named schemas, or more such containers, and is no schema."""
+    if not value or any(_fits(word, value[word]) for word in _WORDS & value.keys()):
+        return False
+    return all(isinstance(part, dict) and (not part or _holds_schemas(part)) for part in value.values())
+
+
+def _fits(word: str, value: object) -> bool:
+    """Tell whether a value is of a type that the keyword may have."""
+    if word in _VALUES:
+        return isinstance(value, _VALUES[word])
+    return word in DATA | _DEFINITIONS or not isinstance(value, dict)
+
+
+def _holds_schemas(part: dict[str, Any], levels: int = 4) -> bool:
+    if not _WORDS.isdisjoint(part):
+        return True
+    return levels > 0 and all(isinstance(each, dict) and _holds_schemas(each, levels - 1) for each in part.values())
+
+
+#: a keyword after the prefix of a vendor: tsRequired, ui:format, go.type
+_VENDORS = re.compile(
+    rf"[a-z]{{1,4}}(?:{'|'.join(sorted(word[0].upper() + word[1:] for word in KEYWORDS if word.isalpha()))})"
+    rf"|[A-Za-z]+[.:_-](?:{'|'.join(sorted(filter(str.isalpha, KEYWORDS)))})"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -187,5 +261,10 @@ def _meant(name: str) -> str:
     ):
         return ""
     lowered = {keyword.lower(): keyword for keyword in sorted(KEYWORDS)}
+    joined = re.sub("[_-]", "", name.lower())
+    if joined in lowered:
+        return lowered[joined]
+    if _VENDORS.fullmatch(name):
+        return ""
     close = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=_NEAR)
     return lowered[close[0]] if close else ""

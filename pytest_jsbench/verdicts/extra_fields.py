@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.schemas.keywords import all_of
-from pytest_jsbench.schemas.references import References, json_path
+from pytest_jsbench.schemas.references import References, follow, json_path
 from pytest_jsbench.verdicts.patterns import matcher
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class FieldNames:
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
-            if extra := self._fields(schema).unnamed(value):
+            if extra := self.fields(schema).unnamed(value):
                 extra.difference_update(ignored, () if path else (_POINTER_TO_SCHEMA,))
             steps = value.items()
         else:
@@ -285,8 +285,20 @@ class FieldNames:
         for step in path[:-1]:
             schema = self._below(schema, step)
         spelt = spelling(str(path[-1]))
-        here = by_spelling(self._fields(schema).names).get(spelt)
+        here = by_spelling(self.fields(schema).names).get(spelt)
         return here or (None if path[-1] in self._names else self._spellings.get(spelt))
+
+    def at(self, path: Path) -> object:
+        """Find a part of the schema by the way of a validator to it, through references; None where there is none."""
+        value: object = self._schema
+        holder: dict[str, Any] = {}
+        for step in path:
+            if isinstance(value, dict):
+                holder = value
+            value = follow(value, (str(step),))
+            if step == "$ref" and isinstance(value, str):
+                value = self.references.resolve(holder, value)
+        return value
 
     def _forget(self) -> None:
         self._places = 0
@@ -302,7 +314,7 @@ class FieldNames:
         seen: _T = entry[1]
         return seen
 
-    def _keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema as its dialect reads it; all of it where it was made here."""
         entry = self._read.get(id(schema))
         if entry is None:
@@ -310,7 +322,7 @@ class FieldNames:
             entry = self._read[id(schema)] = (schema, dialect.read(schema) if dialect else schema)
         return entry[1]
 
-    def _fields(self, schema: object) -> ObjectFields:
+    def fields(self, schema: object) -> ObjectFields:
         """The keys that the schema allows or names."""
         return self._once(schema, self._look, dict)
 
@@ -320,7 +332,7 @@ class FieldNames:
         if not isinstance(schema, dict) or id(schema) in seen:
             return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
         fields = seen[id(schema)] = ObjectFields()
-        keywords = self._keywords(schema)
+        keywords = self.keywords(schema)
         if kind is str:
             self._take_listed(fields, schema, keywords)
         elif _takes(keywords, dict):
@@ -386,7 +398,7 @@ class FieldNames:
         kind = list if isinstance(step, int) else dict
         if not isinstance(schema, dict):
             return {}
-        keywords = self._keywords(schema)
+        keywords = self.keywords(schema)
         if not _takes(keywords, kind):
             return {}
         if id(schema) in seen:
@@ -406,8 +418,8 @@ class FieldNames:
 
     def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
         """Lists of schemas that are read of the same value: one of each holds; where that is not certain, or none."""
-        keywords = self._keywords(schema)
-        yield from (([part], True) for part in self._always(schema))
+        keywords = self.keywords(schema)
+        yield from (([part], True) for part in self.always(schema))
         if kind is not str:
             yield from (([part], False) for part in _sometimes(keywords))
         choices = [_list(keywords.get(keyword)) for keyword in _ALTERNATIVE]
@@ -417,9 +429,9 @@ class FieldNames:
         for choice in choices:
             yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
 
-    def _always(self, schema: dict[str, Any]) -> Iterator[object]:
+    def always(self, schema: dict[str, Any]) -> Iterator[object]:
         """The subschemas that hold for the same value whenever this one does."""
-        keywords = self._keywords(schema)
+        keywords = self.keywords(schema)
         if "$ref" in keywords:
             yield self.references.resolve(schema, keywords["$ref"])
         yield from _list(keywords.get("allOf"))
@@ -435,7 +447,7 @@ class FieldNames:
         return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
 
     def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
-        keywords = self._keywords(schema)
+        keywords = self.keywords(schema)
         if not _takes(keywords, kind) or ("not" in keywords and self._takes_all(keywords["not"], kind)):
             return False
         if not hops:
@@ -443,7 +455,7 @@ class FieldNames:
         choices = [_list(keywords[keyword]) for keyword in _ALTERNATIVE if keyword in keywords]
         if not choices and "$ref" not in keywords and "allOf" not in keywords:
             return True
-        return all(self._can_hold(part, kind, hops - 1) for part in self._always(schema)) and all(
+        return all(self._can_hold(part, kind, hops - 1) for part in self.always(schema)) and all(
             any(self._can_hold(each, kind, hops - 1) for each in choice) for choice in choices
         )
 
@@ -451,5 +463,5 @@ class FieldNames:
         """Tell whether the schema asks for nothing but that type."""
         if not isinstance(schema, dict):
             return schema is True
-        keywords = self._keywords(schema)
+        keywords = self.keywords(schema)
         return not keywords.keys() - ({"type"} if kind in _TYPES else set()) and _takes(keywords, kind)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from pytest_jsbench.core.json_values import to_json
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.text import LONGEST, printable
+from pytest_jsbench.schemas.dialects import DIALECTS, NAMES
+from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.schemas.references import json_path, place_of
 from pytest_jsbench.verdicts.answer_text import AnswerDocument, NotJson, read_answer
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason, ExtraFields, FieldNames
@@ -21,6 +23,7 @@ from pytest_jsbench.verdicts.verdicts import (
     PARTLY,
     FailureType,
     JudgePolicy,
+    SchemaReason,
     SecondOpinion,
     Verdict,
     Violation,
@@ -47,6 +50,13 @@ _FEW_VIOLATIONS = 2_000_000
 #: characters of an answer of which one violation, or a second opinion, is asked for: a violation holds a copy of what
 #: is wrong, a hundred times the size of its text, and jsonschema needs seconds
 _LONGEST_DETAILED = 1_000_000
+
+#: reasons for which a schema may be invalid in one draft and valid in another
+_OF_A_DIALECT = frozenset({SchemaReason.METASCHEMA.value, SchemaReason.UNRESOLVABLE_REFERENCE.value})
+#: the drafts that a schema without `$schema` may be written for, the most common first
+_LIKELY_DRAFTS = ("draft-07", "2019-09", "draft-04", "draft-06", "2020-12")
+#: characters of a schema that is tried in other drafts
+_LONGEST_TRIED = 1_000_000
 
 
 class Compiled:
@@ -101,7 +111,27 @@ class InProcessJudge:
         return compiled
 
     def _compile(self, schema_text: str) -> Compiled | Verdict:
-        read = read_schema(schema_text, self._policy.default_dialect)
+        compiled = self._compile_in(schema_text, self._policy.default_dialect)
+        if isinstance(compiled, Verdict) and compiled.reason in _OF_A_DIALECT:
+            return self._with_other_dialect(schema_text, compiled)
+        return compiled
+
+    def _with_other_dialect(self, schema_text: str, problem: Verdict) -> Verdict:
+        """Name the other draft in which a schema that declares none has no problem, one that knows its keywords."""
+        schema = json.loads(schema_text)
+        if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
+            return problem
+        used = used_keywords(schema)
+        drafts = {name: dialect for dialect in DIALECTS for name, uri in NAMES.items() if uri == dialect.uri}
+        for name in sorted(_LIKELY_DRAFTS, key=lambda name: len(used - drafts[name].keywords)):
+            uri = NAMES[name]
+            if uri != self._policy.default_dialect and isinstance(self._compile_in(schema_text, uri), Compiled):
+                message = printable(problem.message, LONGEST - 50, cut="middle")
+                return structs.replace(problem, message=f"{message} (it is valid in {name})", valid_in=name)
+        return problem
+
+    def _compile_in(self, schema_text: str, default_dialect: str) -> Compiled | Verdict:
+        read = read_schema(schema_text, default_dialect)
         if isinstance(read, Verdict):
             return read
         formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
@@ -212,9 +242,9 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
     if verdict.valid or length > _LONGEST_DETAILED:
         return
     if compiled.refers or length * len(compiled.read.text) > _FEW_VIOLATIONS:
-        yield _describe(verdict, compiled.validator.violations(verdict.instance, 1))
+        yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names, 1))
     if length <= _LONGEST_LISTED:
-        yield _describe(verdict, compiled.validator.violations(verdict.instance))
+        yield _describe(verdict, compiled.validator.violations(verdict.instance, compiled.field_names))
 
 
 def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:

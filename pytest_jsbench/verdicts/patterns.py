@@ -18,6 +18,7 @@ import jsonschema_rs
 import regress
 
 from pytest_jsbench.schemas.keywords import walk
+from pytest_jsbench.schemas.pattern_syntax import foreign_syntax
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -98,9 +99,20 @@ def pattern_fault(text: str) -> str | None:
     return None
 
 
-def is_regex(text: str) -> bool:
-    """Tell whether a text is of the format `regex`: a pattern with the flag `u`, as the official test suite asks."""
+def is_unicode_pattern(text: str) -> bool:
+    """Tell whether a text is a pattern of ECMA-262 with the flag `u`."""
     return pattern_fault(text) is None and _compiled(text)[1]
+
+
+def is_regex(text: str) -> bool:
+    r"""
+    Tell whether a text is of the format `regex`: what the keyword `pattern` accepts, in any draft.
+
+    An escaped letter that has no meaning in ECMA-262, such as `\Z`, is not, as the official test suite asks.
+    """
+    if pattern_fault(text) is not None:
+        return False
+    return is_unicode_pattern(text) or not any(construct.startswith("\\") for construct in foreign_syntax(text))
 
 
 def ecma_matcher(pattern: str) -> Matcher:
@@ -126,7 +138,7 @@ def matcher(pattern: str) -> Matcher:
 def linear(pattern: str) -> str | None:
     """The pattern as Rust's engine reads it alike; None where it cannot be said to that, or takes backtracking."""
     # what has to be ahead of the first character, or must not, is looked at once
-    ahead = pattern[:4] in {"^(?!", "^(?="} and is_regex(pattern)
+    ahead = pattern[:4] in {"^(?!", "^(?="} and is_unicode_pattern(pattern)
     written = pattern[:4] if ahead else ""
     at = len(written)
     while at < len(pattern):

@@ -14,6 +14,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_2020_12, Dialect, dialect_of, find_dialect
 from pytest_jsbench.schemas.keywords import REFERENCES, children, walk
 from pytest_jsbench.schemas.metaschemas import UnknownVocabulary, custom_dialect, reduced
+from pytest_jsbench.schemas.references import References
 from pytest_jsbench.verdicts.answer_text import RefusedError, exact_number, holds_lone_surrogate
 from pytest_jsbench.verdicts.verdicts import Note, SchemaReason, Verdict, invalid
 
@@ -28,6 +29,8 @@ _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
 #: what a URI may hold as it is, before its fragment and in it; RFC 3986, appendix A
 _URI, _FRAGMENT = "%/?:@!$&'()*+,;=[]", "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
+#: an identifier that has both a URI and a fragment
+_ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +83,41 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
     dialect = _dialect(schema, find_dialect(default_dialect) or DRAFT_2020_12)
     if isinstance(dialect, Verdict):
         return dialect
+    if isinstance(schema, dict) and dialect.lone_references and _ID_WITH_FRAGMENT.search(text):
+        _drop_fragments_of_ids(schema, dialect)
     notes: tuple[Note, ...] = ()
     may_refer = 'ef"' in text or "\\u00" in text
     if may_refer and isinstance(schema, dict) and _mend_references(schema, dialect):
         notes = (Note.UNENCODED_REFERENCE,)
     return ReadSchema(schema=schema, dialect=dialect, text=text, has_decimals=Decimal in kinds, notes=notes)
+
+
+def _drop_fragments_of_ids(root: dict[str, Any], dialect: Dialect) -> None:
+    """
+    Reduce `$id: "uri#name"` to its URI, and references to that name with it: they mean the same schema.
+
+    Drafts 4 to 7 only advise against such an identifier, and jsonschema-rs finds no reference below it. Identifiers
+    below the root that have a JSON pointer name a place and are no base URI.
+    """
+    references = References(root, dialect)
+    named: list[tuple[dict[str, Any], str]] = []
+    for schema in references.schemas:
+        uri, _, fragment = _text_of(schema, dialect.id_keyword).partition("#")
+        is_resource = references.resolve(schema, "#") is schema
+        if uri and fragment and is_resource and (schema is root or not fragment.startswith("/")):
+            named.append((schema, uri))
+    targets = [id(schema) for schema, _ in named]
+    for schema in references.schemas:
+        uri, _, fragment = _text_of(schema, "$ref").partition("#")
+        if fragment and not fragment.startswith("/") and id(references.resolve(schema, schema["$ref"])) in targets:
+            schema["$ref"] = uri or "#"
+    for schema, uri in named:
+        schema[dialect.id_keyword] = uri
+
+
+def _text_of(schema: dict[str, Any], keyword: str) -> str:
+    value = schema.get(keyword)
+    return value if isinstance(value, str) else ""
 
 
 def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:

@@ -17,9 +17,11 @@ from jsonschema import validators
 from jsonschema.exceptions import FormatError
 from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
-from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.keywords import last_keyword, walk
-from pytest_jsbench.schemas.references import json_path, json_pointer, place_of
+from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
+from pytest_jsbench.schemas.references import json_path, place_of
+from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
+from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.format_grammars import conforms
 from pytest_jsbench.verdicts.patterns import ecma_matcher, pattern_fault
 from pytest_jsbench.verdicts.schema_text import ReadSchema
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
 #: where validity can change either way when one string more is of its format
 _MAY_TURN = re.compile(r'"(?:not|oneOf|if|maxContains)"')
+
+_UNIONS = frozenset({"anyOf", "oneOf"})
 
 
 class GrammarChecker(jsonschema.FormatChecker):
@@ -157,17 +161,38 @@ class PythonValidator:
         """Tell whether the instance conforms."""
         return next(self._errors(instance), None) is None
 
-    def violations(self, instance: Any, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform."""
-        return tuple(
-            Violation(
-                keyword=last_keyword(error.absolute_schema_path),
-                instance_path=json_path(error.absolute_path),
-                schema_path=json_pointer(error.absolute_schema_path),
-                message=printable(error.message, cut="middle"),
-            )
-            for error in islice(self._errors(instance), most)
-        )
+    def violations(self, instance: Any, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """Return the first violations of an instance that does not conform."""
+        nearest = NearestBranches(instance, names)
+        return tuple(nearest.violation(_fault(error)) for error in islice(self._errors(instance), most))
+
+
+def _fault(error: jsonschema.ValidationError) -> ReportedError:
+    value: Any = error.validator_value
+    allowed = {"enum": value, "const": [value]}.get(str(error.validator))
+    return ReportedError(
+        keyword=last_keyword(error.absolute_schema_path),
+        place=tuple(error.absolute_path),
+        schema_path=tuple(error.absolute_schema_path),
+        message=enum_message(error.instance, value) if error.validator == "enum" else error.message,
+        allowed=allowed,
+        forbidden=error.validator is None,
+        schemas=value if error.validator in _UNIONS else None,
+        read_branches=lambda: _branches(error),
+    )
+
+
+def _branches(error: jsonschema.ValidationError) -> list[list[ReportedError]]:
+    """Group the errors inside a failed `anyOf` or `oneOf` by its branches."""
+    if error.validator not in _UNIONS or not error.context or not isinstance(error.validator_value, list):
+        return []
+    branches: list[list[ReportedError]] = [[] for _ in error.validator_value]
+    # an error of the schema `false` has no path
+    forbidding = [number for number, branch in enumerate(error.validator_value) if branch is False]
+    for inner in error.context:
+        path = inner.relative_schema_path
+        branches[int(path[0]) if path else forbidding.pop(0)].append(_fault(inner))
+    return branches
 
 
 def _holds_decimal(value: object) -> bool:
@@ -251,7 +276,9 @@ def _is_pattern(value: object) -> bool:
 
 def _bad_pattern(pattern: str, path: str) -> Verdict:
     fault = f"is no pattern of ECMA-262: {pattern_fault(pattern)}"
-    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}")
+    foreign = foreign_syntax_in_words(pattern)
+    remark = f"; it has {foreign}" if foreign else ""
+    return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}{remark}")
 
 
 def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:

@@ -14,14 +14,16 @@ from pytest_jsbench.core.errors import nearest
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, DRAFT_7
 from pytest_jsbench.schemas.keywords import NAMED, last_keyword
-from pytest_jsbench.schemas.references import References, json_path, json_pointer, place_of
+from pytest_jsbench.schemas.references import References, json_path, place_of
+from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
+from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.formats import checks
 from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
 from pytest_jsbench.verdicts.schema_text import ReadSchema
 from pytest_jsbench.verdicts.verdicts import SchemaReason, Verdict, Violation, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from jsonschema_rs import KeywordValidator
 
@@ -30,10 +32,6 @@ MOST_VIOLATIONS = 20
 
 #: characters of a schema, or of a part, whose faults are all listed: the library makes each before it gives the first
 _LONGEST_SORTED = 150_000
-#: of a message that names the branch that is nearest, and of what is said of that
-_LONGEST_OF_BRANCHES = 120
-#: keywords that tell branches from each other, each of which is as far as so many others
-_TELLING, _FAR = frozenset({"const", "enum", "type"}), 10
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 #: a search for fixed words is a tenth of what one for a pattern costs
 _REFERENCE = '"$ref": "http'
@@ -64,8 +62,8 @@ class RustValidator:
         """Tell whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
-    def violations(self, instance: object, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """The first violations of an instance that does not conform; only one is found without a look at the others."""
+    def violations(self, instance: object, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
+        """Return the first violations of an instance that does not conform; a single one is found by itself."""
         errors: Iterable[jsonschema_rs.ValidationError] = ()
         if most > 1:
             errors = islice(self._compiled.iter_errors(instance), most)
@@ -74,7 +72,8 @@ class RustValidator:
                 self._compiled.validate(instance)
             except jsonschema_rs.ValidationError as error:
                 errors = (error,)
-        return tuple(_violation(error, self._originals) for error in errors)
+        nearest = NearestBranches(instance, names)
+        return tuple(nearest.violation(_fault(error, self._originals)) for error in errors)
 
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdict | None:
@@ -189,43 +188,39 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
     return None
 
 
-def _nearest(branches: Sequence[Sequence[jsonschema_rs.ValidationError]]) -> str:
-    """Say what is wrong with the instance as the branch that it comes nearest to: the one with the least faults."""
-
-    def distance(errors: Sequence[jsonschema_rs.ValidationError]) -> int:
-        return sum(_FAR if error.kind.name in _TELLING else 1 for error in errors)
-
-    number, errors = min(enumerate(branches), key=lambda branch: distance(branch[1]))
-    if not errors:
-        return f"nearest is branch {number}"
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    message = printable(errors[0].message, _LONGEST_OF_BRANCHES, cut="middle")
-    return f"nearest is branch {number}: {json_path(errors[0].instance_path)}: {message}{more}"
-
-
-def _violation(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> Violation:
+def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
     kind: Any = error.kind
     # below `propertyNames` the path begins anew at a reference
     names = type(kind).__name__ == "PropertyNames"
     keyword = "propertyNames" if names else last_keyword(error.evaluation_path)
-    message: str = kind.error.message if names else error.message
-    if type(kind).__name__ == "Contains" and keyword in {"minContains", "maxContains"}:
-        fault = "few" if keyword == "minContains" else "many"
-        message = f"too {fault} items match the schema under 'contains'"
-    if branches := getattr(kind, "context", ()):
-        message = f"{printable(message, _LONGEST_OF_BRANCHES, cut='middle')}; {_nearest(branches)}"
-    if type(kind).__name__ == "Not":  # quotes a part of the schema
-        for patterns in originals.items():
-            written, original = (json.dumps(pattern, ensure_ascii=False) for pattern in patterns)
-            message = message.replace(written, original)
     steps = tuple(error.schema_path)
     path = tuple(
         originals.get(str(step), step) if before == "patternProperties" else step
         for before, step in zip((None, *steps), steps, strict=False)
     )
-    return Violation(
+    allowed = getattr(kind, "options", None)
+    return ReportedError(
         keyword=keyword,
-        instance_path=json_path(error.instance_path),
-        schema_path=json_pointer(path),
-        message=printable(message, cut="middle"),
+        place=tuple(error.instance_path),
+        schema_path=path,
+        message=_message(error, keyword, originals),
+        allowed=[kind.expected_value] if keyword == "const" and hasattr(kind, "expected_value") else allowed,
+        forbidden=type(kind).__name__ == "FalseSchema",
+        read_branches=lambda: [[_fault(each, originals) for each in branch] for branch in getattr(kind, "context", ())],
     )
+
+
+def _message(error: jsonschema_rs.ValidationError, keyword: str, originals: Mapping[str, str]) -> str:
+    kind: Any = error.kind
+    name = type(kind).__name__
+    if name == "Enum":
+        return enum_message(error.instance, kind.options)
+    message: str = kind.error.message if name == "PropertyNames" else error.message
+    if name == "Contains" and keyword in {"minContains", "maxContains"}:
+        fault = "few" if keyword == "minContains" else "many"
+        message = f"too {fault} items match the schema under 'contains'"
+    if name == "Not":  # quotes a part of the schema
+        for patterns in originals.items():
+            written, original = (json.dumps(pattern, ensure_ascii=False) for pattern in patterns)
+            message = message.replace(written, original)
+    return message

@@ -187,6 +187,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trivial: tuple[str, ...] | None = written(None)
     #: the `$schema` URI by which the schema was read
     dialect: str | None = written(None)
+    #: the draft in which an invalid schema without `$schema` is valid, as --jsbench-default-dialect accepts it
+    valid_in: str | None = written(None)
     #: what the other validator said of the same instance
     second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
     #: the parsed instance, where there is one; not part of a record, which holds the text

@@ -10,7 +10,7 @@ import pytest
 from pytest_jsbench.core.cases import BrokenCase, Case
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets.base import Instance, Listing, Selection
-from pytest_jsbench.datasets.labelled import open_labelled
+from pytest_jsbench.datasets.labelled import open_labelled, with_escaped_names
 from pytest_jsbench.verdicts import Judge
 from tests.datasets.reading import write
 from tests.verdicts.data import DATA, needs_suite
@@ -204,3 +204,23 @@ def test_the_official_suite_is_read_whole_and_the_judge_agrees_with_each_label(
         if key.task != "format" and judge.judge(schema, instance.text).valid is not instance.valid
     ]
     assert wrong == []
+
+
+def test_invalid_answers_are_tried_with_escaped_names_of_the_schema_too() -> None:
+    schema = {"properties": {"name": {"type": "string"}, "tags": {"items": {"properties": {"id": {}}}}}}
+    values = [{"name": 5, "other": [{"tags": 'a"\\'}]}, {"other": 1}, 7, {"tags": [{"id": 1}]}]
+    given = [Instance.of(value, name=f"i{number}", valid=False) for number, value in enumerate(values)]
+    valid = Instance.of({"name": "x"}, name="valid", valid=True)
+
+    tried = with_escaped_names(schema, [valid, *given])
+
+    assert tried[:5] == [valid, *given]
+    assert [(instance.id, instance.valid) for instance in tried[5:]] == [("i0/escaped", False), ("i3/escaped", False)]
+    assert tried[5].text == '{"\\u006eame": 5, "other": [{"\\u0074ags": "a\\"\\\\"}]}'
+    assert [json.loads(instance.text) for instance in tried[5:]] == [values[0], values[3]]
+    assert with_escaped_names(True, given) == given
+
+
+def test_at_most_three_invalid_answers_of_a_schema_are_tried_with_escaped_names() -> None:
+    given = [Instance.of({"a": number}, name=str(number), valid=False) for number in range(9)]
+    assert len(with_escaped_names({"required": ["a"]}, given)) == 12

@@ -26,6 +26,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.messages import read_messages
 from pytest_jsbench.engines.base import Engine, EngineConfig, TextTokenizer, TokenCounter
+from pytest_jsbench.engines.local import GRAMMAR
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.fixture.application_call import ApplicationCall
 from tests.conversation import PROMPT, TURNS
@@ -85,7 +86,7 @@ def test_a_schema_is_sent_as_it_is_and_the_answer_is_read_in_one_piece_where_tha
 ) -> None:
     config = replace(local_config, options={"bounded": False, "stream": False})
     answer = completion_of(config, request(OPEN, max_tokens=4))
-    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA)
+    assert answer.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, enforced_by=GRAMMAR)
     assert find("local").describe(config).details["bounded"] is False
     assert answer.usage.output_tokens == 4
     assert answer.timing is not None
@@ -352,7 +353,7 @@ def test_the_model_holds_to_a_schema_in_a_conversation_of_several_turns(engine: 
     instance = json.loads(conversed.text)
     assert (instance.keys(), instance["city"], type(instance["old"])) == ({"city", "old"}, "Oslo", bool)
     assert json.loads(alone.text)["city"] != "Oslo"
-    assert conversed.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None)
+    assert conversed.sent == Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None, enforced_by=GRAMMAR)
 
 
 def test_calls_that_its_template_does_not_show_are_no_silent_loss(engine: Engine) -> None:

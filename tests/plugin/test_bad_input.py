@@ -141,7 +141,7 @@ def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(benc
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["invalid_schema (not_json): schemas*bad.json: not JSON: *", "  next: * mend the schema*"]
+        ["invalid_schema (not_json): schemas*bad.json: not JSON: *", "  next: * fix the schema*"]
     )
     assert [record["verdict"]["failure_type"] for record in bench.records()] == ["invalid_schema", None]
 

@@ -67,3 +67,27 @@ def test_a_misspelt_keyword_is_named_in_the_header_and_at_the_end_and_breaks_its
     strict = bench.run("--jsbench-extra-fields=allow", "--jsbench-invalid-schemas=strict")
     assert strict.ret == pytest.ExitCode.TESTS_FAILED
     strict.stdout.fnmatch_lines(["invalid_schema (unknown_keyword): unknown keyword 'propertes': did you mean *"])
+
+
+def test_summary_names_the_draft_in_which_broken_schemas_are_valid(bench: Bench) -> None:
+    for name in ("a", "b"):
+        bench.case(name, "{}", schema={"type": "array", "items": [{"type": "string"}]})
+    bench.case("c", "{}", schema={"type": 5})
+
+    result = bench.run()
+
+    step = "*next: * the schema is valid in draft-07: --jsbench-default-dialect=draft-07, or `$schema` in the schema;*"
+    result.stdout.fnmatch_lines([step])
+    lines = [line for line in result.stdout.lines if line.startswith("dialect")]
+    assert lines == ["dialect    2 of 3 broken schemas are valid in draft-07:"]
+    assert bench.run("--jsbench-default-dialect=draft-07", "-k", "a or b").ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_summary_names_a_pattern_that_is_not_ecma_262_and_its_case(bench: Bench) -> None:
+    bench.case("name", '{"a": "x"}', schema={"properties": {"a": {"pattern": "\\A[a-z]+\\Z"}}})
+
+    result = bench.run()
+
+    said = " ".join(result.stdout.str().split())
+    assert "orders::name at $.properties.a: the pattern \\A[a-z]+\\Z has \\A, which is not ECMA-262: write ^" in said
+    assert "next: fix the pattern: it has \\A, which is not ECMA-262: write ^" in said

@@ -420,3 +420,30 @@ def test_an_annotation_leads_to_the_test_that_asked(bench: Bench, monkeypatch: p
 
     place = f"file={bench.path.name}/test_one.py,line=5"
     result.stdout.fnmatch_lines([f"::error {place},title=jsbench test_one%3A%3Atest_it::syntax_error: *"])
+
+
+BROKEN = """
+mark = pytest.mark.jsbench(schema=NUMBER, prompt='say {text}')
+@mark
+def test_good(jsbench): jsbench.generate(text='{"n": 1}')
+@pytest.mark.jsbench(schema={"type": "any"}, prompt='x')
+def test_broken(jsbench): jsbench.generate()
+@pytest.mark.jsbench(schema={"type": "any"}, prompt='x', repeats=2)
+def test_repeated(jsbench): jsbench.generate()
+"""
+
+
+@with_workers
+def test_skipping_invalid_schemas_holds_for_markers_too(bench: Bench) -> None:
+    result = run_one(bench, BROKEN, "--jsbench-invalid-schemas=skip", "-rs")
+
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(["SKIPPED * invalid_schema: $.type: 'any' is no type*", "pass rate  1/1 = 1.000*"])
+    assert result.ret == pytest.ExitCode.OK
+
+
+def test_broken_schema_of_a_marker_fails_by_default_with_what_to_fix(bench: Bench) -> None:
+    result = run_one(bench, BROKEN)
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["E *next: * fix the schema: $: type `any` is of draft 3: leave `type` out; or skip*"])

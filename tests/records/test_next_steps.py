@@ -6,6 +6,7 @@ import pytest
 
 from pytest_jsbench.core.generations import (
     Completion,
+    DeclineReason,
     FaultKind,
     FinishReason,
     Generation,
@@ -13,8 +14,11 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Sent,
 )
-from pytest_jsbench.records.next_steps import next_step
-from pytest_jsbench.verdicts import FailureType, Note, Verdict
+from pytest_jsbench.records.next_steps import _AFTER_SYNTAX_ERROR, next_step
+from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
+from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
+from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests import examples
 from tests.examples import replace
 
@@ -67,8 +71,8 @@ def broken(*paths: str) -> Verdict:
         (broken("/else/required", "/anyOf"), answered("{}"), "them: `jsbench probe` finds out"),
         (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
-        (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), ""),
-        (failed(FailureType.HALLUCINATION), answered("{}"), "--jsbench-extra-fields=allow"),
+        (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), "was sent the schema and did not enforce JSON"),
+        (failed(FailureType.HALLUCINATION, valid=True), answered("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
         (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
         (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
@@ -88,15 +92,17 @@ def broken(*paths: str) -> Verdict:
             "the answer is a schema, and no instance",
         ),
         (examples.VIOLATED, answered("{}", ResponseFormat.JSON_OBJECT), "json_object enforces no minimum"),
-        (examples.VIOLATED, replace(answered("{}"), sent=None), ""),
-        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), ""),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more than 7.5 s"),
+        (examples.VIOLATED, replace(answered("{}"), sent=None), "say in the prompt what minimum allows"),
+        (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), "--jsbench-adapt=verbatim"),
+        (replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)), answered("{}"), "send the schema with the request"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more time (it is 7.5 s)"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "with --jsbench-resume all that broke"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "see that the server answers"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), ""),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), ""),  # again it would be the same
-        (failed(FailureType.NO_CALL), answered(""), ""),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),
+        (failed(FailureType.NO_CALL), answered(""), "tool_choice"),
+        (failed(FailureType.UNKNOWN_TOOL), answered(""), "declare the tool"),
     ],
 )
 def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: Generation | None, step: str) -> None:
@@ -104,3 +110,76 @@ def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: G
 
     assert step in words
     assert bool(step) == bool(words)
+
+
+#: the reasons that each failure type can have
+REASONS: dict[FailureType, list[str]] = {
+    FailureType.API_ERROR: [*FaultKind],
+    FailureType.UNSUPPORTED_SCHEMA: [*DeclineReason],
+    FailureType.REFUSAL: [FinishReason.CONTENT_FILTER],
+    FailureType.TRUNCATED: [*SyntaxReason],
+    FailureType.SYNTAX_ERROR: [*SyntaxReason, FinishReason.REJECTED, IN_REASONING],
+    FailureType.UNJUDGED: ["timeout", "memory", "crashed", "endless_reference"],
+    FailureType.HALLUCINATION: [*ExtraFieldReason],
+    FailureType.WRONG_DECISION: ["over_constraint", "under_constraint", "both"],
+    FailureType.INVALID_SCHEMA: [*SchemaReason, "unknown_keyword", UNDESCRIBED],
+}
+
+
+@pytest.mark.parametrize("failure_type", FailureType)
+@pytest.mark.parametrize("response_format", [*ResponseFormat, None])
+def test_next_step_exists_for_each_failure_type_and_reason(
+    failure_type: FailureType, response_format: ResponseFormat | None
+) -> None:
+    generation = None if response_format is None else answered("{}", response_format)
+    for reason in (*REASONS.get(failure_type, ()), None):
+        violations = examples.VIOLATED.violations if failure_type is FailureType.SCHEMA_VIOLATION else ()
+        verdict = failed(failure_type, reason=reason, violations=violations)
+        assert next_step(verdict, generation, PARAMS, SCHEMA), (failure_type, reason)
+
+
+@pytest.mark.parametrize("reason", SyntaxReason)
+def test_next_step_differs_where_the_reason_does(reason: SyntaxReason) -> None:
+    step = next_step(failed(FailureType.SYNTAX_ERROR, reason=reason), None, PARAMS, SCHEMA)
+    assert step == _AFTER_SYNTAX_ERROR[reason]
+
+
+def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:
+    answer = answered("{}")
+    assert answer.sent is not None
+    held = replace(answer, sent=replace(answer.sent, enforced_by="llguidance 1.9.1"))
+    step = next_step(broken("/properties/far/maximum"), held, PARAMS, SCHEMA)
+    assert step.startswith("llguidance 1.9.1 was given maximum and did not enforce it")
+    assert "larger model" not in step
+
+
+@pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
+def test_next_step_after_a_field_that_the_schema_forbids_is_that_of_a_violation(keyword: str) -> None:
+    violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
+    verdict = failed(FailureType.HALLUCINATION, violations=(violation,))
+    step = next_step(verdict, answered("{}"), PARAMS, {keyword: False})
+    assert f"sent {keyword} and did not enforce it" in step
+    assert "--jsbench-extra-fields" not in step
+
+
+def test_next_step_for_a_pattern_of_another_engine_is_to_fix_the_pattern() -> None:
+    schema = {"pattern": "\\A[a-z]+\\Z"}
+    step = next_step(broken("/pattern"), answered('"a"'), PARAMS, schema)
+    assert step == "fix the pattern: it has \\A, which is not ECMA-262: write ^"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "schema", "words"),
+    [
+        ({"valid_in": "draft-07"}, {"items": [{}]}, "--jsbench-default-dialect=draft-07"),
+        ({}, {"properties": {"a": {"required": True}}}, "fix the schema: $.properties.a: a boolean `required`"),
+        ({}, {"type": "any"}, "type `any` is of draft 3: leave `type` out"),
+        ({}, {"type": 5}, "fix the schema, or skip such cases with --jsbench-invalid-schemas=skip"),
+        ({}, None, "fix the schema, or skip such cases with --jsbench-invalid-schemas=skip"),
+    ],
+)
+def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
+    verdict: dict[str, Any], schema: Any, words: str
+) -> None:
+    found = failed(FailureType.INVALID_SCHEMA, reason="metaschema", violations=(), **verdict)
+    assert words in next_step(found, None, PARAMS, schema)

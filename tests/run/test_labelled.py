@@ -65,18 +65,21 @@ def test_an_invalid_answer_that_is_accepted_is_put_down_to_the_keywords_that_it_
     case = Case(key=KEY, schema={"type": "object", "required": ["a"], "properties": {"b": {"maximum": 3}}})
     invalid = Instance(id="i", valid=False, text='{"b": 4}')
 
-    record = AcceptanceRunner(acceptor=always(False, True), judge=judge).attempt(case, [INSTANCES[0], invalid])
+    record = AcceptanceRunner(acceptor=always(False, True, True), judge=judge).attempt(case, [INSTANCES[0], invalid])
 
     assert isinstance(record.generation, Decided)
-    assert [set(one.keywords) for one in record.generation.decisions] == [set(), {"required", "maximum"}]
+    # the last is the invalid answer with the escaped name of a field
+    assert [one.id for one in record.generation.decisions][1:] == ["i", "i/escaped"]
+    broken = {"required", "maximum"}
+    assert [set(one.keywords) for one in record.generation.decisions] == [set(), broken, broken]
     again = Record.from_dict(json.loads(json.dumps(record.to_dict())))
     assert again.generation == record.generation
     found = by_keyword([AttemptOutcome.of(again)])
     assert {name: (one.failures, one.wrong_decisions.successes) for name, one in found.items()} == {
-        "required": (1, 2),
-        "maximum": (1, 2),
-        "type": (0, 2),
-        "properties": (0, 2),
+        "required": (1, 3),
+        "maximum": (1, 3),
+        "type": (0, 3),
+        "properties": (0, 3),
     }
 
 

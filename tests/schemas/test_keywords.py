@@ -53,6 +53,16 @@ def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used:
         {"enum": [{"requird": 1}], "const": {"requird": 1}, "default": {"requird": 1}, "examples": [{"requird": 1}]},
         {"properties": {"requird": {}}, "patternProperties": {"requird": {}}, "$defs": {"requird": {}}},
         {"dependentRequired": {"requird": ["a"]}, "required": ["requird"], "x-more": {"requird": 1}},
+        {"type": "string", "tsType": "A", "tsRequired": True, "goMinimum": 1, "ui:format": "x", "go.required": []},
+        {"definitions": {"enums": {"formats": {"type": "string"}, "types": {"enum": [1]}}}},
+        {"$defs": {"a": {"b": {"item": {"type": "string"}, "pattern": {"type": "string"}}}}},
+        {
+            "enum": [],
+            "types": {"a": {"type": "string"}},
+            "formats": {"type": "string"},
+            "patterns": ["a"],
+            "propertie": 5,
+        },
         True,
     ],
 )
@@ -75,6 +85,20 @@ def test_a_misspelt_keyword_is_found_wherever_a_schema_stands() -> None:
         "unknown keyword 'minlength': did you mean 'minLength'?",
         "unknown keyword 'propertes': did you mean 'properties'?",
     ]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"definitions": {"a": {"type": "array", "item": {"type": "string"}}}},
+        {"$defs": {"a": {"propertes": {"b": {"type": "string"}}, "description": "x"}}},
+        {"$defs": {"group": {"one": {"type": "string", "minlength": "1"}}}},
+        {"additional_properties": False, "type": "object"},
+        {"min-length": 3, "type": "string"},
+    ],
+)
+def test_misspelt_keyword_is_found_in_definitions_and_between_separators(schema: Any) -> None:
+    assert len(misspelt(schema)) == 1
 
 
 @pytest.mark.parametrize(

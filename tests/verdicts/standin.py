@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from pytest_jsbench.core.guarded_calls import ChildReply, GuardedCalls
 from pytest_jsbench.verdicts import SecondOpinion, in_process
+from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.in_process import Compiled, InProcessJudge
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, Verdict, Violation
 
@@ -64,11 +65,11 @@ class TroubledValidator:
         valid: bool = self.validator.is_valid(instance)
         return valid
 
-    def violations(self, instance: Any, *most: int) -> tuple[Violation, ...]:
+    def violations(self, instance: Any, names: FieldNames, *most: int) -> tuple[Violation, ...]:
         self._reach("first violation")
         if most != (1,):
             self._reach("all violations")
-        violations: tuple[Violation, ...] = self.validator.violations(instance, *most)
+        violations: tuple[Violation, ...] = self.validator.violations(instance, names, *most)
         return violations
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:

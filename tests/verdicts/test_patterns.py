@@ -12,9 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.differential.patterns import made_pattern_questions
-from pytest_jsbench.verdicts import JudgePolicy
+from pytest_jsbench.schemas.dialects import DIALECTS, Dialect
+from pytest_jsbench.verdicts import Judge, JudgePolicy
 from pytest_jsbench.verdicts.in_process import InProcessJudge
-from pytest_jsbench.verdicts.patterns import ecma_matcher, is_regex, linear, matcher, pattern_fault, written_out
+from pytest_jsbench.verdicts.patterns import (
+    ecma_matcher,
+    is_regex,
+    is_unicode_pattern,
+    linear,
+    matcher,
+    pattern_fault,
+    written_out,
+)
 from tests.fuzzing import examples
 
 #: the clause of ECMA-262 (ES2025), a pattern, strings that it matches and strings that it does not
@@ -94,9 +103,9 @@ def test_what_is_no_pattern_is_refused_and_matches_nothing(pattern: str) -> None
 
 
 def test_a_pattern_is_read_without_the_flag_only_where_it_is_none_with_it() -> None:
-    assert is_regex(r"^\w-\/$")
-    assert not is_regex(r"^\w\-$")
-    assert is_regex(r"\0٣")
+    assert is_unicode_pattern(r"^\w-\/$")
+    assert not is_unicode_pattern(r"^\w\-$")
+    assert is_unicode_pattern(r"\0٣")
     assert matcher("^a{٣}$|^b{1}$")("a{٣}")
 
 
@@ -197,3 +206,23 @@ def test_braces_hold_a_code_point_in_the_name_of_a_group_and_a_number_of_times_e
 )
 def test_an_optional_half_of_a_surrogate_pair_may_be_absent(pattern: str, text: str, matches: bool) -> None:
     assert ecma_matcher(pattern)(text) is matches
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.uri)
+@pytest.mark.parametrize("pattern", ["^{a}$", r"^\w\-\_$", "^]$", "(", "a{2", r"(?P<a>b)", "^a+$", "[[:alpha:]]"])
+def test_format_regex_accepts_what_the_keyword_pattern_accepts(judge: Judge, dialect: Dialect, pattern: str) -> None:
+    is_pattern = judge.inspect({"$schema": dialect.uri, "pattern": pattern}) is None
+    verdict = judge.judge({"$schema": dialect.uri, "format": "regex"}, json.dumps(pattern))
+    assert verdict.valid is is_pattern
+    assert verdict.second_opinion != "disagrees"
+
+
+@pytest.mark.parametrize("pattern", [r"\A[a-z]*\Z", r"^\a$"])
+def test_format_regex_refuses_what_other_engines_read_otherwise(judge: Judge, pattern: str) -> None:
+    assert judge.judge({"format": "regex"}, json.dumps(pattern)).valid is False
+
+
+def test_bad_pattern_is_reported_with_what_to_write_instead(judge: Judge) -> None:
+    problem = judge.inspect({"pattern": "(?P<year>[0-9]{4})"})
+    assert problem is not None
+    assert "it has (?P<, which is not ECMA-262: write (?<name>…)" in problem.message

@@ -212,3 +212,65 @@ def test_of_a_schema_of_any_size_the_first_fault_by_its_place_is_named(dialect: 
 
     assert problem is not None
     assert problem.message == '$.anyOf: 3 is not of type "array"'
+
+
+@pytest.mark.parametrize("dialect", DIALECTS[:3], ids=lambda dialect: dialect.uri)
+@pytest.mark.parametrize(
+    "identifier", ["release-it#release-it", "http://example.com/a#b", "urn:x:y#z", "http://example.com/a.json#/"]
+)
+@pytest.mark.parametrize("validator", ["both", "jsonschema-rs", "jsonschema"])
+def test_schema_is_judged_whose_identifier_has_a_fragment(dialect: Dialect, identifier: str, validator: Any) -> None:
+    schema = {
+        "$schema": dialect.uri,
+        dialect.id_keyword: identifier,
+        "properties": {"a": {"$ref": "#/definitions/x"}},
+        "definitions": {"x": {"type": "string"}},
+    }
+    with Judge(JudgePolicy(validator=validator)) as judge:
+        verdicts = [judge.judge(schema, text) for text in ('{"a": "s"}', '{"a": 1}')]
+    assert [verdict.valid for verdict in verdicts] == [True, False]
+
+
+@pytest.mark.parametrize("reference", ["#name", "thing#name", "thing", "#"])
+def test_reference_to_the_fragment_of_an_identifier_leads_to_its_schema(judge: Judge, reference: str) -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "thing#name",
+        "type": "object",
+        "properties": {"a": {"$ref": reference}},
+    }
+    inner = {"$schema": "http://json-schema.org/draft-07/schema#", "allOf": [schema, {"$ref": "thing#name"}]}
+    assert judge.judge(schema, '{"a": {"a": {}}}').passed
+    assert judge.judge(schema, '{"a": {"a": 1}}').violations[0].instance_path == "$.a.a"
+    assert judge.judge(inner, '{"a": {"a": 1}}').violations[0].instance_path == "$.a.a"
+
+
+def test_identifier_with_a_fragment_is_refused_from_2019_on(judge: Judge) -> None:
+    schema = {"$schema": "https://json-schema.org/draft/2019-09/schema", "$id": "thing#name"}
+    assert judge.judge(schema, "1").reason == "metaschema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "draft"),
+    [
+        ({"type": "array", "items": [{"type": "string"}]}, "draft-07"),
+        ({"items": [True], "unevaluatedItems": False}, "2019-09"),
+        ({"minimum": 1, "exclusiveMinimum": True}, "draft-04"),
+        ({"$ref": "#/definitions/a", "definitions": {"a": {"$id": "#b", "items": [True]}}}, "draft-07"),
+        ({"properties": {"a": {"$ref": "#b"}}, "definitions": {"b": {"id": "#b"}}}, "draft-04"),
+        ({"type": "any"}, None),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", "exclusiveMinimum": True}, None),
+    ],
+)
+def test_invalid_schema_names_the_draft_in_which_it_is_valid(judge: Judge, schema: Any, draft: str | None) -> None:
+    problem = judge.inspect(schema)
+    assert problem is not None
+    assert problem.valid_in == draft
+    assert draft is None or problem.message.endswith(f"(it is valid in {draft})")
+
+
+def test_invalid_schema_of_an_older_default_names_a_newer_draft() -> None:
+    with Judge(JudgePolicy(default_dialect=DRAFT_4)) as judge:
+        problem = judge.inspect({"exclusiveMinimum": 1})
+    assert problem is not None
+    assert problem.valid_in == "draft-07"

@@ -195,3 +195,26 @@ def test_a_misspelt_type_is_named_with_the_type_that_is_meant(judge: Judge, sche
 
     assert problem is not None
     assert problem.message.startswith("$.type: 'objct' is no type: did you mean 'object'? (one of array, ")
+
+
+@pytest.mark.parametrize(
+    ("values", "answer", "message"),
+    [
+        (["draft", "open", "paid", "void"], '"opne"', '$: "opne" is not one of "open", "draft", "paid", "void"'),
+        (["draft", "open", "paid", "void"], '"OPEN"', '$: "OPEN" is not one of "open", "draft", "paid", "void"'),
+        (["draft", "open", "paid", "void"], "7", '$: 7 is not one of "draft", "open", "paid", "void"'),
+        ([1, None, "é", [1.5], {"a": True}], "{}", '$: {} is not one of 1, null, "é", [1.5], {"a": true}'),
+        ([f"value-{n}" for n in range(500)], '"value-4444"', '$: "value-4444" is not one of "value-444", "value-0"'),
+        (["a\u001b[31m"], '"b"', '$: "b" is not one of "a\\u001b[31m"'),
+    ],
+)
+@pytest.mark.parametrize("validator", ["both", "jsonschema"])
+def test_enum_violation_lists_the_allowed_values_with_the_nearest_first(
+    validator: Any, values: list[Any], answer: str, message: str
+) -> None:
+    with Judge(JudgePolicy(validator=validator)) as judge:
+        verdict = judge.judge({"enum": values}, answer)
+    assert verdict.message.startswith(message)
+    assert len(verdict.message) <= 300
+    shown = verdict.message.count(",") + 1
+    assert len(values) < 100 or (shown > 10 and verdict.message.endswith(f" and {len(values) - shown} more"))

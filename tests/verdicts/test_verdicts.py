@@ -38,7 +38,7 @@ IBAN = {"properties": {"kind": {"const": "iban"}, "iban": {"type": "string"}}, "
     [
         ("anyOf", '{"kind": "card"}', 'nearest is branch 0: $: "number" is a required property'),
         ("oneOf", '{"kind": "iban", "iban": 5}', 'nearest is branch 1: $.iban: 5 is not of type "string"'),
-        ("anyOf", '{"kind": "cash"}', 'nearest is branch 0: $: "number" is a required property (and 1 more)'),
+        ("anyOf", '{"kind": "cash"}', 'nearest is branch 0: $.kind: "cash" is not one of "card", "iban" (and 1 more)'),
     ],
 )
 def test_where_no_branch_fits_the_nearest_one_says_what_is_wrong(keyword: str, answer: str, nearest: str) -> None:

@@ -409,6 +409,7 @@ class DecodingFactory:
             bounded=settings.bounded,
             compile_timeout=settings.compile_timeout,
             mask_timeout=settings.mask_timeout,
+            library=f"{self.distribution} {package_version(self.distribution)}",
         )
 
 

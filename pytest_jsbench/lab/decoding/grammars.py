@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import LifoQueue
 from typing import TYPE_CHECKING, Any
 
@@ -145,9 +145,17 @@ class Grammars:
     """
 
     def __init__(
-        self, processes: Sequence[LibraryProcess], *, bounded: bool, compile_timeout: float, mask_timeout: float
+        self,
+        processes: Sequence[LibraryProcess],
+        *,
+        bounded: bool,
+        compile_timeout: float,
+        mask_timeout: float,
+        library: str = "",
     ) -> None:
         self._processes = processes
+        #: with its version, for messages
+        self._library = library
         #: the one that came back last, whose library is loaded, is lent first
         self._free: LifoQueue[LibraryProcess] = LifoQueue()
         for process in processes:
@@ -187,13 +195,19 @@ class Grammars:
     def to_sent(self, schema: Schema) -> Sent:
         """Return what the library was given of the schema."""
         narrowed = self.given(schema)
-        return Sent(response_format=ResponseFormat.JSON_SCHEMA, schema=None if narrowed == schema else narrowed)
+        return Sent(
+            response_format=ResponseFormat.JSON_SCHEMA,
+            schema=None if narrowed == schema else narrowed,
+            enforced_by=self._library,
+        )
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
         """Compile the schema, and ask its grammar for each text; there is no model behind it."""
         with self.loaded() as process:
             grammar = self.compile(process, schema)
-            return grammar if isinstance(grammar, Declined) else grammar.acceptance(texts)
+            if isinstance(grammar, Declined):
+                return grammar
+            return replace(grammar.acceptance(texts), library=self._library)
 
     def close(self) -> None:
         """End the processes."""

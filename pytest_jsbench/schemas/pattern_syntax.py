@@ -1,0 +1,78 @@
+"""Syntax of other engines' patterns (Python, PCRE, Java, .NET) that ECMA-262 does not have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+#: escaped letters that ECMA-262 gives a meaning
+_ESCAPES = frozenset("bBcdDfknpPrsStuvwWx")
+#: other escaped letters, which stand for the letter itself in ECMA-262, and what to write instead
+_LETTERS = {
+    "A": "^",
+    "Z": "$",
+    "z": "$",
+    "h": "[ \\t]",
+    "H": "[^ \\t]",
+    "R": "\\r?\\n",
+    "a": "\\x07",
+    "e": "\\x1b",
+    "N": "[^\\n]",
+}
+_TOKEN = re.compile(
+    r"\\(?P<letter>[A-Za-z])|\\."
+    r"|(?P<named>\(\?P<)|(?P<back>\(\?P=\w*\)?)|(?P<call>\(\?(?:P>|R|&|\d))"
+    r"|(?P<flags>\(\?[a-zA-Z^-]+\))|(?P<atomic>\(\?>)|(?P<comment>\(\?\#[^)]*\)?)|(?P<branch>\(\?[|(])"
+    r"|(?P<possessive>(?:[*+?]|\{\d+(?:,\d*)?\})\+)",
+    re.DOTALL,
+)
+#: characters of a pattern that are read
+_LONGEST = 2_000
+_POSIX = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?P<posix>\[:\^?\w+:\])", re.DOTALL)
+_CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)
+_ADVICE = {
+    "named": "write (?<name>…)",
+    "back": "write \\k<name>",
+    "call": "write the group out",
+    "flags": "write it out, as in [Aa] for both cases",
+    "atomic": "write (?:…)",
+    "comment": "leave the comment out",
+    "branch": "write the branches out",
+    "possessive": "leave the second + out",
+    "posix": "write the characters, as in [A-Za-z]",
+}
+
+
+def foreign_syntax(pattern: str) -> dict[str, str]:
+    """Find what ECMA-262 refuses or reads as other engines do not, each with what to write instead."""
+    found: dict[str, str] = {}
+    for construct, advice in _found(pattern[:_LONGEST]):
+        found.setdefault(construct, advice)
+    return found
+
+
+def foreign_syntax_in_words(pattern: str) -> str:
+    """Name the first such construct and what to write instead; empty if the pattern has none."""
+    found = foreign_syntax(pattern)
+    return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in found.items()), "")
+
+
+def _found(pattern: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(pattern):
+        if (posix := _POSIX.match(pattern, at)) is not None:
+            yield posix["posix"], _ADVICE["posix"]
+        if (characters := _CLASS.match(pattern, at)) is not None:
+            at = characters.end()
+            continue
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            at += 1
+            continue
+        at = token.end()
+        letter = token["letter"]
+        if letter is not None and letter not in _ESCAPES:
+            meaning = f"write {_LETTERS[letter]}" if letter in _LETTERS else f"it matches the letter {letter}"
+            yield f"\\{letter}", meaning
+        elif letter is None and token.lastgroup is not None:
+            yield token[0][:20], _ADVICE[token.lastgroup]

@@ -1,0 +1,128 @@
+"""What a schema says that its author probably did not mean: misspelled keywords, and those of other standards."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_jsbench.core.cases import Schema
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, NAMES, Dialect, dialect_of
+from pytest_jsbench.schemas.keywords import KEYWORDS, misspelt_in, schemas_in
+from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
+from pytest_jsbench.schemas.references import Path, json_path
+
+#: keywords of draft 3, which all later drafts ignore, and what replaced them
+_DRAFT_3 = {"divisibleBy": "multipleOf", "extends": "allOf", "disallow": "not"}
+#: keywords of OpenAPI 3.0 that JSON Schema ignores, and what to write
+_OPENAPI = {
+    "discriminator": "give the branches a `const` each",
+    "example": "write examples: […]",
+}
+_REPLACED = _DRAFT_3.keys() | _OPENAPI.keys()
+_BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_CLOSED = ("additionalProperties", "unevaluatedProperties")
+_NAMING = ("properties", "patternProperties")
+#: the name of each published draft, by its URI
+_SHORT_NAMES = {uri: name for name, uri in NAMES.items()}
+
+
+def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
+    """Describe what validates otherwise than its author probably expects: each warning once, with its place."""
+    dialect = _dialect(schema, default)
+    places: dict[str, list[Path]] = {}
+    parts = list(schemas_in(schema))
+    for path, part in parts:
+        for warning in (*_faults(part, dialect), *_ignored(part, dialect, is_root=not path)):
+            places.setdefault(warning, []).append(path)
+    found = dict.fromkeys(misspelt_in(schema, [part for _, part in parts]), "")
+    for warning, paths in places.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        found[warning] = f"{json_path(paths[0])}{more}"
+    return found
+
+
+def schema_faults(schema: Schema, default: Dialect) -> list[str]:
+    """Describe what makes a schema invalid because it is written for another draft or another engine of patterns."""
+    dialect = _dialect(schema, default)
+    return [f"{json_path(path)}: {fault}" for path, part in schemas_in(schema) for fault in _faults(part, dialect)]
+
+
+def _faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
+    if isinstance(part.get("required"), bool):
+        yield "a boolean `required` is of draft 3: list the name in `required` of the object"
+    if "any" in _types(part):
+        yield "type `any` is of draft 3: leave `type` out"
+    for keyword, bound in _BOUNDS.items():
+        if isinstance(part.get(keyword), bool) and dialect != DRAFT_4:
+            yield f"a boolean `{keyword}` is of draft 4: write the number there instead of `{bound}`"
+    for pattern in _patterns(part):
+        if words := foreign_syntax_in_words(pattern):
+            yield f"the pattern {printable(pattern, 40)} has {words}"
+
+
+def _ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
+    """Give what is valid and has no effect, or more effect than it seems to have."""
+    if part.get("nullable") is True and not _allows_null(part):
+        yield "`nullable` is of OpenAPI 3.0 and ignored, so null is not allowed: add null to `type`, `enum` or `anyOf`"
+    for keyword in sorted(_REPLACED & part.keys()):
+        if keyword in _DRAFT_3:
+            yield f"`{keyword}` is of draft 3 and ignored: write `{_DRAFT_3[keyword]}`"
+        else:
+            yield f"`{keyword}` is of OpenAPI 3.0 and ignored: {_OPENAPI[keyword]}"
+    if not is_root and _accepts_only_the_empty_object(part):
+        yield "the object has no properties and allows no others, so only {} is allowed there"
+    if dialect is not None:
+        yield from _of_other_drafts(part, dialect)
+
+
+def _dialect(schema: Schema, default: Dialect) -> Dialect | None:
+    return dialect_of(schema, default) if isinstance(schema, dict | bool) else default
+
+
+def _types(part: dict[str, Any]) -> list[object]:
+    types = part.get("type")
+    return types if isinstance(types, list) else [types]
+
+
+def _patterns(part: dict[str, Any]) -> Iterator[str]:
+    if isinstance(pattern := part.get("pattern"), str):
+        yield pattern
+    named = part.get("patternProperties")
+    yield from named if isinstance(named, dict) else ()
+
+
+def _allows_null(part: dict[str, Any]) -> bool:
+    """Tell whether null is listed, or nothing there restricts the type."""
+    branches = [*_list(part.get("anyOf")), *_list(part.get("oneOf"))]
+    if "null" in _types(part) or None in _list(part.get("enum")):
+        return True
+    return any(isinstance(branch, dict) and _allows_null(branch) for branch in branches)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _accepts_only_the_empty_object(part: dict[str, Any]) -> bool:
+    named = any(part.get(keyword) for keyword in _NAMING)
+    closed = any(part.get(keyword) is False for keyword in _CLOSED)
+    return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _MORE)
+
+
+#: keywords by which an object without properties of its own may have some
+_MORE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", "required", "dependentSchemas"})
+
+
+@functools.cache
+def _ignored_by(dialect: Dialect) -> frozenset[str]:
+    """Collect the keywords of other drafts; none for a dialect of one's own, whose author chose its keywords."""
+    return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
+
+
+def _of_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
+    """Name the keywords that validate in other drafts than the schema's own."""
+    for keyword in sorted(_ignored_by(dialect) & part.keys()):
+        others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
+        yield f"`{keyword}` is of {others[0]} and ignored in {_SHORT_NAMES[dialect.uri]}"
