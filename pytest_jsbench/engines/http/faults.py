@@ -344,6 +344,8 @@ _UNCONVERTIBLE_SCHEMA = (
     r"invalid JSON schema in format|invalid format: .*valid JSON schema",  # ollama/ollama/issues/8185, 8126
     # vLLM with xgrammar, guidance or outlines; its Messages API answers with 500
     r"Grammar error: |features not supported by xgrammar|Unimplemented keys: ",  # noonghunna/club-3090/issues/45
+    # xgrammar behind SGLang and hosted models
+    r"failed to compile (?:\w+ )?grammar|json_schema_converter\.cc",  # anomalyco/opencode/issues/33919
     # outlines-core, behind TGI and MLX servers, and TGI itself
     r"Unsupported JSON Schema structure|Grammar (?:compilation|is not valid)|Invalid grammar",
 )
@@ -361,7 +363,8 @@ _SCHEMA = (
         status={400, 422},
         message=r"schema|grammar|too many states|output_config\.format|guided|structured.outputs",
     ),
-    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, status=_SERVER_ERRORS, message="|".join(_UNCONVERTIBLE_SCHEMA)),
+    # 200: LM Studio sends llama.cpp's error inside a stream (NousResearch/hermes-agent/pull/67349, 2026-07-19)
+    _Rule(DeclineReason.UNSUPPORTED_SCHEMA, status=_SERVER_ERRORS | {200}, message="|".join(_UNCONVERTIBLE_SCHEMA)),
 )
 
 _REST = (

@@ -213,3 +213,9 @@ def test_another_complaint_names_none(body: Any) -> None:
 def test_a_fault_of_another_kind_names_none(status: int) -> None:
     body = openai_wire.error_body("Unsupported parameter: 'max_tokens'.", param="max_tokens")
     assert "--jsbench" not in decided(body, status).message
+
+
+def test_schema_error_inside_a_stream_is_an_unsupported_schema() -> None:
+    body = {"error": {"message": "Failed to initialize samplers: failed to parse grammar"}}
+    assert outcome(200, body) is DeclineReason.UNSUPPORTED_SCHEMA
+    assert outcome(200, body, sent=WITHOUT_SCHEMA) is FaultKind.BAD_RESPONSE
