@@ -8,12 +8,12 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 from pytest_jsbench.cli.output import Output
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import EngineError, JSBenchError
 from pytest_jsbench.core.extensions import installed, origin, package_of
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines import registry
-from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, presets
+from pytest_jsbench.engines.presets import PRESET_ENGINE, ProviderPreset, is_preset, readable_presets
 from pytest_jsbench.reports.blocks import Block, Row, TableBlock
 
 #: by the kind of what a package brings, what asks for it; `pytest_jsbench.<kind>s` is its group of entry points
@@ -47,12 +47,26 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
     for name in options.name:
         registry.find(name)  # the nearest name is in its message
     names = options.name or registry.names()
-    chosen = [preset for preset in presets() if preset.name in names]
-    others = {name: _options(name) for name in names if not is_preset(name)}
-    models = {name: model for name in others if (model := default_model(name))}
+    readable, problems = readable_presets()
+    problems = {name: problem for name, problem in problems.items() if name in names}
+    chosen = [preset for preset in readable if preset.name in names]
+    others: dict[str, list[str] | None] = {}
+    models: dict[str, str] = {}
+    for name in names:
+        if is_preset(name):
+            continue
+        try:
+            others[name] = _options(name)
+            model = default_model(name)
+        except JSBenchError as error:
+            others.pop(name, None)
+            problems[name] = str(error)
+        else:
+            models |= {name: model} if model else {}
     if options.json:
         described = {preset.name: to_json(preset) for preset in chosen}
         data: dict[str, object] = {"engines": others, "presets": described, "default_models": models}
+        data |= {"problems": problems} if problems else {}
         if not options.name:
             kinds = _extensions().items()
             data["extensions"] = {kind: {name: origin(point) for name, point in of.items()} for kind, of in kinds}
@@ -63,8 +77,11 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         for name, taken in others.items():
             out.lines([f"{printable(name)}: {_listed(taken)}"])
             out.lines([f"  default model: {models[name]}"] if name in models else [])
+        if problems:
+            raise EngineError("; ".join(problems.values()), found=sorted(problems))
     else:
         out.report(_tables(others, models, chosen))
+        out.lines([f"warning: {problem}" for problem in problems.values()])
     return True
 
 

@@ -18,7 +18,7 @@ from pytest_jsbench.cli.merge import add_merge
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
-from pytest_jsbench.core.errors import JSBenchError, nearest
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
 from pytest_jsbench.core.extensions import MEND, installed, origin, reinstall
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described, printable
@@ -42,14 +42,35 @@ def main(arguments: Sequence[str] | None = None, *, out: TextIO | None = None) -
             parser.print_help(sys.stderr)
             return 2
         options = parser.parse_args(given)
-        passed: bool = options.command(options, Output(out or sys.stdout))
+        passed = _run(options, Output(out or sys.stdout), given[0])
     except JSBenchError as error:
         sys.stderr.write(f"jsbench: {error}\n")
         return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("jsbench: interrupted\n")
+        return 130
     except BrokenPipeError:  # `jsbench judge … | head`
         sys.stderr.close()
         return 1
     return 0 if passed else 1
+
+
+def _run(options: argparse.Namespace, out: Output, name: str) -> bool:
+    """Run the command that the arguments name; JSBenchError where a package's command cannot be run."""
+    command = getattr(options, "command", None)
+    if callable(command) and getattr(command, "__module__", "").startswith("pytest_jsbench."):
+        return bool(command(options, out))
+    point = installed("command", error=JSBenchError)[name]
+    if not callable(command):
+        message = f"command '{name}': {origin(point)} sets no function: parser.set_defaults(command=...); {MEND}"
+        raise JSBenchError(message, found=name, expected="a function that takes the options and the output")
+    try:
+        return bool(command(options, out))
+    except (JSBenchError, BrokenPipeError):
+        raise
+    except THIRD_PARTY_ERRORS as error:
+        message = f"command '{name}': {origin(point)} raised {one_line(described(error))}; {MEND}"
+        raise JSBenchError(message, found=name) from error
 
 
 def _parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -89,7 +110,7 @@ def _add_installed(commands: Any, named: str) -> None:
     for name in [named] if named else sorted(points.keys() - commands.choices.keys()):
         try:
             points[name].load()(commands)
-        except (Exception, SystemExit) as error:
+        except THIRD_PARTY_ERRORS as error:
             message = f"command '{name}': cannot add {origin(points[name])}: {one_line(described(error))}; {MEND}"
             if named:
                 raise JSBenchError(message, found=named) from error

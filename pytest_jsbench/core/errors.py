@@ -28,6 +28,10 @@ _EXHAUSTED = {
 _NO_THREAD = "can't start new thread"
 
 
+#: what third-party code may raise without ending the run; KeyboardInterrupt is the user's
+THIRD_PARTY_ERRORS = (Exception, SystemExit)
+
+
 class JSBenchError(Exception):
     """
     Base class for user-facing errors; the message is one safe line.

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pytest_jsbench.core.errors import ImportFailed, JSBenchError, nearest
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, ImportFailed, JSBenchError, nearest
 from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described, kind_of, printable
 
@@ -35,7 +35,7 @@ def import_object(reference: str, *, purpose: str, error: type[JSBenchError] = I
         sys.path.append(here)
     try:
         target: object = importlib.import_module(module_name)
-    except (Exception, SystemExit) as reason:
+    except THIRD_PARTY_ERRORS as reason:
         # an SDK may have quoted a key
         message = f"{purpose}: cannot import {module_name}: {one_line(described(reason))}"
         raise error(message, found=module_name) from reason
@@ -92,7 +92,7 @@ def load(point: metadata.EntryPoint, *, kind: str, error: type[JSBenchError]) ->
     """Load what an entry point names; an error in one line, with the package and the next step, where it fails."""
     try:
         return point.load()
-    except (Exception, SystemExit) as reason:
+    except THIRD_PARTY_ERRORS as reason:
         words = one_line(described(reason, _LONGEST))
         message = f"{kind} '{point.name}': cannot import {origin(point)}: {words}; {MEND}"
         raise error(message, found=point.value) from reason

@@ -6,7 +6,8 @@ import difflib
 import glob
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from importlib.resources import files
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
-from pytest_jsbench.core.errors import DatasetError, JSBenchError
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
@@ -173,17 +174,40 @@ def _open_point(selection: Selection, point: EntryPoint) -> Listing:
         raise DatasetError(
             f"dataset '{point.name}': {origin(point)} is {kind_of(opened)}; expected a callable that takes a selection"
         )
-    try:
+    with _naming(f"dataset '{point.name}' cannot be opened by {origin(point)}"):
         dataset: CaseSource = opened(selection)
-    except JSBenchError:
-        raise
-    except Exception as error:
-        raise DatasetError(f"dataset '{point.name}' cannot be opened by {origin(point)}: {described(error)}") from error
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         raise DatasetError(
             f"dataset '{point.name}': {origin(point)} gave {kind_of(dataset)} without {' and '.join(missing)}"
         )
-    return Listing.over(dataset)
+    if isinstance(dataset, Listing):
+        return dataset
+    with _naming(f"dataset '{point.name}' of {origin(point)} cannot list its cases"):
+        keys: list[Any] = list(dataset.keys())
+    if odd := [key for key in keys if not isinstance(key, CaseKey)]:
+        raise DatasetError(f"dataset '{point.name}': {origin(point)} lists {kind_of(odd[0])}; expected a CaseKey")
+
+    def read(key: CaseKey) -> Case | BrokenCase:
+        """Read the case; DatasetError names the package that cannot give it."""
+        with _naming(f"dataset '{point.name}' of {origin(point)} cannot read {key}"):
+            case: object = dataset.case(key)
+        if isinstance(case, Case | BrokenCase):
+            return case
+        raise DatasetError(f"dataset '{point.name}': {origin(point)} gave {kind_of(case)} for {key}; expected a Case")
+
+    entries = {key: ListedCase(task=key.task, name=key.id, where=str(key), read=read) for key in keys}
+    return Listing(entries=entries)
+
+
+@contextmanager
+def _naming(subject: str) -> Iterator[None]:
+    """Raise what third-party code raises as a DatasetError about the subject."""
+    try:
+        yield
+    except JSBenchError:
+        raise
+    except THIRD_PARTY_ERRORS as error:
+        raise DatasetError(f"{subject}: {described(error)}") from error
 
 
 def _unknown(source: str, path: Path) -> str:

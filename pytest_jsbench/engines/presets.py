@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct, field
 
-from pytest_jsbench.core.errors import EngineError
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError
 from pytest_jsbench.core.extensions import installed, load, origin
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.core.json_values import from_json, to_json
@@ -137,14 +137,28 @@ def preset_of(engine: str) -> ProviderPreset | None:
     entry = load(point, kind="preset", error=EngineError)
     try:
         return _read(engine, dict(cast("Mapping[str, Any]", entry)))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except THIRD_PARTY_ERRORS as error:
         message = f"preset '{engine}': {origin(point)} is no table as in presets.toml: {described(error)}"
         raise EngineError(message, found=point.value, where=engine) from error
 
 
 def presets() -> tuple[ProviderPreset, ...]:
-    """All presets, by name, with those of other packages."""
-    return tuple(preset for name in preset_names() if (preset := preset_of(name)) is not None)
+    """Return the presets that can be read, by name, with those of other packages."""
+    return readable_presets()[0]
+
+
+def readable_presets() -> tuple[tuple[ProviderPreset, ...], dict[str, str]]:
+    """Return the presets that can be read, and for each other one the reason."""
+    readable = []
+    problems = {}
+    for name in preset_names():
+        try:
+            preset = preset_of(name)
+        except JSBenchError as error:
+            problems[name] = str(error)
+        else:
+            readable += [] if preset is None else [preset]
+    return tuple(readable), problems
 
 
 def preset_names() -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_jsbench.core.errors import EngineError, JSBenchError, UnknownEngine, nearest
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, UnknownEngine, nearest
 from pytest_jsbench.core.extensions import import_object, installed, load, reinstall
 from pytest_jsbench.core.generations import (
     CallError,
@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
 )
 from pytest_jsbench.core.secrets import one_line
-from pytest_jsbench.core.text import kind_of, plain_value
+from pytest_jsbench.core.text import described, kind_of, plain_value
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
 from pytest_jsbench.engines.options import Options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
@@ -113,7 +113,14 @@ def sampled(factory: EngineFactory, config: EngineConfig, params: GenerationPara
 
 def _as_factory(value: object, name: str) -> EngineFactory:
     """The object itself where it is a factory; a plain callable is made one."""
-    if (factory := as_factory(value)) is not None:
+    try:
+        factory = as_factory(value)
+    except JSBenchError:
+        raise
+    except THIRD_PARTY_ERRORS as error:  # a factory's class is called
+        message = f"engine '{name}' cannot be used: {one_line(described(error))}"
+        raise EngineError(message, found=described(error), where=name) from error
+    if factory is not None:
         return factory
     if callable(value):
         return PlainFactory(value, name)
@@ -160,7 +167,7 @@ class PlainFactory(UnsharedFactory):
             engine = self._make(config)
         except JSBenchError:
             raise
-        except Exception as error:
+        except THIRD_PARTY_ERRORS as error:
             message = one_line(f"engine '{self._name}' cannot be built: {type(error).__name__}: {error}")
             raise EngineError(message) from error
         missing = [part for part in ("info", "generate", "close") if not hasattr(engine, part)]

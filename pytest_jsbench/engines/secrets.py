@@ -13,14 +13,14 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus, unquote
 
 from msgspec import structs
 
-from pytest_jsbench.core.errors import EngineError, JSBenchError, exhausted
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, EngineError, JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -256,7 +256,7 @@ class DiscreetEngine:
             raise out_of_fault(error, self._secrets) from None
         except JSBenchError:
             raise
-        except Exception as error:
+        except THIRD_PARTY_ERRORS as error:
             if exhausted(error):  # it quotes nobody
                 raise
             # an engine's bug, as the runner would have said it
@@ -292,6 +292,15 @@ def check(factory: EngineFactory, config: EngineConfig) -> None:
     """Check that the engine can be built; the error shows no secret."""
     with errors_freed(config):
         factory.check(config)
+
+
+@contextmanager
+def prepare(factory: EngineFactory, config: EngineConfig) -> Iterator[EngineConfig]:
+    """Start what the engines of a run share, and stop it at the end; an error of the start shows no secret."""
+    with ExitStack() as resources:
+        with errors_freed(config):
+            prepared = resources.enter_context(factory.prepare(config))
+        yield prepared
 
 
 Answer = TypeVar("Answer", Completion, Completion | Declined, Failed, Completion | Declined | Failed)
@@ -376,6 +385,6 @@ def errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secret
         raise error from None
     except JSBenchError:
         raise
-    except Exception as error:  # noqa: BLE001  foreign code
+    except THIRD_PARTY_ERRORS as error:
         message = f"engine '{config.name}' cannot be used: {described(error, 10 * LONGEST)}"
         raise EngineError(sentence(secrets.out_of_message(message))) from None

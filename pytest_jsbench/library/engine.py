@@ -29,7 +29,7 @@ from pytest_jsbench.core.messages import Message
 from pytest_jsbench.core.text import kind_of
 from pytest_jsbench.engines.base import EngineFactory
 from pytest_jsbench.engines.registry import AnswerFunction, FunctionFactory, as_factory, find
-from pytest_jsbench.engines.secrets import build, check
+from pytest_jsbench.engines.secrets import build, check, prepare
 from pytest_jsbench.library.options import EvaluationOptions, named, said_to_programs
 from pytest_jsbench.run.attempts import inexpressible
 from pytest_jsbench.settings.options import BY_NAME, readers, with_defaults
@@ -144,7 +144,7 @@ class OpenEngine:
         self._adapter = adapter(variant.adapt)
         check(variant.factory, variant.engine)
         with ExitStack() as resources:
-            config = resources.enter_context(variant.factory.prepare(variant.engine))
+            config = resources.enter_context(prepare(variant.factory, variant.engine))
             #: what is called; it counts what it uses
             self.engine = build(variant.factory, config)
             resources.callback(self.engine.close)

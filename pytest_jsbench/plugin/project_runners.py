@@ -19,7 +19,7 @@ from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
-from pytest_jsbench.engines.secrets import build, check, public
+from pytest_jsbench.engines.secrets import build, check, prepare, public
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
@@ -330,7 +330,7 @@ class ProjectRunners:
                 factory = find(config.name)
                 self._secrecy.add(config)
                 check(factory, config)
-                prepared = self._resources.enter_context(factory.prepare(config))
+                prepared = self._resources.enter_context(prepare(factory, config))
                 engine = self._run.recording(self._variant.name, build(factory, prepared, self._variant.engine))
                 self._resources.callback(engine.close)
                 self._engines[name] = engine

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey, Prompt, PromptTemplate, Schema, Template
-from pytest_jsbench.core.errors import PromptError, nearest
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, PromptError, nearest
 from pytest_jsbench.core.extensions import find_function, installed
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
@@ -153,7 +153,7 @@ def _digest(name: str, function: object) -> str | None:
 def _render(function: Callable[[Case], object], case: Case, *, name: str) -> Prompt:
     try:
         made = function(case)
-    except Exception as error:
+    except THIRD_PARTY_ERRORS as error:
         raise PromptError(f"prompt {name} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
     try:
         prompt = _as_prompt(made)

@@ -27,7 +27,7 @@ from pytest_jsbench.core.cases import (
     estimate,
     prompt_of,
 )
-from pytest_jsbench.core.errors import JSBenchError, exhausted
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, exhausted
 from pytest_jsbench.core.generations import (
     CallError,
     Completion,
@@ -205,13 +205,13 @@ class Runner:
         """The prompt of the case; Failed where a user's own template raises."""
         try:
             return prompt_of(case, self.template)
-        except Exception as error:  # noqa: BLE001  a template's bug fails one attempt, never the run
+        except THIRD_PARTY_ERRORS as error:  # a template's bug fails one attempt, never the run
             return Failed(kind=FaultKind.BAD_REQUEST, message=f"nothing was sent: {_words(error)}")
 
     def _length(self, prompt: Prompt) -> PromptLength | Failed:
         try:
             tokens = self.engine.count_tokens(prompt) if isinstance(self.engine, TokenCounter) else None
-        except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
+        except THIRD_PARTY_ERRORS as error:  # an engine's bug is one attempt's outcome, never the run's end
             message = f"the prompt's tokens could not be counted: {type(error).__name__}: {error}; nothing was sent"
             return Failed(kind=FaultKind.ENGINE, message=message)
         return estimate(prompt) if tokens is None else PromptLength(tokens=tokens, exact=True)
@@ -262,7 +262,7 @@ class Runner:
             return _failed(waits.fault)  # it was called, and this is how that ended
         except CallError as error:
             return _failed(error)
-        except Exception as error:  # noqa: BLE001  an engine's bug is one attempt's outcome, never the run's end
+        except THIRD_PARTY_ERRORS as error:  # an engine's bug is one attempt's outcome, never the run's end
             why = exhausted(error)
             if why and self.admission is not None:
                 self.admission.stop(Refused(MissingReason.EXHAUSTED, why))
@@ -372,7 +372,7 @@ def _back_off(state: tenacity.RetryCallState, waits: _Waits) -> float:
     return max(jitter, (error.retry_after or 0.0) if isinstance(error, CallError) else 0.0)
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, JSBenchError) else f"{type(error).__name__}: {error}"
 
 
@@ -434,7 +434,7 @@ class AcceptanceRunner:
             acceptance = self.acceptor.accepts(copy_of(case.schema), [instance.text for instance in instances])
         except CallError as error:
             return Failed(kind=error.kind, message=error.message)
-        except Exception as error:  # noqa: BLE001  an engine's bug is one case's outcome, never the run's end
+        except THIRD_PARTY_ERRORS as error:  # an engine's bug is one case's outcome, never the run's end
             return Failed(kind=FaultKind.ENGINE, message=f"{type(error).__name__}: {error}")
         if isinstance(acceptance, Declined):
             return acceptance

@@ -44,6 +44,7 @@ from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
 from pytest_jsbench.engines.registry import require_acceptor
 from pytest_jsbench.engines.secrets import build, check, describe
+from pytest_jsbench.engines.secrets import prepare as prepare_engine
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
@@ -382,7 +383,7 @@ def prepare(plan: Plan, variant: Variant) -> AbstractContextManager[EngineConfig
     """Start what all processes of the run share of a variant's engine; where no model is called, nothing."""
     if plan.cases.labelled is not None:
         return nullcontext(variant.engine)
-    return variant.factory.prepare(variant.engine)
+    return prepare_engine(variant.factory, variant.engine)
 
 
 def provider_name(who: AnsweredBy, config: EngineConfig, engines: Collection[EngineConfig]) -> str:

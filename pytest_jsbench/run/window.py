@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_jsbench.core.errors import JSBenchError
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
 from pytest_jsbench.core.text import described
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
@@ -70,7 +70,7 @@ class Window:
         def make() -> AttemptResult:
             try:
                 return session.attempt(attempt, planned_at)
-            except Exception as error:  # noqa: BLE001  of a function of the program: it ends its case, not the run
+            except THIRD_PARTY_ERRORS as error:  # of a function of the program: it ends its case, not the run
                 message = str(error) if isinstance(error, JSBenchError) else described(error)
                 missing = Missing(**attempt._asdict(), reason=MissingReason.ERROR, message=message)
                 return AttemptResult(result=missing)

@@ -102,7 +102,7 @@ def adaptation(text: str) -> tuple[str, str]:
 
 def publication(name: str) -> dict[str, Any]:
     """Return the options of a publication from an installed package."""
-    from pytest_jsbench.core.errors import JSBenchError
+    from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
     from pytest_jsbench.core.extensions import MEND, extension
     from pytest_jsbench.core.secrets import one_line
     from pytest_jsbench.core.text import described
@@ -112,7 +112,7 @@ def publication(name: str) -> dict[str, Any]:
         return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
-    except Exception as error:
+    except THIRD_PARTY_ERRORS as error:
         raise ValueError(f"publication '{name}' has no options: {one_line(described(error))}; {MEND}") from error
 
 

@@ -117,14 +117,14 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 
 
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
-    from pytest_jsbench.engines.secrets import check, describe
+    from pytest_jsbench.engines.secrets import check, describe, prepare
     from pytest_jsbench.lab.probe import report
     from pytest_jsbench.lab.probe.enforcement import Probed
     from pytest_jsbench.lab.probe.probe import Probe
 
     check(base.factory, base.engine)
     info = describe(base.factory, base.engine)
-    with _ended_by_sigterm(), base.factory.prepare(base.engine) as prepared:
+    with _ended_by_sigterm(), prepare(base.factory, base.engine) as prepared:
         plan = _plan(options, replace(base, engine=prepared), info)
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
