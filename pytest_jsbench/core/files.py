@@ -420,7 +420,7 @@ def write_atomically(path: Path, text: str | Iterable[str], *, shared: bool = Fa
     opener = functools.partial(os.open, mode=_SHARED_FILE if shared else _PRIVATE_FILE)
     try:
         part.unlink(missing_ok=True)  # whatever stands there, a link to elsewhere too, is not written into
-        with open(part, "x", encoding="utf-8", opener=opener) as file:
+        with open(part, "x", encoding="utf-8", newline="", opener=opener) as file:
             file.writelines([text] if isinstance(text, str) else text)
         part.replace(path)
     except (OSError, ValueError) as error:

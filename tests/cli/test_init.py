@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.cli import main
-from pytest_jsbench.cli.init import find_sources, providers
+from pytest_jsbench.cli import main, project_files
+from pytest_jsbench.cli.init import providers
+from pytest_jsbench.cli.project_sources import find_sources
 from pytest_jsbench.engines.options import is_installed
 from tests.plugin.conftest import Bench, bench, not_a_worker  # noqa: F401  fixtures
 
@@ -57,13 +58,13 @@ def run(*arguments: object) -> str:
 @pytest.mark.parametrize(
     ("files", "dataset", "test"),
     [
-        ({"shop/models.py": MODELS}, "shop.models:*", "from shop.models import Base"),
-        ({"src/shop/models.py": MODELS}, "shop.models:*", "from shop.models import Base"),
+        ({"shop/models.py": MODELS}, "shop.models:*", "from shop.models import Invoice"),
+        ({"src/shop/models.py": MODELS}, "shop.models:*", "from shop.models import Invoice"),
         ({"schemas/a.json": SCHEMA, "schemas/b.json": {**SCHEMA, "minProperties": 1}}, "schemas", "schemas::a"),
         ({"order.json": SCHEMA}, "order.json", "::order"),
         ({"api/openapi.json": API}, "api/openapi.json", "openapi.schemas::Order"),
         ({"tool.json": TOOL}, "tool.json", "::find"),
-        ({"order.json": SCHEMA, "api.json": API}, "api.json", "api.schemas::Order"),
+        ({"order.json": SCHEMA, "api.json": API}, "\n    api.json\n    order.json", "api.schemas::Order"),
     ],
 )
 def test_what_a_project_has_becomes_its_dataset_and_its_first_test(
@@ -73,7 +74,7 @@ def test_what_a_project_has_becomes_its_dataset_and_its_first_test(
 
     run(tmp_path)
 
-    assert f"jsbench_dataset = {dataset}\n" in (tmp_path / "pytest.ini").read_text()
+    assert f"jsbench_dataset = {dataset}\n".replace("= \n", "=\n") in (tmp_path / "pytest.ini").read_text()
     text = (tmp_path / "tests" / "test_jsbench.py").read_text()
     assert test in text
     compile(text, "test", "exec")
@@ -166,13 +167,12 @@ def test_the_settings_stand_in_the_section_that_pytest_reads(
     assert config.getini("addopts") == ["-q"]
     assert config.getini("pythonpath") == [bench.path]
     assert config.getini("jsbench_dataset") == "order:*"
-    assert config.getini("jsbench_min_pass_rate") == "0.5"
 
 
 def test_a_file_of_settings_that_is_no_toml_is_left_as_it_is(tmp_path: Path) -> None:
     write(tmp_path, {"order.json": SCHEMA, "pyproject.toml": "[project\nname = \n"})
 
-    assert "pyproject.toml: not written to, since it would be no TOML: " in run(tmp_path)
+    assert "pyproject.toml: not written, since it would not be TOML: " in run(tmp_path)
 
     assert (tmp_path / "pyproject.toml").read_text() == "[project\nname = \n"
 
@@ -189,7 +189,7 @@ def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Pat
         },
     )
 
-    assert f"kept        {tmp_path / 'tests' / 'test_jsbench.py'}: is there already\n" in run(tmp_path)
+    assert f"kept        {tmp_path / 'tests' / 'test_jsbench.py'}: exists already\n" in run(tmp_path)
     first = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert "wrote" not in run(tmp_path)
 
@@ -201,7 +201,6 @@ def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Pat
     assert settings["tool"]["pytest"]["ini_options"] == {
         "addopts": "-q",
         "jsbench_dataset": "order.json",
-        "jsbench_min_pass_rate": "0.5",
     }
     assert (tmp_path / ".github" / "workflows" / "jsbench.yml") in first
 
@@ -213,7 +212,7 @@ def test_a_file_keeps_its_byte_order_mark_and_its_ends_of_lines(tmp_path: Path) 
 
     run(tmp_path)
 
-    settings = b"jsbench_dataset = order.json\r\njsbench_min_pass_rate = 0.5\r\n"
+    settings = b"jsbench_dataset = order.json\r\n"
     assert (tmp_path / "pytest.ini").read_bytes() == b"\xef\xbb\xbf[pytest]\r\n" + settings + b"addopts = -q\r\n"
     assert (tmp_path / ".gitignore").read_bytes() == b"a\r\nruns/\r\n"
 
@@ -234,7 +233,7 @@ def test_settings_in_a_table_on_one_line_are_left_alone(tmp_path: Path) -> None:
     text = '[tool.pytest]\nini_options = {addopts = "-q"}\n'
     write(tmp_path, {"order.json": SCHEMA, "pyproject.toml": text})
 
-    assert "pyproject.toml: not written to" in run(tmp_path)
+    assert "pyproject.toml: not written" in run(tmp_path)
     assert (tmp_path / "pyproject.toml").read_text() == text
 
 
@@ -325,3 +324,204 @@ def test_what_it_wrote_passes_as_it_is_asked_and_replayed(bench: Bench) -> None:
         result = bench.pytester.runpytest_inprocess(*arguments, "-p", "no:randomly", "-p", "no:benchmark")
         result.assert_outcomes(passed=1)
         assert result.ret == 0
+
+
+ORDER = """
+from pydantic import BaseModel
+
+class LineItem(BaseModel):
+    name: str
+
+class Order(BaseModel):
+    number: str
+    total: float
+    items: list["LineItem"]
+
+class Unit(BaseModel):
+    name: str
+"""
+DOCUMENT = {
+    "openapi": "3.1.0",
+    "info": {},
+    "components": {
+        "schemas": {
+            "LineItem": {"type": "object"},
+            "Order": {"type": "object", "properties": {"item": {"$ref": "#/components/schemas/LineItem"}}},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "schema"),
+    [
+        ({"shop.py": ORDER}, "schema=Order,"),
+        ({"api.json": DOCUMENT}, "api.schemas::Order"),
+        (
+            {"s/line_item.json": SCHEMA, "s/order.json": {**SCHEMA, "items": {"$ref": "line_item.json"}}},
+            "s::order",
+        ),
+    ],
+)
+def test_init_tests_the_model_at_the_top_of_the_graph(tmp_path: Path, files: dict[str, Any], schema: str) -> None:
+    write(tmp_path, files)
+
+    run(tmp_path)
+
+    text = (tmp_path / "tests" / "test_jsbench.py").read_text()
+    assert schema in text
+    assert "prompt='Extract " in text
+    assert "generate(text=TEXT)" in text
+
+
+def test_init_never_weakens_a_verdict(tmp_path: Path) -> None:
+    write(tmp_path, {"order.json": SCHEMA, ".github/a": ""})
+
+    run(tmp_path)
+
+    written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+    assert "min_pass_rate" not in written
+    assert "gate" not in written
+
+
+@pytest.mark.parametrize("name", ["pytest.ini", "pyproject.toml", "pytest.toml"])
+def test_init_configures_every_source(tmp_path: Path, name: str) -> None:
+    text = "[tool.pytest.ini_options]\n" if name == "pyproject.toml" else "[pytest]\n"
+    write(tmp_path, {"order.json": SCHEMA, "api.json": API, "shop.py": MODELS, name: text})
+
+    run(tmp_path)
+
+    section = "tool.pytest.ini_options" if name == "pyproject.toml" else "pytest"
+    read = project_files._read_back((tmp_path / name).read_text(), f"[{section}]", tmp_path / name)
+    assert read == {"pythonpath": ["."], "jsbench_dataset": ["api.json", "shop:*", "order.json"]}
+
+
+ODD = ["a'b", 'a"b', "a\\b", 'a"""b', "a{b}", "a#b", "a ; b", "a%(b)s", "ä b", "a=b", "$a", "builtin"]
+
+
+@pytest.mark.parametrize("ini", ["pytest.ini", "pyproject.toml"])
+@pytest.mark.parametrize("name", ODD)
+def test_init_writes_odd_names_as_text(tmp_path: Path, name: str, ini: str) -> None:
+    section = "[pytest]\n" if ini == "pytest.ini" else "[tool.pytest.ini_options]\n"
+    write(tmp_path, {f"{name}/a.json": SCHEMA, f"{name}/b.json": {**SCHEMA, "minProperties": 1}, ini: section})
+
+    run(tmp_path)
+
+    read = project_files._read_back((tmp_path / ini).read_text(), section.strip(), tmp_path / ini)
+    assert read is not None
+    assert read["jsbench_dataset"] == (name if name != "builtin" else "./builtin")
+    tree = ast.parse((tmp_path / "tests" / "test_jsbench.py").read_text())
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    assert name in texts
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert sorted(calls) == [
+        "Dataset.load",
+        "Path",
+        "Path(__file__).resolve",
+        "jsbench.generate",
+        "pytest.mark.jsbench",
+    ]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[2Jb", " a", "a\u2028b", "\udcff"])
+def test_init_refuses_a_name_that_no_ini_file_keeps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    if name == " a":
+        name = " a/b.json"
+    write(tmp_path, {f"{name}/x.json": SCHEMA, f"{name}/y.json": {**SCHEMA, "minProperties": 1}})
+
+    assert main.main(["init", str(tmp_path)]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def blocked(folder: Path, outside: Path, kind: str) -> None:
+    """Put something into the project that keeps a file from being written."""
+    match kind:
+        case "tests leads out":
+            (folder / "tests").symlink_to(outside)
+        case "tests is a file":
+            (folder / "tests").write_text("")
+        case "gitignore is a directory":
+            (folder / ".gitignore").mkdir()
+        case "test is a directory":
+            (folder / "tests" / "test_jsbench.py").mkdir(parents=True)
+        case "ini leads out":
+            (outside / "shared.ini").write_text("[pytest]\n")
+            (folder / "pytest.ini").symlink_to(outside / "shared.ini")
+        case "gitignore leads nowhere":
+            (folder / ".gitignore").symlink_to(folder / "nothing")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "tests leads out",
+        "tests is a file",
+        "gitignore is a directory",
+        "test is a directory",
+        "ini leads out",
+        "gitignore leads nowhere",
+    ],
+)
+def test_init_writes_nothing_where_one_file_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    outside.mkdir()
+    write(project, {"order.json": SCHEMA})
+    blocked(project, outside, kind)
+    before = sorted(tmp_path.rglob("*"))
+
+    assert main.main(["init", str(project)]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("jsbench: ")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_init_undoes_what_it_wrote_when_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"order.json": SCHEMA, "pytest.ini": "[pytest]\n"})
+    original = project_files._write
+
+    def fail(path: Path, text: str) -> None:
+        if path.name == ".gitignore":
+            raise OSError("no space left on device")
+        original(path, text)
+
+    monkeypatch.setattr(project_files, "_write", fail)
+
+    assert main.main(["init", str(tmp_path)]) == 2
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["order.json", "pytest.ini"]
+    assert (tmp_path / "pytest.ini").read_text() == "[pytest]\n"
+
+
+def test_init_keeps_links_inside_the_project_and_file_modes(tmp_path: Path) -> None:
+    write(tmp_path, {"order.json": SCHEMA, "config/shared.ini": "[pytest]\n", ".gitignore": "a\r\nb\n"})
+    (tmp_path / "pytest.ini").symlink_to("config/shared.ini")
+    (tmp_path / "config" / "shared.ini").chmod(0o640)
+
+    run(tmp_path)
+
+    assert (tmp_path / "pytest.ini").is_symlink()
+    assert "order.json" in (tmp_path / "config" / "shared.ini").read_text()
+    assert (tmp_path / "config" / "shared.ini").stat().st_mode & 0o777 == 0o640
+    assert (tmp_path / ".gitignore").read_bytes() == b"a\r\nb\nruns/\r\n"
+
+
+def test_init_names_a_class_with_a_thousand_attributes(tmp_path: Path) -> None:
+    write(tmp_path, {"m.py": f"class A({'.'.join(['a'] * 1200)}):\n    x: int\n", "order.json": SCHEMA})
+
+    sources, _ = find_sources(tmp_path)
+
+    assert [source.dataset for source in sources] == ["order.json"]
+
+
+def test_init_reads_no_file_outside_the_project(tmp_path: Path) -> None:
+    write(tmp_path, {"outside/secret.json": SCHEMA, "project/order.json": SCHEMA})
+    (tmp_path / "project" / "linked.json").symlink_to(tmp_path / "outside" / "secret.json")
+
+    assert [source.dataset for source in find_sources(tmp_path / "project")[0]] == ["order.json"]
