@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
-from pytest_jsbench.core.errors import JSBenchError, MergeError, MissingRequirement
+from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, MergeError, MissingRequirement
 from pytest_jsbench.core.files import make_private_folder, private
+from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.records.journal import LARGEST
 
@@ -35,20 +38,65 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
             if "://" not in place:
                 paths.append(Path(place))
                 continue
-            shown = printable(re.sub(r"//[^/@]*@", "//", place), 300)
+            shown = redact_url(place)
+            if (local := _local_paths(place)) is not None:
+                paths += local
+                continue
             try:
                 for copy in _fetch(place, Path(folder) / str(len(paths))):
                     paths.append(copy)
                     originals[str(copy)] = shown
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
-            except Exception as error:  # each store raises errors of its own
-                raise MergeError(f"{shown} cannot be read: {described(error)}", where=shown) from error
+            except THIRD_PARTY_ERRORS as error:  # each store raises errors of its own
+                reason = _without_secrets(described(error), place)
+                raise MergeError(f"{shown} cannot be read: {reason}", where=shown) from None
         try:
             yield paths, originals
         except JSBenchError as error:
             error.args = (originally(str(error), originals),)
             raise
+
+
+def redact_url(url: str) -> str:
+    """Return a URL for messages: without a user, a password, a query or a fragment, each of which can be a secret."""
+    # of a chain such as `simplecache::s3://bucket` each part can have one
+    parts = [_redact_part(part) for part in url.split("::")]
+    return printable("::".join(parts), 300)
+
+
+def _redact_part(url: str) -> str:
+    scheme, separator, rest = re.split(r"[?#]", url, maxsplit=1)[0].partition("://")
+    # a password may contain a slash, which a URL would have to quote
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
+
+
+def _without_secrets(text: str, url: str) -> str:
+    """Return a store's message without the parts of the URL that can be secret, and without its queries."""
+    secret = {*re.findall(r"//(.*)@", url), *re.findall(r"[?#](.*)", url)}
+    secret |= {word for part in secret for word in re.split(r"[:&=;]", part) if len(word) > 3}
+    for part in sorted(secret, key=len, reverse=True):
+        for form in (part, quote(part), quote(part, safe=""), unquote(part)):
+            text = text.replace(form, "[redacted]")
+    return one_line(re.sub(r"(?<=://)[^\s/@]*@", "", text))
+
+
+def _local_paths(url: str) -> list[Path] | None:
+    """Return the paths of a `file://` URL, which are read as plain paths are; None for any other URL."""
+    scheme, _, place = url.partition("://")
+    if scheme.lower() not in {"file", "local"}:
+        return None
+    host, slash, path = place.partition("/")
+    if host not in {"", "localhost"} or not slash:
+        raise MergeError(f"{redact_url(url)}: expected file:///PATH", where=redact_url(url), expected="file:///PATH")
+    # as fsspec reads it: the path is not quoted
+    start = Path(f"/{path}")
+    if "*" not in path:
+        return [start]
+    found = [Path(name) for name in sorted(glob.glob(str(start)))]  # noqa: PTH207  the pattern begins at the root
+    if not found:
+        raise MergeError(f"{redact_url(url)} has no records.jsonl; expected the folder of a run, or of runs")
+    return found
 
 
 def originally(text: str, originals: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,3 +120,52 @@ def test_without_fsspec_the_next_step_is_named(
 
     assert merged(tmp_path / "out", "s3://bucket/run")[0] == 2
     assert "pip install 'pytest-jsbench[stores]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_merge_reads_a_file_url_as_a_plain_path(
+    tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    records = shards / "shard-1" / "run" / "records.jsonl"
+    if kind == "link":
+        records.rename(tmp_path / "elsewhere.jsonl")
+        records.symlink_to(tmp_path / "elsewhere.jsonl")
+    else:
+        records.unlink()
+        os.mkfifo(records)
+
+    said = []
+    for place in (f"{shards}/shard-1", f"file://{shards}/shard-1", f"FILE://localhost{shards}/shard-*"):
+        assert merged(tmp_path / "out", place)[0] == 2
+        said.append(capsys.readouterr().err)
+
+    assert said[0] == said[1] == said[2]
+    assert ("not a file" if kind == "pipe" else "leads out of") in said[0]
+
+
+SECRET = "SEC/RET-12345"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"nope://host/x?X-Amz-Signature={SECRET}",
+        f"nope://host/x#{SECRET}",
+        f"nope://user:{SECRET}@host/x",
+        f"simplecache::nope://user:{SECRET}@host/x?a=1",
+        f"file://user:{SECRET}@host/x?{SECRET}",
+    ],
+)
+def test_merge_shows_no_secret_of_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    def fail(given: str) -> None:
+        raise ValueError(f"cannot open {given}")
+
+    for place in range(2):
+        if place:
+            monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+        assert merged(tmp_path / "out", url)[0] == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "RET-12345" not in line
+        assert "host/x" in line
