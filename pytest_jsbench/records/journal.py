@@ -242,17 +242,30 @@ def find_files(path: Path) -> list[Path]:
 
 def find_runs(folder: Path) -> list[Path]:
     """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
+    runs = list_runs(folder)
+    if outside := next((run for run in runs if not inside(folder, run)), None):
+        raise JournalError(printable(f"{outside}: leads out of {folder}"), found=outside, where=folder)
+    return runs
+
+
+def list_runs(folder: Path) -> list[Path]:
+    """List what `find_runs` finds, with links out of the folder, which must not be read."""
     if _files(folder):
         return [folder]
     runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
-    if stranger := next((run for run in runs if not inside(folder, run)), None):
-        raise JournalError(printable(f"{stranger}: leads out of {folder}"), found=stranger, where=folder)
 
     def rank(run: Path) -> tuple[bool, str]:
-        has_any = (run / BATCHES).exists() or any(file.stat().st_size for file in _files(run))
+        has_any = (run / BATCHES).exists() or any(map(_size, _files(run)))
         return has_any, run.name
 
     return sorted(runs, key=rank)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # deleted meanwhile, or a link to a file that does not exist
+        return 0
 
 
 def what_is_in(folder: Path) -> str:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from pytest_jsbench.core.errors import JSBenchError, RecordError
-from pytest_jsbench.core.text import printable
+from pytest_jsbench.core.files import FileReader, inside
+from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import Place, RunVerdict
-from pytest_jsbench.records.records import Attempt, Record
+from pytest_jsbench.records.records import LONGEST_LINE, Attempt, Record
 from pytest_jsbench.reports import run_report
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.evaluations import Evaluation, read, read_run
@@ -30,8 +33,6 @@ T = TypeVar("T")
 _KEPT = 4
 #: seconds that a page waits for a run to be read
 PATIENCE = 1.0
-#: bytes of a records file that are looked through at once
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,8 @@ class Listed:
     #: records on disk, of a run that has no figures yet
     records: int = 0
     problem: str = ""
+    #: whether it is still being read
+    pending: bool = False
 
 
 class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
@@ -93,7 +96,7 @@ class _Kept(Generic[T]):
         #: was read of them before
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
-    def of(self, path: Path) -> T:
+    def of(self, path: Path, patience: float | None = PATIENCE) -> T:
         """Return what was read of the run; raises what reading it raises, TimeoutError where that goes on."""
         state = _state(path)
         with self._lock:
@@ -108,7 +111,7 @@ class _Kept(Generic[T]):
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
                 for oldest in ended[: -self._most]:
                     del self._readings[oldest]
-        wait([reading], timeout=PATIENCE)
+        wait([reading], timeout=patience)
         if not reading.done():
             if earlier is None or earlier.exception() is not None:
                 raise TimeoutError
@@ -116,6 +119,15 @@ class _Kept(Generic[T]):
         if reading.exception() is not None:  # it is read again when it is asked for again
             with self._lock:
                 self._readings.pop(path, None)
+        return reading.result()
+
+    def known(self, path: Path) -> T:
+        """Return what was read of the run as its files are now; TimeoutError if it was not read."""
+        state = _state(path)
+        with self._lock:
+            before, reading, _ = self._readings.get(path, (None, None, None))
+        if reading is None or before != state or not reading.done():
+            raise TimeoutError
         return reading.result()
 
     def _fill(self, reading: Future[T], path: Path) -> None:
@@ -136,16 +148,63 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self._folder = folder.resolve()  # a run's own folder, given as `.`, has a name
         self._runs = _Kept(_shelved, most=_KEPT)
-        self._listed = _Kept(_look)
+        self._listed = _Kept(self._look)
+        self._filling = threading.Lock()
 
     def listed(self) -> Iterator[Listed]:
-        """List the runs, the newest first."""
-        return map(self._listed.of, reversed(journal.find_runs(self._folder)))
+        """List the runs, the newest first; those that are not read after a moment are pending, and read meanwhile."""
+        deadline = time.perf_counter() + PATIENCE
+        pending = []
+        for path in reversed(self._paths()):
+            left = deadline - time.perf_counter()
+            try:
+                yield self._listed.of(path, patience=left) if left > 0 else self._listed.known(path)
+            except TimeoutError:
+                pending.append(path)
+                yield Listed(name=shown_name(path), pending=True)
+        if pending and self._filling.acquire(blocking=False):
+            threading.Thread(target=self._fill, args=(pending,), daemon=True).start()
+
+    def _fill(self, paths: Sequence[Path]) -> None:
+        """Read the runs one after the other, for the next time that they are listed."""
+        try:
+            for path in paths:
+                with suppress(Exception):  # who asks for the run is told
+                    self._listed.of(path, patience=None)
+        finally:
+            self._filling.release()
+
+    def _look(self, path: Path) -> Listed:
+        try:
+            _require_own_files(self._folder, path)
+            if (path / "run.json").is_file():
+                evaluation = read(path)
+                variants = {name: replace(each, outcomes=None) for name, each in evaluation.variants.items()}
+                listed = replace(evaluation, outcomes=None, variants=variants)
+                return Listed(name=shown_name(path), evaluation=listed)
+            files = journal.find_files(path)
+            return Listed(name=shown_name(path), records=sum(map(self._count_records, files)))
+        except (JSBenchError, OSError, ValueError, RecursionError) as error:
+            problem = str(error) if isinstance(error, JSBenchError) else described(error)
+            return Listed(name=shown_name(path), problem=problem)
+
+    def _count_records(self, file: Path) -> int:
+        """Count the whole lines of a records file after its header."""
+        lines = FileReader(root=self._folder, longest_line=LONGEST_LINE).read_lines(file)
+        return sum(line.ended for line in lines) - 1
+
+    def _paths(self) -> list[Path]:
+        try:
+            return journal.list_runs(self._folder)
+        except OSError as error:
+            message = f"{printable(str(self._folder))} cannot be read: {error.strerror or error}"
+            raise RecordError(message, found=str(self._folder), expected="a directory of runs") from error
 
     def path(self, name: str) -> Path:
-        """The folder of the run of that name; RecordError where there is none."""
-        for path in journal.find_runs(self._folder):
-            if path.name == name:
+        """Return the directory of the run of that name; RecordError if there is none that may be read."""
+        for path in self._paths():
+            if shown_name(path) == name:
+                _require_own_files(self._folder, path)
                 return path
         raise RecordError(f"no run of this name: {printable(name)}", found=name)
 
@@ -157,30 +216,33 @@ class Shelf:
 def _state(path: Path) -> object:
     """The state of the run's files, which changes when one of them does."""
     states = []
-    with suppress(FileNotFoundError):  # a run may be deleted meanwhile
+    with suppress(OSError):  # a run may be deleted meanwhile
         for file in sorted(path.iterdir()):
             if file.suffix in {".json", ".jsonl"}:
-                with suppress(FileNotFoundError):  # the files of single processes go when a run is summed up
+                with suppress(OSError):  # the files of single processes go when a run is summed up
                     state = file.stat()
                     states.append((file.name, state.st_mtime_ns, state.st_size))
     return states
 
 
-def _look(path: Path) -> Listed:
-    try:
-        if (path / "run.json").is_file():
-            evaluation = read(path)
-            variants = {name: replace(each, outcomes=None) for name, each in evaluation.variants.items()}
-            return Listed(name=path.name, evaluation=replace(evaluation, outcomes=None, variants=variants))
-        files = journal.find_files(path)
-        return Listed(name=path.name, records=sum(map(_count_lines, files)) - len(files))
-    except (JSBenchError, OSError) as error:
-        return Listed(name=path.name, problem=str(error))
+def shown_name(path: Path) -> str:
+    """Return the name of a run's directory as pages and addresses show it, also if it is not UTF-8."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
-def _count_lines(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(piece.count(b"\n") for piece in iter(partial(file.read, _PIECE), b""))
+def _require_own_files(folder: Path, path: Path) -> None:
+    """Raise RecordError unless each file of the run is a plain file inside the folder."""
+    if not inside(folder, path):
+        raise RecordError(printable(f"{path}: a link that leads out of {folder}; it is not read"), where=path)
+    # whoever reads a run that is deleted meanwhile says so
+    for file in sorted(path.iterdir()) if path.is_dir() else ():
+        if file.suffix not in {".json", ".jsonl"}:
+            continue
+        if not inside(folder, file):
+            raise RecordError(printable(f"{file}: a link that leads out of {folder}; it is not read"), where=file)
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(file.stat().st_mode):
+                raise RecordError(printable(f"{file}: not a plain file; it is not read"), where=file)
 
 
 def _shelved(path: Path) -> ShelvedRun:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -45,14 +46,19 @@ _HEADERS = {
 def make_site(folder: Path, token: str) -> Starlette:
     """The application that serves the runs of a folder to whoever shows the token, on this machine."""
     site = _Site(Shelf(folder))
+    # not the token: a browser sends a cookie to every port of this address
+    session = secrets.token_urlsafe(24)
 
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
         shown = request.query_params.get("token", "")
+        cookie = f"{_COOKIE}-{request.scope['server'][1]}"
         if shown and hmac.compare_digest(shown.encode(), token.encode()):
             rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
-            response: Response = RedirectResponse(f"{request.url.path}{f'?{rest}' if rest else ''}", 303)
-            response.set_cookie(_COOKIE, token, httponly=True, samesite="strict")
-        elif hmac.compare_digest(request.cookies.get(_COOKIE, "").encode(), token.encode()):
+            # two slashes, or one with a backslash, would begin the name of another server
+            path = "/" + quote(request.scope["path"].lstrip("/\\"))
+            response: Response = RedirectResponse(f"{path}{f'?{rest}' if rest else ''}", 303)
+            response.set_cookie(cookie, session, httponly=True, samesite="strict")
+        elif hmac.compare_digest(request.cookies.get(cookie, "").encode(), session.encode()):
             response = await answer(request)
         else:
             response = Response("open the link that jsbench view printed\n", 403, media_type="text/plain")
@@ -77,7 +83,12 @@ def make_site(folder: Path, token: str) -> Starlette:
 
 
 def _unreadable(_: Request, error: Exception) -> Response:
-    return Response(f"{error}\n", 404, media_type="text/plain")
+    return Response(_utf8(f"{error}\n"), 404, media_type="text/plain; charset=utf-8")
+
+
+def _utf8(text: str) -> bytes:
+    """Encode a text that may quote a name that is not UTF-8."""
+    return text.encode("utf-8", "backslashreplace")
 
 
 class _Site:
@@ -102,8 +113,9 @@ class _Site:
         with_figures = [(run.name, run.evaluation) for run in listed if run.evaluation is not None]
         table = table_of_runs(with_figures) if with_figures else None
         verdicts = {name: evaluation.verdict for name, evaluation in with_figures}
-        going = [run for run in listed if run.evaluation is None]
-        return self._page("runs.html", table=table, verdicts=verdicts, going=going)
+        going = [run for run in listed if run.evaluation is None and not run.pending]
+        pending = sum(run.pending for run in listed)
+        return self._page("runs.html", table=table, verdicts=verdicts, going=going, pending=pending)
 
     def run(self, request: Request) -> Response:
         """A run: its verdict, tables and facts, and its attempts as the address filters them."""
@@ -172,7 +184,7 @@ class _Site:
         return self._page("attempt.html", title=title, sides=sides)
 
     def _page(self, template: str, **values: Any) -> Response:
-        return HTMLResponse(self._pages.get_template(template).render(**values))
+        return HTMLResponse(_utf8(self._pages.get_template(template).render(**values)))
 
 
 def _meets(listed: ListedAttempt, wanted: Mapping[str, str]) -> bool:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -351,7 +353,7 @@ def test_a_run_that_is_deleted_while_it_is_looked_at_hides_no_other(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [*journal.find_runs(folder), folder / "deleted"]
-    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.journal.find_runs", lambda _: runs)
+    monkeypatch.setattr("pytest_jsbench.lab.view.shelf.journal.list_runs", lambda _: runs)
 
     assert len(names(shown(client, "/"))) == 2
     assert "no run at" in shown(client, "/")
@@ -364,3 +366,93 @@ def test_a_file_that_goes_while_it_is_looked_at_hides_no_run(client: TestClient,
     assert len(names(shown(client, "/"))) == 2
     assert "third" in shown(client, "/")
     assert "orders" in shown(client, "/run/third")
+
+
+def test_view_names_a_run_it_must_not_read_and_lists_the_rest(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    keep(outside / "run", examples.run(examples.record("a", task="orders")))
+    (folder / "linked").symlink_to(outside / "run")
+    keep(folder / "piped", examples.run(examples.record("a", task="orders")), ended=False)
+    os.mkfifo(folder / "piped" / "records.gw0.jsonl")
+    keep(folder / "borrowed", examples.run(examples.record("a", task="orders")), ended=False)
+    (folder / "borrowed" / "run.json").symlink_to(outside / "run" / "run.json")
+    client = opened(folder)
+
+    page = unescape(shown(client, "/"))
+
+    assert names(page) == ["second", "first"]
+    assert "linked: a link that leads out of" in page
+    assert "records.gw0.jsonl: not a plain file; it is not read" in page
+    assert "run.json: a link that leads out of" in page
+    assert client.get("/run/first").status_code == 200
+    for name in ("linked", "piped", "borrowed"):
+        assert client.get(f"/run/{name}").status_code == 404
+        assert client.get(f"/compare?run=first&run={name}").status_code == 404
+
+
+def test_view_shows_a_run_whose_name_is_not_utf8(folder: Path) -> None:
+    keep(folder / "odd\udcff", examples.run(examples.record("a", task="orders")))
+    client = opened(folder)
+
+    assert "odd\\xff" in unescape(shown(client, "/"))
+    assert client.get("/run/odd%5Cxff").status_code == 200
+
+
+def test_view_of_a_deleted_folder_is_one_line(folder: Path) -> None:
+    client = opened(folder)
+    shutil.rmtree(folder)
+
+    response = client.get("/")
+
+    assert response.status_code == 404
+    assert "cannot be read: No such file or directory" in response.text
+    assert client.get("/run/first").status_code == 404
+
+
+def test_view_shows_runs_as_they_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = threading.Event()
+    original = Shelf._look
+
+    def look(self: Shelf, path: Path) -> shelf.Listed:
+        assert path.name == "second" or read.wait(30)
+        return original(self, path)
+
+    monkeypatch.setattr(Shelf, "_look", look)
+    monkeypatch.setattr(shelf, "PATIENCE", 0.2)
+    listing = Shelf(folder)
+
+    rows = {run.name: run.pending for run in listing.listed()}
+    read.set()
+
+    assert rows["first"]
+    assert len(rows) == 3
+    for _ in range(300):
+        if not any(run.pending for run in listing.listed()):
+            break
+    assert not any(run.pending for run in listing.listed())
+
+
+def test_view_redirects_to_its_own_paths_only(folder: Path) -> None:
+    browser = stranger(folder)
+    for path in ("//evil.example/", "/%5C%5Cevil.example/", "///evil.example"):
+        response = browser.get(f"http://127.0.0.1{path}?token={TOKEN}", follow_redirects=False)
+        assert response.status_code == 303
+        assert response.headers["location"].startswith("/evil.example")
+
+
+def test_view_cookie_is_not_the_token_and_names_its_port(folder: Path) -> None:
+    from starlette.testclient import TestClient
+
+    from pytest_jsbench.lab.view.site import make_site
+
+    cookies = []
+    for port in (8001, 8002):
+        browser = TestClient(make_site(folder, TOKEN), base_url=f"http://127.0.0.1:{port}")
+        response = browser.get("/", params={"token": TOKEN}, follow_redirects=False)
+        cookies.append(response.headers["set-cookie"].partition(";")[0])
+        assert browser.get("/").status_code == 200
+    assert [cookie.partition("=")[0] for cookie in cookies] == ["jsbench-view-8001", "jsbench-view-8002"]
+    assert not any(TOKEN in cookie for cookie in cookies)
+    assert cookies[0].partition("=")[2] != cookies[1].partition("=")[2]
