@@ -147,13 +147,17 @@ def numeral(value: object) -> str:
     return text(value) if isinstance(value, bool) or not isinstance(value, numbers.Real) else str(value)
 
 
-def whole(least: int) -> Reader:
-    """Return a reader of integers, including numpy's, that are at least `least`."""
+def whole(least: int, most: int | None = None) -> Reader:
+    """Return a reader of integers, including numpy's, from `least` to `most`."""
+    expected = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most:,}"
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"a whole number of at least {least}")
-        return operator.index(value)
+            raise ValueError(expected)
+        number = operator.index(value)
+        if most is not None and number > most:
+            raise ValueError(expected)
+        return number
 
     return read
 

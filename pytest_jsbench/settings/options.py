@@ -100,6 +100,10 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
+#: attempts per case; each is a test, which pytest makes before the first call
+MOST_REPEATS = 10_000
+
+
 def publication(name: str) -> dict[str, Any]:
     """Return the options of a publication from an installed package."""
     from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError
@@ -426,7 +430,7 @@ _EXECUTION = (
         "S",
         check=number("seconds, at least 0", least=0),
     ),
-    Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1), default=1),
+    Option("repeats", "Attempts per case, one test each (default: 1).", "K", check=whole(1, MOST_REPEATS), default=1),
     Option(
         "dry_run",
         "Make no calls; print the estimated number of calls, their tokens, the maximum cost, and the time "

@@ -9,7 +9,7 @@ from pytest_jsbench.core.arguments import respelled
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.schemas.dialects import NAMES
-from pytest_jsbench.settings.options import BY_NAME, OPTIONS
+from pytest_jsbench.settings.options import BY_NAME, MOST_REPEATS, OPTIONS
 from pytest_jsbench.settings.plan import refuse_together
 from tests.packages import install
 
@@ -131,3 +131,11 @@ def test_a_message_names_each_option_as_its_door_takes_it() -> None:
 
     assert all(respelled(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items())
     assert respelled("pytest --jsbench-shard", str.upper) == "pytest --jsbench-shard"
+
+
+def test_repeats_are_bounded() -> None:
+    read = BY_NAME["repeats"]
+
+    assert read.of_text("10000") == MOST_REPEATS
+    with pytest.raises(ValueError, match="a whole number from 1 to 10,000"):
+        read.of_text("10001")

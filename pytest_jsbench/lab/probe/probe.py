@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -239,7 +240,9 @@ class Probe:
         self._formats_with_keywords: set[ResponseFormat] = set()
         #: the replies where nobody could hold the answers to the schema, by where it was shown
         self.controls: dict[Shown, Replies] = {}
+        #: calls that were made, apart from retries
         self.calls = 0
+        self._counting = threading.Lock()
         self.interrupted = False
 
     def ask_controls(self) -> Mapping[Shown, Replies]:
@@ -346,14 +349,20 @@ class Probe:
                     self._in_flight.add(later, call)
         except KeyboardInterrupt:
             self.interrupted = True
-        self.calls += len(replies)
         return Replies(planned=len(questions), replies=tuple(replies))
+
+    def _count(self, change: int) -> None:
+        """Count a call where it is made: an interrupted probe has made some whose answers are not read."""
+        with self._counting:
+            self.calls += change
 
     def _call(self, runner: Runner, question: ProbeQuestion, number: int, shown: Shown | None) -> Callable[[], Reply]:
         def call() -> Reply:
+            self._count(1)
             try:
                 record = runner.attempt(question.case(number, shown=shown))
             except Refused as refused:
+                self._count(-1)
                 return Reply(kind=ReplyKind.UNDECIDED, wanted=question.wanted, message=refused.message)
             return self._read(record, question, number)
 

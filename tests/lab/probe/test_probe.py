@@ -15,6 +15,8 @@ from pytest_jsbench.lab.probe.enforcement import Enforcement, ProbeMode, Replies
 from pytest_jsbench.lab.probe.probe import Probe, ProbePlan, documented_subset, ways_of
 from pytest_jsbench.lab.probe.questions import KEYWORDS, SHAPES
 from pytest_jsbench.prompts import find_template
+from pytest_jsbench.records.records import MissingReason
+from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.settings.variants import Variant
 from tests.fuzzing import at_least
 
@@ -117,3 +119,27 @@ def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
 def test_what_asks_for_reasoning_is_refused_where_the_engine_has_no_body_to_add_it_to() -> None:
     with pytest.raises(EngineError, match="engine 'scripted' has no option 'extra_body'"):
         ways("scripted", thinking=True)
+
+
+def test_probe_counts_the_calls_that_were_made_and_no_refused_ones() -> None:
+    def attempt(case: object) -> object:
+        asked.append(case)
+        if len(asked) == 2:
+            raise Refused(MissingReason.LIMIT, "spent")
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return None
+
+    asked: list[object] = []
+    mode = ProbeMode(response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
+    ways = {mode: variant("openai")}
+    plan = ProbePlan(ways=ways, levels=(1,), keywords=(), calls=3, control=None)
+    probe = Probe(plan, Any, Random(1))  # type: ignore[arg-type]  # no session is used
+    probe._read = lambda *_: Reply(kind=ReplyKind.UNDECIDED, wanted="", message="")  # type: ignore[method-assign]
+    runner: Any = SimpleNamespace(attempt=attempt)
+
+    probe._ask(runner, probe._questions(ResponseFormat.JSON_OBJECT, 3), in_flight=1)
+
+    assert len(asked) == 3
+    assert probe.calls == 2
+    assert probe.interrupted
