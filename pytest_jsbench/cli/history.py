@@ -27,7 +27,8 @@ def add_history(commands: Any) -> None:
     )
     showing.add_argument("--file", type=Path, metavar="F", help="the history, such as history.jsonl; needed")
     showing.add_argument("--label", metavar="L", help="only lines of this label")
-    count, last = reading(BY_NAME["repeats"].of_text), f"lines of each label (default: {_LAST})"
+    count = reading(BY_NAME["limit"].of_text)
+    last = f"lines of each label (default: {_LAST})"
     showing.add_argument("--last", type=count, default=_LAST, metavar="N", help=last)
     showing.add_argument("--plot", type=Path, metavar="PICTURE", help="also draw it, such as history.png")
     showing.add_argument("--metric", metavar="NAME", help="what is drawn (default: pass_rate)")
