@@ -19,7 +19,7 @@ from pytest_jsbench.plugin.secrecy import Secrecy, quieten
 from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
-from pytest_jsbench.records.journal import BATCHES, new_folder
+from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
@@ -148,7 +148,8 @@ def _refuse_links(config: pytest.Config) -> None:
 
 def _prune(parent: Path, *, keep: int) -> None:
     """Remove the oldest runs; other folders stay, and so do runs that may be under way or have unfinished batches."""
-    runs = sorted(entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry))
+    runs = [entry for entry in parent.iterdir() if _RUN_ID.match(entry.name) and _holds_records(entry)]
+    runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
             from pytest_jsbench.run.batching import batch_room

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,13 @@ BATCHES = "batch.json"
 LARGEST = 4_000_000_000
 
 
+#: a run's own name, which begins with its time
+_RUN_NAME = re.compile(r"\d{8}T\d{6}Z-")
+#: the file of a run with the names that it comes after, a line each
+_AFTER = "after.txt"
+_LARGEST_AFTER = 100_000
+
+
 def new_folder(parent: Path, name: str) -> Path:
     """A folder of that name, or with a number after it where there is one; JournalError where none can be made."""
     number = 1
@@ -52,6 +60,7 @@ def new_folder(parent: Path, name: str) -> Path:
             make_private_folder(folder, exist_ok=False)
             try_writing(folder)
             private(folder / "records.jsonl")
+            _keep_order(folder)
             return folder
         except OSError as error:
             exists, option = isinstance(error, FileExistsError), f"--jsbench-output={parent}"
@@ -60,6 +69,25 @@ def new_folder(parent: Path, name: str) -> Path:
                 message = f"{problem}; name a folder that can be written"
                 raise JournalError(message, found=parent, option="output") from None
         number += 1
+
+
+def _keep_order(folder: Path) -> None:
+    """Note the runs that a new one comes after, if its name does not say so because the clock was set back."""
+    others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
+    newest = max(map(run_order, others), default=())
+    own = (folder.name,)
+    if newest <= own or not _RUN_NAME.match(folder.name):
+        return
+    before = next(newest[:count] for count in range(1, len(newest) + 1) if newest[:count] + own > newest)
+    private(folder / _AFTER).write_text("".join(f"{name}\n" for name in before), encoding="utf-8")
+
+
+def run_order(run: Path) -> tuple[str, ...]:
+    """Return what runs of one directory are sorted by: the name, after those that the run is noted to come after."""
+    before: tuple[str, ...] = ()
+    with contextlib.suppress(JSBenchError):
+        before = tuple(FileReader(root=run, largest=_LARGEST_AFTER).read_text(run / _AFTER).splitlines())
+    return (*before, run.name)
 
 
 class Journal:
@@ -254,9 +282,9 @@ def list_runs(folder: Path) -> list[Path]:
         return [folder]
     runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
 
-    def rank(run: Path) -> tuple[bool, str]:
+    def rank(run: Path) -> tuple[bool, tuple[str, ...]]:
         has_any = (run / BATCHES).exists() or any(map(_size, _files(run)))
-        return has_any, run.name
+        return has_any, run_order(run)
 
     return sorted(runs, key=rank)
 

@@ -100,3 +100,14 @@ def test_a_disk_that_is_full_is_refused_before_anything_is_paid_for_where_the_ru
         result.stderr.fnmatch_lines(["ERROR: cannot write to --jsbench-output=*out: No space left on device; name *"])
     else:  # the run is in a folder that goes with it
         result.assert_outcomes(passed=1)
+
+
+def test_the_newest_run_is_not_removed_when_the_clock_was_set_back(bench: Bench) -> None:
+    for number in range(5):
+        ended(bench, f"2099010{number + 1}T000000Z-x")
+    bench.case("a")
+
+    for _ in range(2):
+        bench.run()
+
+    assert len([name for name in cached(bench) if not name.startswith("2099")]) == 2

@@ -231,3 +231,19 @@ def test_the_record_of_a_test_that_has_ended_stands_for_the_one_that_was_written
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked, record("b"), ended, broken])
 
     assert list(Records(read(tmp_path / "records.jsonl").outcomes)) == [ended, record("b")]
+
+
+def test_runs_keep_their_order_when_the_clock_was_set_back(tmp_path: Path) -> None:
+    names = [
+        "20990101T000000Z-a",
+        "20260101T000000Z-a",
+        "20260102T000000Z-a",
+        "20250101T000000Z-a",
+        "20250101T000001Z-a",
+    ]
+    names += ["20990101T000000Z-b"]
+    for name in names:
+        (journal.new_folder(tmp_path, name) / "records.jsonl").write_text("x\n")
+
+    assert [run.name for run in journal.find_runs(tmp_path)] == names
+    assert not (tmp_path / names[0] / "after.txt").exists()
