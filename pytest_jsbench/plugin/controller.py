@@ -21,7 +21,7 @@ from pytest_jsbench.plugin.context import RunContext, hand_over, key_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
 from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
-from pytest_jsbench.records.records import Missing, MissingReason
+from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
 from pytest_jsbench.run.record_keeper import note_death
 from pytest_jsbench.run.session import prepare
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 #: cases of the user's own that are looked at before the first test
 _MOST_READ = 2000
+#: attempts that a reason of the verdict names
+_MOST_LISTED = 5
 #: exit codes of a session that has run all its tests
 _ENDS = frozenset({pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED})
 
@@ -234,7 +236,9 @@ class Controller:
         self.summary = summary = summarize(run)
         self._config.hook.pytest_jsbench_summary(config=self._config, run=run, summary=summary)
         self.decision = self._expectations.decide(run.metadata, summary)
-        ending = self._ending.to_ending(session, self._all_collected.deselected, self.state.failures)
+        failures = [*self.state.failures, *self._contradicted(run)]
+        ending = self._ending.to_ending(session, self._all_collected.deselected, failures)
+        ending = replace(ending, lacking=(*ending.lacking, *self._unreported(session)))
         verdict = decide(ending, summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status
         self.run = run = replace(run, verdict=verdict)
@@ -252,6 +256,25 @@ class Controller:
             from pytest_jsbench.plugin.benchmark import add_rows
 
             self.state.warn(add_rows(self._config, run, rows=self._context.settings.benchmark_rows))
+
+    def _contradicted(self, run: Run) -> Iterator[str]:
+        """Name the suite's attempts that failed, and whose tests another plugin reported as passed."""
+        repeats = self._context.plan.repeats
+        passed = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.reported_as_passed}
+        failed = [outcome.attempt for outcome in run.outcomes if not outcome.passed and outcome.attempt in passed]
+        if failed:
+            yield f"another plugin reported failed attempts as passed: {_listed(failed, repeats)}"
+
+    def _unreported(self, session: pytest.Session) -> Iterator[str]:
+        """Name the suite's planned attempts without a reported test, in a session that was not stopped."""
+        stopped = session.shouldstop or session.shouldfail or self._ending.crashed or self._ending.is_stopped
+        if stopped or session.exitstatus not in _ENDS:
+            return
+        repeats = self._context.plan.repeats
+        reported = {attempt_of(nodeid, repeats=repeats) for nodeid in self._ending.ended}
+        unreported = [attempt for attempt in self.state.planned if attempt not in reported]
+        if unreported:
+            yield f"no test was reported for {_listed(unreported, repeats)}"
 
     def _silent_project_tests(self, session: pytest.Session) -> Iterator[Missing]:
         """Give the first attempts of the project's tests during or before which their process or the session ended."""
@@ -286,6 +309,13 @@ class Controller:
 
             before = None if instead_of is None else replace(self.run, verdict=instead_of)
             self.state.warn(append_step_summary(Path(page), self.run, self.summary, self.decision, instead_of=before))
+
+
+def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
+    """Write the number of these attempts, and the names of the first."""
+    names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
+    more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
+    return f"{counted(len(attempts), 'attempt')}: {names}{more}"
 
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:
@@ -341,6 +371,8 @@ class SessionEnding:
         self._stopped = ""
         #: tests that ran to their end
         self.ended: set[str] = set()
+        #: tests whose last run was reported as passed, and not as an expected failure
+        self.reported_as_passed: set[str] = set()
         #: tests with a report that is no success: failed, skipped, or made again
         self._not_passed: set[str] = set()
         #: whether some tests were not collected at all: a module that skipped itself, or could not be read
@@ -350,8 +382,13 @@ class SessionEnding:
 
     def add(self, report: pytest.TestReport | pytest.CollectReport) -> None:
         """Take note of a report."""
-        if report.when == "call" or (report.when == "setup" and not report.passed):
+        # plugins that repeat tests report earlier runs with outcomes of their own, such as "rerun"
+        final = report.passed or report.failed or report.skipped
+        if final and (report.when == "call" or (report.when == "setup" and not report.passed)):
             self.ended.add(report.nodeid)
+        if report.when == "call":
+            passed = report.passed and not hasattr(report, "wasxfail")
+            (self.reported_as_passed.add if passed else self.reported_as_passed.discard)(report.nodeid)
         if not report.passed:
             self._not_passed.add(report.nodeid)
             self.lacks_tests = self.lacks_tests or report.when == "collect"
@@ -378,6 +415,11 @@ class SessionEnding:
     def finished(self) -> set[str]:
         """Name the tests that passed."""
         return self.ended - self._not_passed
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the session was stopped before its end."""
+        return bool(self._stopped)
 
     def stop(self, reason: str) -> None:
         """Note that the session was stopped before its end."""

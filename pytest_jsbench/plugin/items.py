@@ -8,8 +8,10 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,6 +117,9 @@ class JSBenchCase(pytest.Item):
         selects = getattr(option, "benchmark_only", False) or getattr(option, "benchmark_skip", False)
         return ["benchmark"] if selects else []
 
+    def _initrequest(self) -> None:
+        """Do nothing; pytest-retry calls this method of every item, and a case has no fixtures to reset."""
+
     def runtest(self) -> None:
         """Wait for the result of the attempt; fail or skip as its verdict says."""
         if self.has_passed:  # run again by a plugin: its answer stands, and was reported
@@ -199,11 +204,12 @@ class Suite:
     Adds the virtual suite to the session, and each attempt's result to its report.
 
     The activation makes one in every process. pytest calls its hooks, in the main thread: while it collects, after each
-    phase of a test, and under xdist before and after a report is sent. It keeps nothing of its own.
+    phase of a test, and under xdist before and after a report is sent. It keeps the tracebacks of the running test.
     """
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
+        self._tracebacks: list[TracebackType] = []
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(
@@ -262,10 +268,19 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[object]) -> None:
-        """Break the circle of a failed case's exception and its frames, which would stay until cycles are collected."""
+        """Note the traceback of a failed case; other plugins read it until the test's protocol ends."""
         if isinstance(node, JSBenchCase) and call.excinfo is not None:
-            traceback.clear_frames(call.excinfo.tb)
-            call.excinfo = None
+            self._tracebacks.append(call.excinfo.tb)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self) -> Generator[None, object, object]:
+        """Break the cycles of exceptions and their frames, which keep records in memory until garbage collection."""
+        try:
+            return (yield)
+        finally:
+            for noted in self._tracebacks:
+                _clear_frames(noted)
+            self._tracebacks.clear()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_to_serializable(self) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
@@ -292,6 +307,16 @@ class Suite:
                 reports = stats.get(category, [])
                 if reports and reports[-1] is report:
                     reports.pop()
+
+
+def _clear_frames(noted: TracebackType) -> None:
+    """Clear the local variables of the finished frames of a traceback, and of those that called them."""
+    traceback.clear_frames(noted)
+    caller = noted.tb_frame.f_back
+    with suppress(RuntimeError):  # a frame that still runs
+        while caller is not None:
+            caller.clear()
+            caller = caller.f_back
 
 
 _TIMES = ("grammar_compilation", "compile_time", "ttft", "tgt", "reasoning_time")

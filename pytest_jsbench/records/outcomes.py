@@ -331,14 +331,14 @@ class RunVerdict:
         return cls(status=status, exit_status=exit_status, because=shown)
 
     def overruled(self, exit_status: int, reason: str) -> RunVerdict:
-        """The verdict where somebody else has the last word."""
-        status = RunStatus.PASSED if exit_status == 0 else RunStatus.FAILED if self.passed else self.status
+        """Return the verdict after another plugin changed the exit status, which never makes a failed run pass."""
+        status = RunStatus.FAILED if self.passed and exit_status != 0 else self.status
         kept = () if self.passed else self.because
         return RunVerdict.of(status, exit_status, [*kept, reason])
 
     @property
     def passed(self) -> bool:
-        """True where the exit status is that of success."""
+        """Whether the run passed; another plugin may have set an exit status that differs."""
         return self.status is RunStatus.PASSED
 
     @property

@@ -26,6 +26,18 @@ for module in (
 SLOW_PLUGINS = ("hypothesispytest", "anyio")
 WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in SLOW_PLUGINS)
 
+#: plugins that repeat tests, change their order or write reports; only the tests about them load them
+OTHER_PLUGINS = (
+    "flaky",
+    "html",
+    "metadata",
+    "pytest-retry",
+    "pytest_jsonreport",
+    "randomly",
+    "rerunfailures",
+    "timeout",
+)
+
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 #: what each bench has beside its tests
 ANSWERING = Path(__file__).with_name("answering.py").read_text("utf-8")
@@ -77,7 +89,7 @@ class Bench:
     @property
     def quick(self) -> list[str]:
         """List the options of each run: its workers, and no plugin of others that it does without."""
-        left_out = {"randomly", "benchmark", *SLOW_PLUGINS}.difference(self.plugins)
+        left_out = {"benchmark", *OTHER_PLUGINS, *SLOW_PLUGINS}.difference(self.plugins)
         return [*(f"-pno:{name}" for name in sorted(left_out)), *self.workers]
 
     def run(self, *args: str) -> pytest.RunResult:

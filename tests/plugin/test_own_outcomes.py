@@ -170,6 +170,7 @@ def test_a_crash_costs_the_outcome_and_no_answer(bench: Bench) -> None:
 
 def test_one_that_is_run_again_has_its_last_outcome(bench: Bench) -> None:
     pytest.importorskip("pytest_rerunfailures")
+    bench.plugins = ("rerunfailures",)
     code = SAYING + (
         "tries = []\n"
         "def test_it(jsbench):\n"

@@ -65,6 +65,7 @@ def test_running_a_test_again_buys_no_pass(bench: Bench, rerunning: str) -> None
     args: Sequence[str] = ()
     if rerunning == "rerunfailures":
         pytest.importorskip("pytest_rerunfailures", reason="needs pytest-rerunfailures")
+        bench.plugins = ("rerunfailures",)
         args = ("--reruns=2",)
     else:
         bench.write({"conftest.py": RUN_AGAIN})
@@ -159,6 +160,7 @@ def test_looking_at_what_would_run_asks_nothing_and_decides_nothing(bench: Bench
 @pytest.mark.skipif(sys.platform == "win32", reason="ends a test the POSIX way")
 def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: Bench) -> None:
     pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
+    bench.plugins = ("timeout",)
     # its alarm, without the wait
     code = (
         "import signal\nlate = pytest.mark.timeout(60, method='signal')\n"

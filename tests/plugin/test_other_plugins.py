@@ -1,0 +1,168 @@
+"""Runs with plugins that repeat tests, change their order or read their reports have the same results as without."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.plugin.conftest import Bench, both_ways
+from tests.plugin.test_verdict import verdict
+
+#: by the module of each plugin: the names by which pytest registers it and what it needs, and its options
+PLUGINS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "_pytest": ((), ()),
+    "flaky": (("flaky",), ("--force-flaky",)),
+    "pytest_rerunfailures": (("rerunfailures",), ("--reruns=1",)),
+    "pytest_retry": (("pytest-retry",), ("--retries=1",)),
+    "pytest_randomly": (("randomly",), ()),
+    "pytest_timeout": (("timeout",), ("--timeout=60",)),
+    "pytest_html": (("html", "metadata"), ("--html=page.html",)),
+    "pytest_jsonreport": (("pytest_jsonreport", "metadata"), ("--json-report",)),
+}
+KEPT = ("--jsbench-output=out", "--junitxml=junit.xml")
+WRONG = {"b", "e"}
+MARK_FLAKY = """
+import pytest
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.flaky)
+"""
+REPORT_AS_PASSED = """
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    report = yield
+    if report.when == "call":
+        report.outcome = "passed"
+    return report
+"""
+REPORT_NOTHING = """
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    if item.name == "b":
+        return True
+"""
+EXIT_WITH_0 = """
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = 0
+"""
+
+
+def _add_cases(bench: Bench) -> None:
+    for name in "abcdef":
+        bench.case(name, '{"n": -1}' if name in WRONG else '{"n": 1}')
+
+
+def _check_results(bench: Bench, result: pytest.RunResult) -> None:
+    """Check that exit status, summary, JUnit and records state the same two failures of six."""
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    outcomes = result.parseoutcomes()
+    assert (outcomes["failed"], outcomes["passed"]) == (2, 4)
+    status, (because,) = verdict(bench, result)
+    assert status == "failed"
+    assert set(re.findall(r"jsbench::orders::(\w)", because)) == WRONG
+    assert "pass rate  4/6" in result.stdout.str()
+    cases = [*ET.parse(bench.path / "junit.xml").iter("testcase")]
+    assert {case.get("name") for case in cases if case.find("failure") is not None} == WRONG
+    assert len({case.get("name") for case in cases}) == 6
+    records = bench.records()
+    assert len(records) == 6
+    assert {record["id"] for record in records if record["verdict"]["failure_type"]} == WRONG
+
+
+def _use(bench: Bench, module: str) -> tuple[str, ...]:
+    """Load this plugin and no other; return its options."""
+    if find_spec(module) is None:
+        pytest.skip(f"needs {module}")
+    bench.plugins, options = PLUGINS[module]
+    return options
+
+
+@both_ways
+@pytest.mark.parametrize("module", PLUGINS)
+def test_results_are_the_same_with_another_plugin(bench: Bench, module: str) -> None:
+    options = _use(bench, module)
+    _add_cases(bench)
+
+    result = bench.run(*KEPT, *options)
+
+    _check_results(bench, result)
+
+
+@both_ways
+@pytest.mark.parametrize("module", ["flaky", "pytest_rerunfailures", "pytest_retry"])
+def test_cases_with_the_marker_flaky_keep_their_results(bench: Bench, module: str) -> None:
+    options = _use(bench, module) if module != "flaky" else _use(bench, module)[1:]
+    _add_cases(bench)
+    bench.write({"conftest.py": MARK_FLAKY})
+
+    _check_results(bench, bench.run(*KEPT, *options, "."))
+
+
+def test_attempts_reported_as_passed_after_failing_fail_the_run(bench: Bench) -> None:
+    _add_cases(bench)
+    bench.write({"conftest.py": REPORT_AS_PASSED})
+
+    result = bench.run(*KEPT, ".")
+
+    reason = "another plugin reported failed attempts as passed: 2 attempts: orders::b, orders::e"
+    assert verdict(bench, result) == ("failed", [reason])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@both_ways
+@pytest.mark.parametrize("gate", [(), ("--jsbench-min-pass-rate=0.5",)])
+def test_an_attempt_without_a_reported_test_makes_the_run_incomplete(bench: Bench, gate: tuple[str, ...]) -> None:
+    bench.case("a")
+    bench.case("b")
+    bench.case("c")
+    bench.write({"conftest.py": REPORT_NOTHING})
+
+    result = bench.run(*KEPT, *gate, ".")
+
+    status, because = verdict(bench, result)
+    assert status == "incomplete"
+    assert "no test was reported for 1 attempt: orders::b" in because
+
+
+def test_an_exit_status_of_another_plugin_leaves_the_verdict_failed(bench: Bench) -> None:
+    _add_cases(bench)
+    bench.write({"conftest.py": EXIT_WITH_0})
+
+    result = bench.run(*KEPT, ".")
+
+    assert result.ret == pytest.ExitCode.OK
+    failed = "2 tests failed: jsbench::orders::b, jsbench::orders::e"
+    assert verdict(bench, result) == ("failed", [failed, "another plugin has set the exit status to 0"])
+
+
+def test_another_plugin_reads_the_exception_of_a_failed_case(bench: Bench) -> None:
+    bench.case("b", '{"n": -1}')
+    reading = """
+import pytest
+from pathlib import Path
+calls = []
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call):
+    calls.append(call)
+
+def pytest_runtest_logfinish():
+    names = [call.excinfo.typename for call in calls if call.excinfo is not None]
+    Path("read.txt").write_text(str(names))
+"""
+    bench.write({"conftest.py": reading})
+
+    bench.run(".")
+
+    assert (bench.path / "read.txt").read_text() == "['CaseFailed']"
