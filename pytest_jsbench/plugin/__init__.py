@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_jsbench.plugin.options import NO_ENGINE, add_options, typed_for_a_run, value_of
+from pytest_jsbench.plugin.options import NO_ENGINE, add_options, check_ini_keys, typed_for_a_run, value_of
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Case
@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.getoption("help", default=False):
         return
+    check_ini_keys(config)
     if _is_asked_for(config):
         from pytest_jsbench.plugin.activation import activate
 
@@ -49,6 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
             "or set jsbench_engine in the ini file"
         )
         raise pytest.UsageError(message)
+    elif any(value_of(config, name) for name in ("min_pass_rate", "gate", "max_regression")):
+        from pytest_jsbench.plugin.settings import check_gates
+
+        check_gates(config)
 
 
 def _is_asked_for(config: pytest.Config) -> bool:

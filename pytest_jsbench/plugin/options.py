@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -73,6 +74,21 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
         case False if option.choices == ON_OFF:
             return "off"
     return str(given).lower() if isinstance(given, bool) else str(given)
+
+
+def check_ini_keys(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for an ini key of the plugin that is unknown; name the nearest."""
+    # pytest deprecates the public name from 9.1 on, with no replacement that lists the keys
+    given = getattr(config, "_inicfg", None)
+    for key in config.inicfg if given is None else given:
+        if not key.startswith(("jsbench_", "jsbench-")):
+            continue
+        try:
+            config.getini(key)
+        except ValueError:
+            close = difflib.get_close_matches(key.replace("-", "_"), [option.dest for option in OPTIONS], n=1)
+            hint = f"did you mean {close[0]}?" if close else "`pytest --help` lists the keys"
+            raise pytest.UsageError(f"unknown key {key} in {config.inipath}: {hint}") from None
 
 
 def typed_for_a_run(config: pytest.Config) -> str:

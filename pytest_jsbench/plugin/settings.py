@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.plugin.options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
-from pytest_jsbench.settings.plan import GATES, refuse_recording, refuse_together, selection_of
+from pytest_jsbench.settings.plan import GATES, gates_of, refuse_recording, refuse_together, selection_of
 from pytest_jsbench.settings.variants import placed, ways_to_ask
 
 if TYPE_CHECKING:
@@ -85,6 +86,23 @@ def _refuse_other_machines(config: pytest.Config) -> None:
             raise pytest.UsageError(message)
 
 
+def check_gates(config: pytest.Config) -> None:
+    """Raise pytest.UsageError where the gates of the ini file cannot be read, in a session without an engine."""
+    values = read_options(config, (*GATES, "classify", "baseline", "preset"))
+    values["gate"] = values["gate"] or []
+    values["classify"] = values["classify"] or ()
+    try:
+        gates_of(values)
+    except JSBenchError as error:
+        raise pytest.UsageError(f"{error} (in {config.inipath})") from None
+
+
+def _refuse_forked(config: pytest.Config) -> None:
+    """Refuse pytest-forked, whose child processes have no threads to make calls."""
+    if _is_on(config, "forked"):
+        raise pytest.UsageError("--forked cannot be combined with an engine: remove it, or use -n 1 of pytest-xdist")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """The tests that pytest is to collect."""
@@ -129,6 +147,7 @@ class Settings:
     def from_config(cls, config: pytest.Config) -> Settings:
         """Read the command line and the ini file; JSBenchError or pytest.UsageError says what is wrong with a value."""
         _refuse_other_machines(config)
+        _refuse_forked(config)
         given = {option.name for option in OPTIONS if config.getoption(option.dest) is not None}
         typed, values = _typed_values(config), _read_values(config, given)
         targets = _take_targets(config, values, given)

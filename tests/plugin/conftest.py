@@ -24,8 +24,6 @@ for module in (
 
 #: they take longer to import than most tests here take to run, in each worker again
 SLOW_PLUGINS = ("hypothesispytest", "anyio")
-WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in SLOW_PLUGINS)
-
 #: plugins that repeat tests, change their order or write reports; only the tests about them load them
 OTHER_PLUGINS = (
     "flaky",
@@ -37,6 +35,7 @@ OTHER_PLUGINS = (
     "rerunfailures",
     "timeout",
 )
+WITHOUT_SLOW_PLUGINS = tuple(f"-pno:{name}" for name in (*SLOW_PLUGINS, *OTHER_PLUGINS))
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}}, "required": ["n"]}
 #: what each bench has beside its tests

@@ -166,3 +166,13 @@ def pytest_runtest_logfinish():
     bench.run(".")
 
     assert (bench.path / "read.txt").read_text() == "['CaseFailed']"
+
+
+def test_forked_processes_are_refused_in_one_line(bench: Bench) -> None:
+    pytest.importorskip("pytest_forked", reason="needs pytest-forked")
+    bench.case("a")
+
+    result = bench.run("--forked")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --forked cannot be combined with an engine*"])
