@@ -214,7 +214,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
             lacking.append(f"{none}; a gate such as pass_rate>=0 allows that")
     exit_status = _exit_status(ending, total, gates, found=bool(wrong or lacking))
     if exit_status == _OK:
-        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending.deselected)])
+        return RunVerdict.of(RunStatus.PASSED, exit_status, [*_passed(total, gates, ending)])
     if not wrong and not lacking:
         unexplained = _UNEXPLAINED.get(exit_status) or f"pytest ended with exit status {exit_status}"
         (lacking if exit_status in {_STOPPED, _NO_TESTS} else wrong).append(unexplained)
@@ -260,9 +260,14 @@ def _named(tests: Sequence[str], what: str) -> str:
     return f"{counted(len(tests), 'test')} {what}: {', '.join(tests[:_MOST_TESTS])}{more}"
 
 
-def _passed(total: Metrics, gates: Sequence[GateResult], deselected: int) -> Iterator[str]:
+def _passed(total: Metrics, gates: Sequence[GateResult], ending: Ending) -> Iterator[str]:
+    deselected = ending.deselected
     if gates:
         yield "the gate is met" if len(gates) == 1 else f"all {len(gates)} gates are met"
+        if ending.answers:
+            yield _named(
+                ending.answers, "failed, which the gate allows" if len(gates) == 1 else "failed, which the gates allow"
+            )
     elif total.passed == total.planned:
         yield "the attempt passed" if total.planned == 1 else f"all {total.planned:,} attempts passed"
     else:

@@ -363,7 +363,8 @@ class SessionEnding:
         #: tests that failed because of an answer, which gates may allow
         self._answers: dict[str, None] = {}
         self._broken_schemas: list[str] = []
-        self._failures: list[str] = []
+        #: one line for each other failed test, whose subtests may have failed too
+        self._failures: dict[str, None] = {}
         #: failed reports, each of which pytest counts too
         self._failed = 0
         #: by test, how many of its subtests failed
@@ -400,14 +401,14 @@ class SessionEnding:
         subtests = self._subtests[report.nodeid]
         plural = "s" if subtests > 1 else ""
         of_subtests = subtests > 0 and report.longrepr == f"contains {subtests} failed subtest{plural}"
-        if hasattr(report, "context"):
+        if transport.is_subtest(report):
             self._subtests[report.nodeid] += 1
         if kind == FailureType.INVALID_SCHEMA:
             self._broken_schemas.append(report.nodeid)
         elif kind and kind not in NOT_THE_MODELS:
             self._answers[report.nodeid] = None
         elif not kind and not of_subtests:
-            self._failures.append(f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}")
+            self._failures[f"{report.nodeid} {_PHASES.get(str(report.when), 'ended its process')}"] = None
         if not kind and str(report.when) not in _PHASES:  # xdist's word for it is "???"
             self.crashed.append(report.nodeid)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import threading
@@ -294,7 +295,10 @@ class ProjectTests:
         return self._server.open(endpoint), self.session.runner(variant).engine.info.model
 
     def _rerun(self, item: pytest.Item) -> str:
-        return f"{self._context.settings.rerun} {shlex.quote(item.nodeid)}"
+        """Return the command that runs this test again from the directory where pytest was started."""
+        path, *names = item.nodeid.split("::")
+        here = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
+        return f"{self._context.settings.rerun} {shlex.quote('::'.join([Path(here).as_posix(), *names]))}"
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -400,9 +404,18 @@ def _problems(collected: Iterable[pytest.Item | pytest.Collector]) -> Iterator[s
     for item in collected:
         if isinstance(item, pytest.Item) and uses(item, FIXTURE):
             try:
-                read_terms(item)
+                _check_subtests(item, read_terms(item))
             except JSBenchError as error:
                 yield f"{item.nodeid}: {error}"
+
+
+def _check_subtests(item: pytest.Item, terms: MarkerArguments) -> None:
+    """Raise ContractError where a repeat may fail, and pytest fails the test for any failed subtest."""
+    if terms.min_pass is not None and terms.min_pass < terms.repeats and uses(item, "subtests"):
+        raise ContractError(
+            f"min_pass={terms.min_pass} of repeats={terms.repeats} cannot be combined with the fixture subtests, since "
+            "pytest fails a test of which any subtest failed: leave out min_pass, or assert without subtests"
+        )
 
 
 def _listed(result: AttemptResult) -> str:

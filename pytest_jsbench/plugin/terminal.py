@@ -96,7 +96,7 @@ class Terminal:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Show the failure type as the letter of a failed case; it still counts, and is called, failed."""
         failure_type = transport.failure_type_of(report)
-        if not failure_type or not report.failed:
+        if not failure_type or not report.failed or transport.is_subtest(report):
             return None
         return "failed", _LETTERS.get(failure_type, "F"), "FAILED"
 

@@ -69,6 +69,11 @@ def failure_type_of(report: pytest.TestReport | pytest.CollectReport) -> str:
     return str(getattr(report, _FAILURE_TYPE, ""))
 
 
+def is_subtest(report: pytest.TestReport | pytest.CollectReport) -> bool:
+    """Tell whether the report is of a subtest, which pytest's own plugin names in its own words."""
+    return hasattr(report, "context")
+
+
 def take(report: pytest.TestReport) -> list[AttemptResult]:
     """Take the results of attempts off a report, which pytest keeps for the whole session."""
     carried = report.__dict__.pop(_RESULTS, ())

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_jsbench.plugin.settings import Settings
-from tests.plugin.conftest import NUMBER, Bench, unless_said, with_workers
+from tests.plugin.conftest import ANSWERING, NUMBER, Bench, unless_said, with_workers
 
 TESTS = """
 import pathlib
@@ -447,3 +447,16 @@ def test_broken_schema_of_a_marker_fails_by_default_with_what_to_fix(bench: Benc
 
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(["E *next: * fix the schema: $: type `any` is of draft 3: leave `type` out; or skip*"])
+
+
+def test_rerun_command_names_the_test_from_a_subdirectory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "@pytest.mark.jsbench(schema={'type': 'array'}, prompt='x')\ndef test_it(jsbench): jsbench.generate()\n"
+    bench.write(
+        {"pytest.ini": "[pytest]\n", "sub/test_one.py": f"import pytest\n{code}", "sub/answering.py": ANSWERING}
+    )
+    monkeypatch.chdir(bench.path / "sub")
+
+    engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answering:good")
+    result = bench.run_only(*engine, "test_one.py")
+
+    result.stdout.fnmatch_lines(["*again:  pytest *answers=answering:good test_one.py::test_it"])

@@ -104,7 +104,16 @@ def test_bad_answers_in_subtests_are_forgiven_by_a_gate_and_other_failures_are_n
     other = f"{ASKS}def test_other(jsbench, subtests):\n    {GOOD}\n    with subtests.test('mine'):\n        assert 0\n"
 
     result = run_one(bench, code, *KEPT, "--jsbench-gate=pass_rate>=0.3")
-    assert verdict(bench, result) == ("passed", ["the gate is met"])
+    assert verdict(bench, result) == (
+        "passed",
+        ["the gate is met", "1 test failed, which the gate allows: test_one.py::test_it"],
+    )
+    lines = [line for line in result.outlines if line.startswith(("SUBFAILED", "FAILED"))]
+    assert [line.partition(" test_one")[0] for line in lines] == [
+        "SUBFAILED(text='prose')",
+        "SUBFAILED(text='more')",
+        "FAILED",
+    ]
     result = run_one(bench, code + other, "--jsbench-gate=pass_rate>=0.3")
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
@@ -176,6 +185,32 @@ def test_a_test_that_a_time_limit_ends_is_named_and_its_call_is_missing(bench: B
     assert (status, sorted(because)) == ("failed", [f"test_one.py::test_{one} failed" for one in ("after", "within")])
     metrics = bench.run_json()["metrics"]
     assert (metrics["passed"], metrics["planned"], metrics["missing_reasons"]["error"]) == (1, 2, 1)
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
+def test_a_test_with_several_failed_subtests_is_named_once(bench: Bench) -> None:
+    code = (
+        f"{ASKS}def test_it(jsbench, subtests):\n    {GOOD}\n"
+        "    for n in range(3):\n        with subtests.test(n=n):\n            assert n < 0\n"
+    )
+
+    result = run_one(bench, code, *KEPT)
+
+    assert verdict(bench, result) == ("failed", ["test_one.py::test_it failed"])
+
+
+@pytest.mark.skipif(not hasattr(pytest, "Subtests"), reason="needs pytest's own subtests")
+def test_min_pass_with_subtests_is_an_error_before_any_call(bench: Bench) -> None:
+    code = (
+        "@pytest.mark.jsbench(schema=NUMBER, prompt='x', repeats=3, min_pass=2)\n"
+        "def test_it(jsbench, subtests): jsbench.generate()\n"
+    )
+
+    result = run_one(bench, code)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*min_pass=2 of repeats=3 cannot be combined with the fixture subtests*"])
+    assert not bench.calls()
 
 
 def test_a_worker_that_a_test_ends_is_named_and_its_attempt_missing(pytester: pytest.Pytester) -> None:

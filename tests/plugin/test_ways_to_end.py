@@ -52,6 +52,7 @@ WAYS = {
     "a gate is met": ends(
         "passed",
         "the gate is met",
+        "1 test failed, which the gate allows: jsbench::orders::c1",
         cases=(RIGHT, WRONG),
         args=(f"{LEAST}0.5",),
         shown="gate       pass_rate 1/2 = 0.5, gate >= 0.5: met",
