@@ -285,8 +285,11 @@ def _time(spread: Distribution, part: str, errors: int) -> Reading:
     value: float | None = getattr(spread, part)
     if value is None:
         return _nothing("nothing measured")
-    if spread.count < _FEWEST.get(part, 0):
-        return _nothing(f"{spread.count} values do not carry a {SPREAD[part]}")
+    needed = _FEWEST.get(part, 0)
+    if spread.count < needed:
+        return _nothing(
+            f"a {SPREAD[part]} needs {needed} values, found {spread.count}; of fewer, use the median (_p50)"
+        )
     low, high = (getattr(Distribution.of([*spread.ordered, *[end] * errors]), part) for end in (0.0, _NEVER))
     return Reading(value=value, low=low, high=high, shown=f"{value:.4g} over {counted(spread.count, 'value')}")
 

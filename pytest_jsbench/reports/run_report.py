@@ -161,7 +161,7 @@ def summary_markdown(
 
         source = f"variant {printable(variant)}" if variant else ""
         items += markdown.fact_lines(facts_of_comparison(comparison, source))
-    items += [f"- gate {'met' if gate.met else '**NOT MET**'}: {markdown.code(gate.message)}" for gate in gates]
+    items += [f"- gate: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
     return "\n".join([*lines, above, *items, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
 

@@ -617,5 +617,7 @@ def test_a_gate_is_on_the_ratio_of_a_time_to_the_baselines(text: str, met: bool)
 def test_a_quantile_that_the_count_does_not_carry_meets_no_gate() -> None:
     found = summary(*(record(f"c{at}") for at in range(19)))
 
-    assert check(Gate.parse("tgt_p95<=100"), found).message.endswith("19 values do not carry a 95th percentile")
+    assert check(Gate.parse("tgt_p95<=100"), found).message.endswith(
+        "a 95th percentile needs 20 values, found 19; of fewer, use the median (_p50)"
+    )
     assert check(Gate.parse("tgt_p90<=100"), found).met

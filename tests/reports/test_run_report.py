@@ -428,7 +428,7 @@ def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     assert text.startswith("### jsbench: `scripted` `m`\n\n| Task |")
     assert "| `hard` | 1.000 (0.025 to 1.000) | 1.000 (0.025 to 1.000) |" in text
     assert "- passed 2 of 3;" in text
-    assert "- gate **NOT MET**: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
+    assert "- gate: `pass_rate 2/3 = 0.6667, gate >= 0.9: NOT MET`" in text
     assert "- broke: `1: simple::b`" in text
     assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
 
