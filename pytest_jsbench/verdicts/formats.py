@@ -58,9 +58,7 @@ _TIMES = {
 
 
 def _is_time(name: str, text: str) -> bool:
-    """
-    Check full-date and full-time (RFC 3339, section 5.6), and durations (appendix A) in either case (RFC 2234, 2.3).
-    """
+    """Check full-date and full-time (RFC 3339, section 5.6), and durations (appendix A) in either case (RFC 2234, 2.3)."""
     shaped = _TIMES[name].fullmatch(text) is not None
     return shaped and _builtin(name)(text.upper() if name == "duration" else text)
 
@@ -163,9 +161,7 @@ _JAPANESE = (
 
 
 def is_hostname(text: str) -> bool:
-    """
-    Check labels of letters, digits and hyphens (RFC 1123, section 2.1), including A-labels (RFC 5891, section 4.4).
-    """
+    """Check labels of letters, digits and hyphens (RFC 1123, section 2.1), including A-labels (RFC 5891, section 4.4)."""
     labels = text.split(".")
     if len(text) > _LONGEST_DOMAIN or not all(map(_LDH_LABEL, labels)):
         return False
