@@ -218,7 +218,10 @@ class _Rating:
         self._names = names
 
     def distance(self, branch: _Branch) -> tuple[int, ...]:
-        """Rate a branch: by type, distinguishing constants, fields, missing fields, then by its faults from the deepest."""
+        """
+        Rate a branch: by type, distinguishing constants, fields, missing fields, then by its faults
+        from the deepest.
+        """
         faults = branch.faults
         here = [fault for fault in faults if len(fault.place) == self._depth]
         return (
@@ -232,7 +235,10 @@ class _Rating:
         )
 
     def with_telling_first(self, branch: _Branch) -> _Branch:
-        """Put the faults of distinguishing constants first, with the values of all branches if none has that constant."""
+        """
+        Put the faults of distinguishing constants first, with the values of all branches if none
+        has that constant.
+        """
         wrong = {path for path, is_right in self._compared(branch) if not is_right}
         telling = [fault for fault in branch.faults if self._path(fault) in wrong]
         if not telling:
@@ -274,7 +280,10 @@ class _Rating:
         return compared.count(False), -compared.count(True)
 
     def _unnamed(self, branch: _Branch) -> int:
-        """Count the fields of the value that the branch does not name, or names only by a pattern that they do not match."""
+        """
+        Count the fields of the value that the branch does not name, or names only by a pattern that
+        they do not match.
+        """
         if not isinstance(self._value, dict) or not isinstance(branch.schema, dict):
             return 0
         fields = self._names.fields(branch.schema)

@@ -67,7 +67,10 @@ def _is_time(text: str) -> bool:
 
 
 def _utc_minutes(match: re.Match[str]) -> int:
-    """Return the minutes since midnight UTC of the same day: negative for the day before, from 1440 for the day after."""
+    """
+    Return the minutes since midnight UTC of the same day: negative for the day before, from 1440
+    for the day after.
+    """
     offset = int(match["hours"] or 0) * 60 + int(match["minutes"] or 0)
     return int(match["hour"]) * 60 + int(match["minute"]) + (offset if match["sign"] == "-" else -offset)
 

@@ -58,7 +58,10 @@ _TIMES = {
 
 
 def _is_time(name: str, text: str) -> bool:
-    """Check full-date and full-time (RFC 3339, section 5.6), and durations (appendix A) in either case (RFC 2234, 2.3)."""
+    """
+    Check full-date and full-time (RFC 3339, section 5.6), and durations (appendix A) in either case
+    (RFC 2234, 2.3).
+    """
     shaped = _TIMES[name].fullmatch(text) is not None
     return shaped and _builtin(name)(text.upper() if name == "duration" else text)
 

@@ -117,7 +117,10 @@ class InProcessJudge:
         return compiled
 
     def _with_other_dialect(self, schema_text: str, problem: Verdict) -> Verdict:
-        """Add the name of another draft in which a schema that declares none is valid, if that draft has its keywords."""
+        """
+        Add the name of another draft in which a schema that declares none is valid, if that draft
+        has its keywords.
+        """
         schema = json.loads(schema_text)
         if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
             return problem

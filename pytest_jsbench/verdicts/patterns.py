@@ -185,7 +185,10 @@ def _code(character: str, special: frozenset[str]) -> str:
 
 
 def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
-    """Return the keyword `pattern` for jsonschema-rs, for a schema with rewritten patterns, with a map to the originals."""
+    """
+    Return the keyword `pattern` for jsonschema-rs, for a schema with rewritten patterns, with a map
+    to the originals.
+    """
 
     class Pattern:
         def __init__(self, _parent: object, value: str, _path: object) -> None:
