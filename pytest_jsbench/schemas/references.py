@@ -114,7 +114,7 @@ class References:
         return [first, *(other for other in others if other is not first)]
 
     def endless(self) -> dict[str, Any] | None:
-        """Return the first schema of a cycle that applies to the same value without end; None if there is no such cycle."""
+        """Return the first schema of an endless cycle of references for one value; None if there is no such cycle."""
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
         circle = cycle(partial(self._read_first, REFERENCES), referring) or cycle(
             partial(self._read_first, _SAME_VALUE), self.schemas[:1]

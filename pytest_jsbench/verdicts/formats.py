@@ -164,7 +164,10 @@ _JAPANESE = (
 
 
 def is_hostname(text: str) -> bool:
-    """Check labels of letters, digits and hyphens (RFC 1123, section 2.1), including A-labels (RFC 5891, section 4.4)."""
+    """
+    Check labels of letters, digits and hyphens (RFC 1123, section 2.1), including A-labels (RFC 5891,
+    section 4.4).
+    """
     labels = text.split(".")
     if len(text) > _LONGEST_DOMAIN or not all(map(_LDH_LABEL, labels)):
         return False
