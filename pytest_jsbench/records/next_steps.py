@@ -1,4 +1,4 @@
-"""The next step after a case that did not pass: what a person can change, as far as the attempt shows it."""
+"""Find the next step after a case that did not pass: what the user can change, as far as the attempt shows it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
-#: characters at an answer's end that, where they stand there again and again, are no accident
+#: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
 _REPEATED, _TIMES = 24, 4
 _MOST_KEYWORDS = 3
-#: keywords that engines seldom hold to (docs/decoding-results.md), and what says the same in others
+#: Keywords that engines often do not enforce (docs/decoding-results.md), and other keywords that mean the same.
 _RESTATED = {
     "format": "a pattern",
     **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
@@ -43,7 +43,7 @@ _RESTATED = {
     "prefixItems": "named properties",
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
-#: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
+#: Keywords that may contain the violated one: an engine that ignores them ignores everything in them.
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 #: Maximum number of steps in a range that an enum can replace.
