@@ -16,7 +16,7 @@ from pytest_jsbench.core.text import json_text, printable
 if TYPE_CHECKING:
     import jsonschema_rs
 
-#: stands for the value in what the validator says of it
+#: Replaces the value in the validator's messages.
 _VALUE = "the value"
 _LONGEST_VALUE = 40
 _LONE = re.compile("[\ud800-\udfff]")
@@ -24,21 +24,21 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A published JSON Schema, or a part of one; what it requires is left to whoever reads, who may know a default."""
+    """A published JSON Schema, or a part of one; required fields are left to the reader, which may have a default."""
 
     name: str
     part: tuple[str | int, ...] = ()
 
     def check(self, data: object) -> None:
-        """RecordError names the first place that is not as it was published."""
+        """Raise RecordError for the first place that does not conform."""
         for problem in self.problems(data):
             raise RecordError(problem)
 
     def problems(self, data: object, *, complete: bool = False) -> Iterator[str]:
         """
-        Name each place that is not as it was published, in a sentence with what was found and what was expected.
+        Yield a sentence for each place that does not conform, with what was found and what was expected.
 
-        `complete` also asks for what is required.
+        `complete` also checks for required fields.
         """
         validator = _validator(self, complete)
         try:
@@ -46,23 +46,23 @@ class Format:
                 return
             for error in validator.iter_errors(data):
                 yield _sentence(_inmost(error), data)
-        except UnicodeEncodeError:  # a lone surrogate, which JSON may hold and the validator cannot read
+        except UnicodeEncodeError:  # a lone surrogate, which JSON may contain and the validator cannot read
             text = _LONE.sub(lambda lone: chr(ord(lone[0]) + 0x100000), json.dumps(data, ensure_ascii=False))
             yield from self.problems(json.loads(text), complete=complete)
-        except (ValueError, TypeError, RecursionError) as problem:  # what no JSON validator takes
+        except (ValueError, TypeError, RecursionError) as problem:  # a value that no JSON validator accepts
             yield printable(str(problem))
 
 
 EVALUATION = Format("evaluation")
-#: the run.json of a run of ours
+#: The format of our run.json.
 RUN = Format("run")
-#: the figures of a run of ours
+#: The metrics of our run.json.
 METRICS = Format("run", ("$defs", "metrics"))
 
 
 @functools.cache
 def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
-    import jsonschema_rs  # it takes its time, and most runs read nothing
+    import jsonschema_rs  # slow to import, and most runs read no file
 
     whole = published(form.name)
     schema: Any = whole
@@ -74,7 +74,7 @@ def _validator(form: Format, complete: bool) -> jsonschema_rs.Validator:
 
 @functools.cache
 def published(name: str) -> dict[str, Any]:
-    """The JSON Schema of that name."""
+    """Return the JSON Schema with this name."""
     schema: dict[str, Any] = json.loads(
         files("pytest_jsbench.formats").joinpath(f"{name}.schema.json").read_text("utf-8")
     )
@@ -94,7 +94,7 @@ def _without_required(schema: Any) -> Any:
 
 
 def _inmost(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError:
-    """Where a value is none of several things: what is wrong with it as the one that it says it is."""
+    """Return the fault of a value that matches none of several types, for the type that it declares."""
     here = len(error.instance_path)
     for branch in getattr(error.kind, "context", ()):
         if not any(len(problem.instance_path) == here or problem.kind.name == "const" for problem in branch):

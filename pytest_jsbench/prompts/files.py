@@ -1,10 +1,10 @@
 """
-A user's own template, in a file of Jinja2.
+Render a user's Jinja2 template file.
 
-It is given `schema`, `schema_json` (as named prompts write it), `task`, `id` and `fields` (each with `name`, `type`,
-`required` and `description`), and the filter `tojson`, which escapes nothing. The text is the user's message; or there
-are blocks: `user`, and `system` or `developer`, if there is to be such a message. It may compute for ever, so it runs
-in a sandbox of a child process, within bounds.
+It gets `schema`, `schema_json` (as in named prompts), `task`, `id` and `fields` (each with `name`, `type`, `required`
+and `description`), and the filter `tojson`, which escapes nothing. The text is the user message, or the file has
+blocks: `user`, and optionally `system` or `developer`. A template may run forever, so it runs in a sandbox in a child
+process, with limits.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 VARIABLES = ("schema", "schema_json", "task", "id", "about", "fields")
 _BLOCKS = ("system", "developer", "user")
-#: for a file, and for each case
+#: Time limit in seconds for a file, and for each case.
 SECONDS = 5.0
-#: bytes of a file
+#: Maximum size of a file in bytes.
 _LARGEST = 1_000_000
 
 
 def open_template(name: str) -> Template:
-    """The template in that file; PromptError, with its line, where it is none."""
+    """Return the template of the file; PromptError, with its line, if it is invalid."""
     path = Path(name).expanduser()
     try:
         data = FileReader(root=path.parent, largest=_LARGEST).read_bytes(path)
@@ -66,7 +66,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """Call a function of this module in the child; PromptError where it raises that, or is beyond its bounds."""
+    """Call a function of this module in the child; PromptError if it raises that or exceeds a limit."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
@@ -79,12 +79,12 @@ def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
 
 
 def check(name: str, source: str) -> None:
-    """PromptError, in one line, where the source is no template."""
+    """Raise PromptError, in one line, if the source is not a template."""
     _compile(name, source)
 
 
 def fields_of(schema: Schema) -> list[dict[str, Any]]:
-    """The outermost fields of a schema: `name`, `type`, whether `required`, and `description`."""
+    """Return the top-level fields of a schema: `name`, `type`, `required` and `description`."""
     if not isinstance(schema, Mapping):
         return []
     properties, required = schema.get("properties"), schema.get("required")
@@ -103,7 +103,7 @@ def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
-    """The texts that the template asks a case with, by their blocks; PromptError, in one line, where it cannot."""
+    """Render the template's texts for a case, by block; PromptError, in one line, if it fails."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),
@@ -132,7 +132,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
 
     environment = ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # a prompt is no markup
+        autoescape=False,  # a prompt is not markup
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -150,7 +150,7 @@ def _compile(name: str, source: str) -> jinja2.Template:
 
 
 def _check_blocks(name: str, tree: nodes.Template) -> None:
-    """A file with blocks holds nothing else that would be asked."""
+    """Check that a file with blocks has no text outside them."""
     from jinja2 import nodes
 
     blocks = [node for node in tree.body if isinstance(node, nodes.Block)]

@@ -1,4 +1,4 @@
-"""Prompts that have a name, the template that `--jsbench-prompt` means, and examples before it."""
+"""Define the built-in prompts, find the template of `--jsbench-prompt`, and add examples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.messages import INSTRUCTING, Message, read_messages
 from pytest_jsbench.core.text import kind_of
 
-#: of the benchmark itself, to the letter (the spaces before the line ends are the original's)
+#: JSONSchemaBench's own prompt, verbatim (including the spaces before line ends).
 _SCHEMA_TEMPLATE = (
     "You need to generate a JSON object that matches the schema below. \n"
     "Do not include the schema in the output and DIRECTLY return the JSON object without any additional"
@@ -29,7 +29,7 @@ _SCHEMA_TEMPLATE = (
     "The schema is: {schema}"
 )
 
-#: rules for a system message, to the letter
+#: Rules for a system message, verbatim.
 _FIELDS_SYSTEM = (
     "You are a helpful assistant that generates valid JSON.\n"
     "You MUST output ONLY a valid JSON object that strictly adheres to the provided schema.\n"
@@ -38,24 +38,24 @@ _FIELDS_SYSTEM = (
 )
 _FIELDS_TEMPLATE = "Generate a valid JSON object (task: {id})\nFields: {fields}\n\nRequired JSON Schema:\n{schema}"
 
-#: the messages of JSONSchemaBench's own runs
+#: Messages of JSONSchemaBench's own runs.
 _CHAT_SYSTEM = "You need to generate a JSON object that matches the schema below."
 
 
 def schema_prompt(case: Case) -> Prompt:
-    """The prompt of the benchmark itself: one user message that ends in the schema."""
+    """Render JSONSchemaBench's prompt: one user message that ends with the schema."""
     return _prompt(case, _SCHEMA_TEMPLATE.replace("{schema}", json.dumps(case.schema)))
 
 
 def _prompt(case: Case, user: str, *, system: str = "") -> Prompt:
-    """The messages of a named prompt; above the user's stands what the dataset says of the case."""
+    """Return the messages of a named prompt, with the dataset's description of the case above the user message."""
     text = f"{case.about}\n\n{user}" if case.about else user
     rules = (Message(role="system", content=system),) if system else ()
     return Prompt(messages=(*rules, Message(role="user", content=text)))
 
 
 def fields_prompt(case: Case) -> Prompt:
-    """The prompt with rules: they are the system message, then the fields, then the schema."""
+    """Render the prompt with rules: they are the system message, then the fields, then the schema."""
     from pytest_jsbench.prompts.files import fields_of
 
     asked, hints, schema = _FIELDS_TEMPLATE.partition("\nFields: {fields}")
@@ -71,7 +71,7 @@ def fields_prompt(case: Case) -> Prompt:
 
 
 def chat_prompt(case: Case) -> Prompt:
-    """The benchmark's messages: a line as the system message, then the schema and nothing else."""
+    """Render the messages of JSONSchemaBench's runs: a line as the system message, then only the schema."""
     return _prompt(case, json.dumps(case.schema), system=_CHAT_SYSTEM)
 
 
@@ -86,7 +86,7 @@ PROMPTS: Mapping[str, Template] = {
 }
 
 
-#: a task of JSONSchemaBench to the file of its examples; any other task has the general ones
+#: Examples file by JSONSchemaBench task; other tasks use the general ones.
 _KINDS = {
     **dict.fromkeys(("Github_trivial", "Github_easy", "Github_medium", "Github_hard", "Github_ultra"), "github"),
     "Glaiveai2K": "glaive",
@@ -101,12 +101,12 @@ MOST_SHOTS = 3
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
-    """The template of that name, with so many examples; PromptError says what else was expected."""
+    """Return the template with this name and number of examples; PromptError states what was expected."""
     return with_shots(_find(name), shots)
 
 
 def template_of(prompt: str | PathLike[str] | Template | Callable[[Case], object], *, shots: int = 0) -> Template:
-    """The template of what a program names or holds: a name or a file as `find_template` takes it, or a function."""
+    """Return the template of a name or file, or of a function."""
     if isinstance(prompt, Template):
         return prompt
     if isinstance(prompt, str | PathLike):
@@ -134,7 +134,7 @@ def _find(name: str) -> Template:
 
 
 def _function_template(name: str, function: object) -> Template:
-    """The template that calls what has that name; PromptError where it is no function."""
+    """Return a template that calls the named function; PromptError if it is not a function."""
     if not callable(function):
         kind, expected = kind_of(function), "a function that takes a case"
         raise PromptError(f"prompt {name} is {kind}; expected {expected}", found=kind, expected=expected, where=name)
@@ -142,7 +142,7 @@ def _function_template(name: str, function: object) -> Template:
 
 
 def _digest(name: str, function: object) -> str | None:
-    """Of the whole module, since the function may use any of it."""
+    """Return the digest of the whole module, since the function may use any of it."""
     try:
         source = Path(inspect.getsourcefile(inspect.unwrap(function)) or "").read_bytes()  # type: ignore[arg-type]  # a TypeError is caught
     except (OSError, TypeError, ValueError):
@@ -180,7 +180,7 @@ def _as_prompt(made: object) -> Prompt | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A schema and an instance of it, written for this package: it is in no dataset."""
+    """A schema with an instance, written for this package and not in any dataset."""
 
     id: str
     schema: Schema
@@ -188,7 +188,7 @@ class Example:
 
 
 def examples_of(task: str) -> tuple[Example, ...]:
-    """The examples of a task's kind."""
+    """Return the examples for a task."""
     return _load(_KINDS.get(task, _GENERAL))
 
 
@@ -200,9 +200,9 @@ def _load(kind: str) -> tuple[Example, ...]:
 
 def with_shots(template: Template, shots: int) -> Template:
     """
-    The template with so many examples before the question, of schemas of the task's kind.
+    Return the template with examples before the question, for schemas of the task's kind.
 
-    Each is asked as the case itself is, and answered by the assistant with an instance that conforms.
+    Each example is a user message like that of the case, answered by the assistant with a conforming instance.
     """
     if not shots:
         return template

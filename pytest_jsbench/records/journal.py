@@ -1,4 +1,4 @@
-"""The journal: records on disk the moment they exist, and read back."""
+"""Write records to disk as soon as they exist, and read them back."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from pytest_jsbench.records.metadata import RunMetadata, parse_line
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run, line_at, open_lines
 from pytest_jsbench.records.records import LONGEST_LINE, RECORDS_VERSION, Record
 
-#: the file of a run's folder that holds what was taken over from an earlier run
+#: File of a run's directory with records copied from an earlier run.
 RESUMED = "records.resumed.jsonl"
-#: the file of a run's folder that holds what was answered after the run had ended, by a call that was then in flight
+#: File of a run's directory with answers that arrived after the run had ended, from calls then in flight.
 LATE = "records.late.jsonl"
-#: the file of a run's folder that names the batches it handed in
+#: File of a run's directory that names its submitted batches.
 BATCHES = "batch.json"
-#: bytes of a records file
+#: Maximum size of a records file in bytes.
 LARGEST = 4_000_000_000
 
 
-#: a run's own name, which begins with its time
+#: Beginning of a run's own name: its time.
 _RUN_NAME = re.compile(r"\d{8}T\d{6}Z-")
-#: the file of a run with the names that it comes after, a line each
+#: File of a run with the names of earlier runs, one per line.
 _AFTER = "after.txt"
 _LARGEST_AFTER = 100_000
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """A folder of that name, or with a number after it where there is one; JournalError where none can be made."""
+    """Create a directory with this name, or with a number appended if it exists; JournalError if that fails."""
     number = 1
     while True:
         folder = parent / (name if number == 1 else f"{name}.{number}")
@@ -72,7 +72,7 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def _keep_order(folder: Path) -> None:
-    """Note the runs that a new one comes after, if its name does not say so because the clock was set back."""
+    """Note the runs that a new one comes after, if its name does not show it because the clock was set back."""
     others = [run for run in folder.parent.iterdir() if run != folder and _RUN_NAME.match(run.name) and _files(run)]
     newest = max(map(run_order, others), default=())
     own = (folder.name,)
@@ -83,7 +83,7 @@ def _keep_order(folder: Path) -> None:
 
 
 def run_order(run: Path) -> tuple[str, ...]:
-    """Return what runs of one directory are sorted by: the name, after those that the run is noted to come after."""
+    """Return the sort key of a run in its directory: its name, after the runs that it is noted to come after."""
     before: tuple[str, ...] = ()
     with contextlib.suppress(JSBenchError):
         before = tuple(FileReader(root=run, largest=_LARGEST_AFTER).read_text(run / _AFTER).splitlines())
@@ -94,10 +94,10 @@ class Journal:
     """
     Appends records to one file, one line each, flushed; safe to call from several threads.
 
-    Each worker makes one for its own file, and opens it before any call. The attempts' threads append each record as
-    soon as it exists; the first one writes the header line before it. At the end the worker sends records that still
-    arrive to another file (`go_on_in`), and closes it: a record that comes even later is written all the same, and
-    leaves no file open.
+    Each worker creates one for its own file and opens it before any call. The threads of attempts append each record as
+    soon as it exists; the first one writes the header line first. At the end the worker redirects late records to
+    another file (`go_on_in`) and closes this one; a record that comes even later is still written, and leaves no file
+    open.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata) -> None:
@@ -108,12 +108,15 @@ class Journal:
         self._closed = False
 
     def open(self) -> None:
-        """Open the file before calls in flight hold all that may be open; where that fails the first record says so."""
+        """
+        Open the file before the calls in flight use up all file descriptors; a failure is reported
+        by the first record.
+        """
         with contextlib.suppress(OSError):
             self._file = private(self.path).open("ab", buffering=0)
 
     def append(self, record: Record) -> Place:
-        """Write the record, and say where; JournalError when the disk will not, and then nothing of it is there."""
+        """Append the record and return its place; JournalError if the disk fails, and then nothing of it is written."""
         try:
             line = json_line(record.to_dict())
             with self._lock:
@@ -131,7 +134,7 @@ class Journal:
             raise JournalError(message, found=problem, where=self.path) from error
 
     def go_on_in(self, path: Path) -> None:
-        """Leave the file to whoever writes it anew; what comes from now on goes into another."""
+        """Leave the file to be rewritten; later records go to another file."""
         with self._lock:
             self._close()
             self.path = path
@@ -154,28 +157,28 @@ class JournalContent:
 
     metadata: RunMetadata | None
     outcomes: tuple[AttemptOutcome, ...]
-    #: one line for each line that could not be read
+    #: One line for each line that could not be read.
     warnings: tuple[str, ...]
 
     def run(self, path: Path, error: type[JSBenchError] = RecordError) -> Run:
-        """The run that these records make, without a verdict; an error of this kind where they have no header."""
+        """Return the run of these records, without a verdict; JournalError if there is no header."""
         if self.metadata is None:
             message = f"{path} has no header line; expected the records.jsonl of a run, or the folder it is in"
             raise error(message, where=path)
         planned = self.metadata.planned()
-        if planned is None:  # a run of an old version has no plan: its records stand for it
+        if planned is None:  # a run of an old version has no plan: use its records instead
             planned = tuple(outcome.key for outcome in self.outcomes)
         return Run(metadata=self.metadata, planned=planned, outcomes=self.outcomes, warnings=self.warnings)
 
 
 def read(path: Path) -> JournalContent:
     """
-    Read a records file; lines that are no JSON are damaged and skipped, with one warning that counts them.
+    Read a records file; lines that are not JSON are damaged and skipped, with one warning that counts them.
 
-    The record of a project's own test stands there once more when that has ended, and then the later one counts.
+    The record of a project's own test is written again when the test has ended; the later one counts.
 
-    RecordError where a line of JSON is not as it was published, which no damage makes of it, or where several lines are
-    damaged, and more than are whole: then it is no records file.
+    RecordError if a JSON line does not conform to the published format, which damage does not cause, or if more lines
+    are damaged than intact: then it is not a records file.
     """
     metadata: RunMetadata | None = None
     outcomes: dict[object, AttemptOutcome] = {}
@@ -202,14 +205,14 @@ def read(path: Path) -> JournalContent:
 
 
 def _keep(outcomes: dict[Any, AttemptOutcome], name: object, outcome: AttemptOutcome) -> None:
-    """Let the later of two records of one attempt count; but a broken call never hides an answer."""
+    """Let the later of two records of one attempt count, but never let a failed call hide an answer."""
     before = outcomes.get(name)
     if before is None or before.failed or not outcome.failed:
         outcomes[name] = outcome
 
 
 def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
-    """A warning that counts the damaged lines of a file, where there are any."""
+    """Return a warning that counts the damaged lines of a file, if any."""
     if not damaged:
         return ()
     if len(damaged) == 1:
@@ -218,8 +221,8 @@ def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """The lines of a file that is not too large to be gone through."""
-    with contextlib.suppress(OSError):  # the reader says it
+    """Yield the lines of a file that is not too large to be scanned."""
+    with contextlib.suppress(OSError):  # the reader reports it
         if (size := path.stat().st_size) > LARGEST:
             message = f"{path}: cannot be read: {size:,} bytes; expected at most {LARGEST:,}"
             raise JournalError(message, found=size, expected=LARGEST, where=path)
@@ -227,7 +230,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _parse(line: Line) -> Record | RunMetadata:
-    """Read a line; RecordError names the place in it that is not as it was published."""
+    """Parse a line; RecordError names the place that does not conform."""
     try:
         if line.data is None:
             check_size(line.size, LONGEST_LINE)
@@ -239,9 +242,9 @@ def _parse(line: Line) -> Record | RunMetadata:
 
 def read_run(path: Path) -> JournalContent:
     """
-    Read all that a run has left: a records file, a run's folder, or the newest run in a folder of runs.
+    Read everything that a run has left: a records file, a run's directory, or the newest run in a directory of runs.
 
-    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a broken
+    A run that was killed leaves a file per worker. Of two records of one attempt the later one counts, and a failed
     call never hides an answer.
     """
     metadata: RunMetadata | None = None
@@ -257,7 +260,10 @@ def read_run(path: Path) -> JournalContent:
 
 
 def find_files(path: Path) -> list[Path]:
-    """The records files of a run, what it took over from an earlier one first; JournalError where there are none."""
+    """
+    Return the records files of a run, beginning with those copied from an earlier one; JournalError
+    if there are none.
+    """
     if not path.exists():
         raise JournalError(f"no run at {path}: there is no such file or folder")
     if not path.is_dir():
@@ -269,7 +275,7 @@ def find_files(path: Path) -> list[Path]:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """A run's folder itself, or those in it, the newest last; one that was killed before any answer hides no other."""
+    """Return a run's directory itself, or the runs in it, the newest last; one without any answer hides no other."""
     runs = list_runs(folder)
     if outside := next((run for run in runs if not inside(folder, run)), None):
         raise JournalError(printable(f"{outside}: leads out of {folder}"), found=outside, where=folder)
@@ -277,7 +283,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def list_runs(folder: Path) -> list[Path]:
-    """List what `find_runs` finds, with links out of the folder, which must not be read."""
+    """Return what `find_runs` does, including links out of the directory, which must not be read."""
     if _files(folder):
         return [folder]
     runs = [run for run in folder.iterdir() if run.is_dir() and _files(run)]
@@ -297,7 +303,7 @@ def _size(file: Path) -> int:
 
 
 def what_is_in(folder: Path) -> str:
-    """A folder in words, for somebody who expected something else in it."""
+    """Describe a directory's content for someone who expected something else in it."""
     runs = find_runs(folder)
     if runs == [folder]:
         return "the folder of a run"
@@ -311,7 +317,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_header(path: Path) -> RunMetadata:
-    """Read the metadata of a run, of the last of its files that was begun, as `read_run` has it."""
+    """Read the metadata of a run from the newest of its files, as `read_run` does."""
     files = find_files(path)
     file = next((file for file in reversed(files) if file.stat().st_size), files[-1])
     first = next(_lines(file), None)
@@ -327,9 +333,9 @@ def read_header(path: Path) -> RunMetadata:
 
 def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) -> Iterator[Place]:
     """
-    Write a whole records file at once: the old one stands until the new one is complete.
+    Write a complete records file atomically.
 
-    What is on disk is copied, line by line. It gives the place of each record in the new file, once that is there.
+    Records on disk are copied line by line. Returns the place of each record in the new file.
     """
     starts: list[int] = []
     write_atomically(path, _all_lines(json_line(_header(metadata)).decode("ascii"), sources, starts))
@@ -337,7 +343,10 @@ def write(path: Path, metadata: RunMetadata, sources: Iterable[Place | Record]) 
 
 
 def gather(path: Path, run: Run) -> Run:
-    """Write the records of all its processes as one file, and give the run with its records there; or JSBenchError."""
+    """
+    Write the records of all processes to one file, and return the run with its records there; JSBenchError if that
+    fails.
+    """
     places = write(path, run.metadata, (outcome.source for outcome in run.outcomes))
     moved = (structs.replace(outcome, source=place) for outcome, place in zip(run.outcomes, places, strict=True))
     return replace(run, outcomes=tuple(moved))
@@ -355,13 +364,13 @@ def _all_lines(header: str, sources: Iterable[Place | Record], starts: list[int]
 
 
 class Header(TypedDict):
-    """The first line of a file of records."""
+    """The first line of a records file."""
 
-    #: what the line is
+    #: Type of the line.
     type: Literal["run"]
-    #: the version of these lines; raised when a field is added
+    #: Version of these lines; raised when a field is added.
     records_version: str
-    #: what produced the run
+    #: Settings that produced the run.
     run: dict[str, Any]
 
 

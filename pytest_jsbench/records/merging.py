@@ -1,4 +1,4 @@
-"""`jsbench merge`: the shards of a run, put together into one."""
+"""Merge the shards of a run into one, for `jsbench merge`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.variants import difference, together
 
-#: attempts of all parts
+#: Maximum number of attempts of all parts.
 MOST_ATTEMPTS = 1_000_000
-#: shards that are absent one after the other, and named each
+#: Maximum number of consecutive absent shards that are listed one by one.
 _MOST_LISTED = 20
-#: attempts of which the verdicts disagree, and that are named
+#: Maximum number of attempts with different verdicts that are named.
 _MOST_NAMED = 5
 
-#: what else the parts of one run have in common, besides what they ask of whom
+#: What the parts of one run have in common, in addition to their questions.
 _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
@@ -41,29 +41,29 @@ _ALIKE: dict[str, Callable[[RunMetadata], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """A run put together of several, and the notes on it."""
+    """A run merged from several, with notes on it."""
 
     run: Run
     parts: tuple[RunMetadata, ...]
-    #: one line each
+    #: One line each.
     notes: tuple[str, ...]
-    #: shards that are not there: 2/5
+    #: Missing shards, such as 2/5.
     absent: tuple[str, ...]
-    #: attempts that more than one of the runs made
+    #: Number of attempts that more than one of the runs made.
     twice: int
-    #: those of them that passed in one run and not in another
+    #: Those of them that passed in one run and not in another.
     disagreeing: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     path: Path
-    #: one of its variants, or all of it
+    #: One of its variants, or the whole.
     run: Run
 
 
 def merge(paths: Sequence[Path]) -> Merged:
-    """The runs as one; MergeError where they are not parts of the same one."""
+    """Merge the runs; MergeError if they are not parts of the same run."""
     parts = [_Part(path=path, run=_read(path)) for path in paths]
     of_variants = _by_variant(parts)
     attempts = sum(len(_plan(runs)) * runs[0].metadata.repeats for runs in of_variants.values())
@@ -75,11 +75,11 @@ def merge(paths: Sequence[Path]) -> Merged:
     disagreeing: dict[Attempt, None] = {}
     for outcome in itertools.chain.from_iterable(part.run.outcomes for part in parts):
         before = made.get(outcome.attempt)
-        if before is None or before.failed:  # an answer counts more than a broken call
+        if before is None or before.failed:  # an answer counts more than a failed call
             made[outcome.attempt] = outcome
         if before is None:
             continue
-        # redacted prompts have a salt of their own in each run
+        # redacted prompts have a different salt in each run
         alike = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not alike or before.schema_digest != outcome.schema_digest:
             raise MergeError(f"{outcome.key} was asked in two ways: the runs are not of one dataset")
@@ -100,7 +100,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
     notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
-    # the same for the same parts, in whatever order they are given, and another one than each of theirs
+    # the same for the same parts in any order, and different from each part's
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
     whole_dataset = {**metadata.dataset, "shard": None}
@@ -121,7 +121,7 @@ def merge(paths: Sequence[Path]) -> Merged:
 
 
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
-    """Say which of the records of one attempt are kept, and how many others have another verdict."""
+    """Note which of the records of one attempt are kept, and how many others have another verdict."""
     first = counted(twice - replaced, "time")
     note = f"kept of these: the first record, in the order in which the runs are named, {first}"
     note += f"; a later one, since the call of the first broke, {counted(replaced, 'time')}" if replaced else ""
@@ -141,7 +141,10 @@ def _read(path: Path) -> Run:
 
 
 def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
-    """The parts of each variant, or of the one of no name; MergeError where two of one variant did not ask the same."""
+    """
+    Return the parts by variant, or under an empty name; MergeError if two of one variant have
+    different questions.
+    """
     by_variant: dict[str, list[_Part]] = {}
     for part in parts:
         ours, theirs = parts[0].run.metadata, part.run.metadata
@@ -171,7 +174,7 @@ def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
-    """The attempts planned for a variant; own tests are in each shard whole, and say themselves how often."""
+    """Return the planned attempts of a variant; own tests are complete in each shard, and state their number."""
     variant, repeats = runs[0].metadata.variant, runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
     keys = {attempt.key for attempt in own}
@@ -183,7 +186,7 @@ def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tu
 
 
 def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
-    """All that was planned, in the dataset's order: shards hold every n-th case, so they are dealt back in turn."""
+    """Return the whole plan in the dataset's order: shards contain every n-th case, so they are interleaved again."""
     plans = [dict.fromkeys(run.planned) for run in sorted(runs, key=_shard)]
     by_task: dict[str, dict[CaseKey, None]] = {}
     for key in filter(None, itertools.chain.from_iterable(itertools.zip_longest(*plans))):
@@ -192,13 +195,13 @@ def _plan(runs: Iterable[Run]) -> tuple[CaseKey, ...]:
 
 
 def _shard(run: Run) -> tuple[int, int]:
-    """Number and count; the whole is the first of one."""
+    """Return number and count of a shard; a whole run is 1 of 1."""
     number, _, count = str(run.metadata.dataset.get("shard") or "1/1").partition("/")
     return int(number), int(count)
 
 
 def _absent_shards(runs: Iterable[Run]) -> Iterator[str]:
-    """Those that are not there; of many in a row the first and the last, since a stranger's file may say any count."""
+    """Return the missing shards, long ranges by their ends, since an untrusted file may state any count."""
     shards = sorted(set(map(_shard, runs)))
     for count in sorted({count for _, count in shards} if (1, 1) not in shards else ()):
         for before, after in itertools.pairwise([0, *(number for number, of in shards if of == count), count + 1]):

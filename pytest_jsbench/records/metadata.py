@@ -1,4 +1,4 @@
-"""The description of a run: all that its answers depend on, as each of its files begins with it."""
+"""Define the metadata of a run: everything that its answers depend on, which each of its files begins with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.json_values import Digest, from_json
 from pytest_jsbench.records.records import AnsweredBy, Attempt, Record, check_variant
 
-#: what is a variant's own; all else of a run's metadata its variants share
+#: Fields that each variant has itself; variants share all other metadata of the run.
 _OWN = (
     *("variant", "engine", "model", "response_format", "streaming", "provider", "details", "params", "asked_params"),
     *("prompt", "prompt_digest", "shots", "adapt", "concurrency", "plan"),
@@ -25,85 +25,85 @@ _OWN = (
 
 
 class Entry(StrEnum):
-    """By which door a run came in."""
+    """How the run was started."""
 
     PYTEST = "pytest"
     LIBRARY = "library"
 
 
 class Sampling(TypedDict, total=False):
-    """The sampling of answers; None is the provider's own."""
+    """The sampling of answers; None is the provider's default."""
 
-    #: most tokens of an answer
+    #: Maximum number of tokens of an answer.
     max_tokens: Annotated[int, msgspec.Meta(ge=1, le=2**53 - 1)]
-    #: sampling temperature
+    #: Sampling temperature.
     temperature: float | None
-    #: sampling seed
+    #: Sampling seed.
     seed: int | None
-    #: seconds for one call
+    #: Timeout of one call in seconds.
     timeout: float
 
 
 class ChosenCases(TypedDict, total=False):
-    """The cases, and the way in which they were chosen."""
+    """The cases, and how they were selected."""
 
-    #: as for --jsbench-dataset; own tests for a run without a dataset
+    #: As for --jsbench-dataset; own tests for a run without a dataset.
     source: str
-    #: how many
+    #: Number of cases.
     cases: Annotated[int, msgspec.Meta(ge=0)]
-    #: as for --jsbench-split
+    #: As for --jsbench-split.
     split: str
-    #: as for --jsbench-tasks; None: all
+    #: As for --jsbench-tasks; None for all.
     tasks: list[str] | None
-    #: as for --jsbench-limit; None: all
+    #: As for --jsbench-limit; None for all.
     limit: int | None
-    #: of the cases' names and schemas, in run.json
+    #: Digest of the cases' names and schemas, in run.json.
     digest: Digest
-    #: which part of the cases the run was given
+    #: Shard of the cases that the run was given.
     shard: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,5}/[1-9][0-9]{0,5}$")] | None
-    #: of the names of all cases, the other shards' too
+    #: Digest of the names of all cases, including other shards.
     cases_digest: Digest
-    #: whether labelled answers were asked about (--jsbench-instances), and no model
+    #: Whether labelled answers were decided (--jsbench-instances) instead of calling a model.
     labelled: bool
-    #: as for --jsbench-invalid-schemas: whether broken schemas are missing, or left out
+    #: As for --jsbench-invalid-schemas: whether invalid schemas fail or are skipped.
     invalid_schemas: Literal["fail", "skip", "strict"]
-    #: as for --jsbench-where
+    #: As for --jsbench-where.
     where: list[str]
-    #: as for --jsbench-sample; None: all
+    #: As for --jsbench-sample; None for all.
     sample: int | None
-    #: the sample's own seed; None where there is no sample
+    #: Seed of the sample; None without a sample.
     sample_seed: int | None
-    #: what a program did to the cases after it loaded them, in order
+    #: Changes of the cases in Python after they were loaded, in order.
     steps: list[str]
-    #: the revision that the name of a dataset on the hub ends in; None where none was named
+    #: Revision at the end of a Hub dataset's name; None if there is none.
     revision: str | None
 
 
 class Strictness(TypedDict, total=False):
-    """The strictness of the judge, by the names of its options."""
+    """The policy of the judge, by the names of its options."""
 
-    #: as for --jsbench-extra-fields
+    #: As for --jsbench-extra-fields.
     extra_fields: Literal["fail", "allow"]
-    #: names of fields that are never hallucinations
+    #: Names of fields that never count as hallucinations.
     ignored_fields: list[str]
-    #: as for --jsbench-duplicate-keys
+    #: As for --jsbench-duplicate-keys.
     duplicate_keys: Literal["note", "fail"]
-    #: as for --jsbench-fences
+    #: As for --jsbench-fences.
     fences: Literal["strip", "forbid"]
-    #: as for --jsbench-reasoning
+    #: As for --jsbench-reasoning.
     reasoning: Literal["keep", "strip"]
-    #: as for --jsbench-formats
+    #: As for --jsbench-formats.
     formats: Literal["assert", "ignore"]
-    #: the dialect of a schema that declares none
+    #: Dialect of a schema that declares none.
     default_dialect: str
-    #: as for --jsbench-validator
+    #: As for --jsbench-validator.
     validator: Literal["both", "jsonschema-rs", "jsonschema"]
-    #: seconds for one schema or answer
+    #: Time limit in seconds for one schema or answer.
     timeout: Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]
 
 
 class MetadataParts(Struct, frozen=True, kw_only=True):
-    """The mappings of a run's metadata, which keep what a later version adds."""
+    """The mappings of a run's metadata, which keep fields of later versions."""
 
     params: Sampling
     asked_params: Sampling | None
@@ -118,75 +118,75 @@ class _Parts(Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMetadata:
     """
-    The settings that produced a run; JSON values, no key, no environment.
+    The settings that produced a run: JSON values, without keys and environment.
 
-    Of a run of variants it says what they share; where they differ it counts ("2 models"), or is None.
+    For a run of variants it has what they share; where they differ it has a count ("2 models") or None.
     """
 
-    #: the name of the run and of its folder
+    #: Name of the run and of its directory.
     run_id: str
-    #: tells it from every other run, also one of the same second elsewhere; None where that was not written down
+    #: Distinguishes it from every other run, including one of the same second elsewhere; None if not recorded.
     uuid: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")] | None = None
-    #: ISO 8601, UTC
+    #: ISO 8601, UTC.
     started_at: str
-    #: the engine's name
+    #: The engine's name.
     engine: str
-    #: the model
+    #: The model.
     model: str
-    #: how the schema reaches the engine; of a run of variants that differ in it their number, as of engine, model,
-    #: prompt and adapt: 2 response formats
+    #: How the schema is passed to the engine; if variants differ, their number (2 response formats), as for engine,
+    #: model, prompt and adapt.
     response_format: str
-    #: whether answers came token by token; None where variants differ in it
+    #: Whether answers were streamed; None if variants differ.
     streaming: bool | None
-    #: whose published prices hold; None for a server of one's own
+    #: Provider whose published prices apply; None for your own server.
     provider: str | None = None
-    #: versions of the engine's libraries, settings that change answers, and the SHA-256 of a local model's file
+    #: Versions of the engine's libraries, settings that affect answers, and the SHA-256 of a local model's file.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: how answers are sampled: what was asked for, and what the engine itself adds
+    #: Sampling parameters: the requested ones, and those that the engine adds.
     params: Mapping[str, Any] = field(default_factory=dict)
-    #: what of that was asked for; None where it was not written down
+    #: The requested sampling parameters; None if not recorded.
     asked_params: Mapping[str, Any] | None = None
-    #: which cases, and how they were chosen
+    #: The cases, and how they were selected.
     dataset: Mapping[str, Any] = field(default_factory=dict)
-    #: a name, a file, or `package.module:function`
+    #: A name, a file, or `package.module:function`.
     prompt: str = "schema"
-    #: of the template and its examples; None where that cannot be known
+    #: Digest of the template and its examples; None if unknown.
     prompt_digest: Digest | None = None
-    #: examples before each question
+    #: Number of examples before each question.
     shots: Annotated[int, msgspec.Meta(ge=0)] | None = 0
-    #: `verbatim`, or mode and subset: `narrow:openai@2026-08`
+    #: `verbatim`, or mode and subset, such as `narrow:openai@2026-08`.
     adapt: str = "verbatim"
-    #: attempts per case
+    #: Attempts per case.
     repeats: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 1
-    #: calls in flight, per process; None where variants differ in it
+    #: Maximum number of calls in flight, per process; None if variants differ.
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = 1
-    #: how strictly answers were judged, by the names of the options of the judge
+    #: The policy of the judge, by the names of its options.
     policy: Mapping[str, Any] = field(default_factory=dict)
-    #: what gave failed attempts their codes, by name
+    #: Names of the classifiers that give failed attempts codes.
     classifiers: Sequence[str] = field(default_factory=list)
-    #: the project's own metrics that were asked for, by name
+    #: Names of the project's own metrics.
     metrics: Sequence[str] = field(default_factory=list)
-    #: how values are compared as the user said it, by the name of the field: `function:package.module:same`
+    #: Comparers as the user gave them, by field, such as `function:package.module:same`.
     comparers: Mapping[str, str] = field(default_factory=dict)
-    #: whether digests stand for prompts, schemas and answers
+    #: Whether prompts, schemas and answers are replaced by digests.
     redacted: bool = False
-    #: who ran it: pytest, or a program that called evaluate(); absent for pytest
+    #: How the run was started: by pytest, or by a program that called evaluate(); absent for pytest.
     entry: Entry = Entry.PYTEST
-    #: the run of which answers were taken over
+    #: Run whose answers were reused.
     resumed_from: str | None = None
-    #: by task, the ids of the cases that were to be attempted, in order; None where that was not written down
+    #: Ids of the planned cases by task, in order; None if not recorded.
     plan: Mapping[str, Sequence[str]] | None = None
-    #: versions of pytest-jsbench, of Python and of the validators
+    #: Versions of pytest-jsbench, of Python and of the validators.
     versions: Mapping[str, str] = field(default_factory=dict)
-    #: system, machine, number of processors, memory in GB, and GPUs, as far as system and driver say them
+    #: System, machine, number of processors, memory in GB, and GPUs, as far as the system and driver report them.
     host: Mapping[str, Any] = field(default_factory=dict)
-    #: of which variant of a run it is; empty for a whole run
+    #: Variant of the run that it describes; empty for a whole run.
     variant: str = ""
-    #: the ways in which the run asked each case, in order; empty where there was one. A plan of None is the run's
+    #: The run's variants in order; empty if there is only one. A plan of None is the run's.
     variants: Annotated[tuple[RunMetadata, ...], msgspec.Meta(max_length=1000)] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The metadata as JSON values; of a variant what is its own stands there, once for all what they share."""
+        """Return the metadata as JSON values; each variant has its own fields, and shared ones appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
         unsaid = {name for name in ("variant", "variants", "comparers") if not data[name]}
@@ -195,7 +195,10 @@ class RunMetadata:
         return {name: value for name, value in data.items() if name not in unsaid}
 
     def of_variant(self, name: str) -> RunMetadata:
-        """Give the metadata of one variant, as of a run of its own, or without a name the whole; KeyError for none."""
+        """
+        Return the metadata of one variant as of a separate run, or of the whole for an empty name;
+        KeyError if unknown.
+        """
         if not name:
             return self
         own = {variant.variant: variant for variant in self.variants}[name]
@@ -203,7 +206,7 @@ class RunMetadata:
         return replace(self, **{**{part: getattr(own, part) for part in _OWN}, "plan": plan, "variants": ()})
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
-        """The same, and what was to be attempted."""
+        """Return the metadata with a plan."""
         plans: dict[str, dict[str, list[str]]] = {way.variant: {} for way in self.variants} or {"": {}}
         for key, _, variant in attempts:
             plans[variant].setdefault(key.task, []).append(key.id)
@@ -216,39 +219,39 @@ class RunMetadata:
         )
 
     def planned(self) -> tuple[CaseKey, ...] | None:
-        """The case of each attempt that was to be made, one variant's after another's; None where it is not known."""
+        """Return the case of each planned attempt, variant by variant; None if unknown."""
         plans = self.plans()
         written = [plan for plan in plans.values() if plan is not None]
         return tuple(itertools.chain.from_iterable(written)) if len(written) == len(plans) else None
 
     def plans(self) -> dict[str, tuple[CaseKey, ...] | None]:
-        """The same for each variant, by its name; what they share is one and the same tuple."""
+        """Return the planned attempts by variant; a shared plan is the same tuple."""
         shared = None if self.plan is None else _keys(self.plan)
         own = {variant.variant: shared if variant.plan is None else _keys(variant.plan) for variant in self.variants}
         return own or {self.variant: shared}
 
     @property
     def judge(self) -> str:
-        """The version of the rules that the run was judged by; the first ones were not written down."""
+        """Version of the judge's rules; the first ones were not recorded."""
         return str(self.versions.get("judge", "1"))
 
     @property
     def labelled(self) -> bool:
-        """True where an engine's grammar was asked about labelled answers, and no model for one."""
+        """Whether an engine's grammar decided about labelled answers, instead of calling a model."""
         return self.dataset.get("labelled") is True
 
     @property
     def engine_asked(self) -> AnsweredBy:
-        """Who answers, where an attempt names nobody else."""
+        """The engine that answers, unless an attempt names another."""
         return AnsweredBy(engine=self.engine, model=self.model, provider=self.provider)
 
     @classmethod
     def from_dict(cls, data: object) -> RunMetadata:
-        """The inverse of `to_dict`; RecordError names the first place that is not of a header."""
+        """Parse metadata; the inverse of `to_dict`. RecordError names the first place that does not conform."""
         try:
             if not isinstance(data, dict):
                 raise ValueError(f"it is {data!r:.40}, and no object")
-            # a variant says what is its own, and a file of a stranger anything
+            # a variant has its own fields, and an untrusted file can have anything
             shared = {name: value for name, value in data.items() if name not in {"variants", "plan"}}
             variants = data.get("variants", [])
             if isinstance(variants, list):
@@ -257,7 +260,7 @@ class RunMetadata:
             names = {variant.variant for variant in metadata.variants}
             if "" in names or len(names) < len(metadata.variants):
                 raise ValueError("a variant has no name, or that of another")
-            metadata.planned()  # every name in it is one
+            metadata.planned()  # checks that every name in it is valid
             for each in (metadata, *metadata.variants):
                 datetime.fromisoformat(each.started_at)
                 check_variant(each.variant)
@@ -268,7 +271,7 @@ class RunMetadata:
 
 
 def parse_line(data: object) -> Record | RunMetadata:
-    """Read a line of a records file; RecordError names the first place that is not as its type describes it."""
+    """Parse a line of a records file; RecordError names the first place that does not conform to its type."""
     if isinstance(data, dict) and data.get("type") == "run":
         return RunMetadata.from_dict(data.get("run"))
     return Record.from_dict(data)

@@ -1,4 +1,4 @@
-"""The next step after a case that did not pass: what a person can change, as far as the attempt shows it."""
+"""Find the next step after a case that did not pass: what the user can change, as far as the attempt shows it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
-#: characters at an answer's end that, where they stand there again and again, are no accident
+#: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
 _REPEATED, _TIMES = 24, 4
 _MOST_KEYWORDS = 3
-#: keywords that engines seldom hold to (docs/decoding-results.md), and what says the same in others
+#: Keywords that engines often do not enforce (docs/decoding-results.md), and other keywords that mean the same.
 _RESTATED = {
     "format": "a pattern",
     **dict.fromkeys(("if", "then", "else", "dependentSchemas"), "branches of anyOf"),
@@ -43,18 +43,18 @@ _RESTATED = {
     "prefixItems": "named properties",
     **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "patternProperties"), "named properties"),
 }
-#: those of them in which the broken keyword may stand: an engine that passes over one passes over all in it
+#: Keywords that may contain the violated one: an engine that ignores them ignores everything in them.
 _APPLYING = frozenset({"if", "then", "else", "dependentSchemas", "dependencies", "not", "allOf", "prefixItems"})
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-#: the largest range of steps that an enum can well stand for
+#: Maximum number of steps in a range that an enum can replace.
 _FEW = 20
-#: classes of characters by a letter, in a pattern
+#: Character classes by a letter, in a pattern.
 _LETTERED = re.compile(r"\\[dDwWsS]")
-#: keywords that say another shape where a list of items was not held to
+#: Keywords that suggest another form if a list of items was not enforced.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
-#: a unit of so many characters at most that is repeated at the end of an answer
+#: Maximum length of a unit that is repeated at the end of an answer.
 _LONGEST_UNIT = 40
-#: keywords and types by which an answer is known that is a schema, and the longest in which they are looked for
+#: Keywords and types by which an answer is recognized as a schema, and the longest answer that is checked.
 _OF_SCHEMAS = ("properties", "required", "enum", "items", "$defs", "description")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _LONGEST_LOOKED_AT = 20_000
@@ -64,7 +64,7 @@ _SEND_SCHEMA = "--jsbench-response-format=json_schema sends the schema"
 _ALONE = "ask for the document alone in the prompt, or send the schema: --jsbench-response-format=json_schema"
 _REASONING = "--jsbench-reasoning=strip judges what follows the reasoning"
 _STRICT_JSON = f"ask for strict JSON (RFC 8259) in the prompt; {_SEND_SCHEMA}, and most engines then write valid JSON"
-#: what can be changed after a syntax error, by its reason
+#: What to change after a syntax error, by its reason.
 _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     SyntaxReason.TOO_LARGE: "lower --jsbench-max-tokens, or bound arrays and texts in the schema (maxItems, maxLength)",
     SyntaxReason.FENCE_FORBIDDEN: "--jsbench-fences=strip accepts a fence around the whole answer",
@@ -89,7 +89,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     IN_REASONING: "turn reasoning off in the engine's options, or use a server that separates it from the answer",
 }
 _RESUME = "see that the server answers; then run the case again, or with --jsbench-resume all that broke"
-#: what can be changed after a broken call, by the kind of fault
+#: What to change after a failed call, by the kind of fault.
 _AFTER_FAULT: Mapping[FaultKind, str] = {
     FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
     FaultKind.AUTH: "check the API key, and that it may use this model and address",
@@ -106,7 +106,7 @@ _SKIP = "or skip such cases with --jsbench-invalid-schemas=skip"
 def next_step(
     verdict: Verdict, generation: Generation | None, params: GenerationParams | None, schema: Schema | None
 ) -> str:
-    """Say what to change for a case that did not pass; empty where its attempt shows nothing."""
+    """Return what to change for a case that did not pass; empty if its attempt does not show it."""
     match verdict.failure_type:
         case FailureType.API_ERROR:
             return _after_fault(verdict, generation, params)
@@ -146,7 +146,7 @@ def _format(generation: Generation | None) -> ResponseFormat | None:
 
 
 def _library(generation: Generation | None) -> str:
-    """Name the decoding library to whose grammar the answer was held; empty where none is known."""
+    """Return the decoding library that constrained the answer; empty if unknown."""
     sent = generation.sent if isinstance(generation, Completion) else None
     return "" if sent is None else printable(sent.enforced_by, 60)
 
@@ -184,7 +184,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     return step
 
 
-#: reasons that an engine rules out which is asked for JSON
+#: Reasons that an engine asked for JSON rules out.
 _OF_FREE_TEXT = frozenset(
     {
         SyntaxReason.FENCE_NOT_JSON.value,
@@ -209,7 +209,7 @@ def _after_no_judgment(verdict: Verdict) -> str:
 
 
 def _after_hallucination(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
-    if verdict.valid is False:  # the schema forbids them already
+    if verdict.valid is False:  # the schema already forbids them
         return _after_violation(verdict, generation, schema)
     return "forbid such fields with additionalProperties: false, or let them pass: --jsbench-extra-fields=allow"
 
@@ -263,13 +263,13 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
     them = "them" if len(broken) > 1 else "it"
     if library := _library(generation):
-        # a grammar decides which tokens may come, whatever the model is
+        # a grammar decides which tokens are allowed, whatever the model is
         return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
     return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or ask a larger model"
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
-    """Name what a broken pattern of the schema has that ECMA-262 reads otherwise than other engines."""
+    """Return what a broken pattern of the schema has that ECMA-262 reads differently from other engines."""
     for violation in verdict.violations:
         way = tokens_of(violation.schema_path)
         pattern = follow(schema, way) if isinstance(schema, Mapping) and violation.keyword == "pattern" else None
@@ -280,7 +280,7 @@ def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
 
 
 def _repeats(text: str) -> bool:
-    """Tell whether an answer ends with one unit many times over, or its end stands in it again and again."""
+    """Return whether an answer ends with one unit repeated many times, or its end occurs in it again and again."""
     units = ((length, max(_TIMES, -(-_REPEATED // length))) for length in range(1, _LONGEST_UNIT))
     if any(text.endswith(text[-length:] * times) for length, times in units):
         return True
@@ -288,7 +288,7 @@ def _repeats(text: str) -> bool:
 
 
 def _restated_here(violation: Violation, schema: Schema | None) -> str:
-    """Name another way to say a bound or a pattern of the schema; empty where there is none."""
+    """Return another way to write a bound or a pattern of the schema; empty if there is none."""
     way = tokens_of(violation.schema_path)
     node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
     if not isinstance(node, Mapping):
@@ -307,16 +307,16 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
 
 
 def _blamed(violation: Violation) -> str:
-    """Name the keyword that was not held to: the broken one, or the outermost in which it stands."""
+    """Return the keyword that was not enforced: the violated one, or the outermost one that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:
         within = [keyword for keyword in within if keyword != "prefixItems"]
-    within.sort(key="allOf".__eq__)  # which engines read into more often than into the others
+    within.sort(key="allOf".__eq__)  # engines support it more often than the others
     return printable((*within, violation.keyword)[0], 40)
 
 
 def _is_schema(text: str, schema: Schema | None) -> bool:
-    """Tell whether an answer says what a schema says, in keywords that name no property of its own schema."""
+    """Return whether an answer is a schema, by keywords that name no property of its own schema."""
     answer: object = None
     with suppress(ValueError, RecursionError):
         answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None

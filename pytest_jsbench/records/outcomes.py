@@ -1,4 +1,4 @@
-"""Outcomes: what figures need of each attempt, held in memory; the records stay on disk, and are read there."""
+"""Hold what metrics need of each attempt in memory; records stay on disk and are read there."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Missing
 
 
-#: characters of one reason of a run verdict, in which the node ids of several tests have room
+#: Maximum length of one reason of a run verdict, enough for the node ids of several tests.
 _LONGEST_REASON = 2000
 
 
 class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
-    """Where the line of a record is: its file, and the bytes before it."""
+    """Place of a record's line: its file, and the bytes before it."""
 
     path: Path
     start: int
@@ -46,11 +46,11 @@ class Place(Struct, frozen=True, kw_only=True, tag="place", tag_field="type"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCounts:
-    """Decisions of a grammar about the labelled answers of one case."""
+    """A grammar's decisions about the labelled answers of one case."""
 
-    #: answers about which it was asked
+    #: Number of answers that it was given.
     asked: int
-    #: of those that it decided on
+    #: Number of valid answers among those that it decided.
     valid: int
     valid_rejected: int
     invalid: int
@@ -58,17 +58,17 @@ class DecisionCounts:
 
     @property
     def made(self) -> int:
-        """Answers that it decided on."""
+        """Number of answers that it decided."""
         return self.valid + self.invalid
 
     @property
     def wrong(self) -> int:
-        """Answers that it decided on wrongly."""
+        """Number of wrong decisions."""
         return self.valid_rejected + self.invalid_accepted
 
     @classmethod
     def of(cls, decisions: Iterable[GrammarDecision]) -> DecisionCounts:
-        """The counts of those that were made."""
+        """Count the decisions that were made."""
         labelled = list(decisions)
         made = [(decision.valid, decision.wrong) for decision in labelled if decision.accepted is not None]
         return cls(
@@ -80,7 +80,7 @@ class DecisionCounts:
         )
 
 
-#: what an outcome has as its record, and as the verdict in that
+#: Fields that an outcome shares with its record, and with the verdict.
 _OF_RECORD = (
     *("key", "repeat", "codes", "queue_s", "retries", "schema_digest", "prompt_digest", "started_at", "asked_by"),
     *("answered_by", "called_again", "scores"),
@@ -93,115 +93,115 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     key: CaseKey
     repeat: int
-    #: where its record is; the record itself where no disk has it
+    #: Place of its record; the record itself if it is not on disk.
     source: Place | Record
-    #: None for an excluded case, for which nothing was asked
+    #: None for an excluded case, for which no call was made.
     generation: GenerationType | None
     failure_type: FailureType | None
     reason: str | None
     valid: bool | None
     disputed: bool
-    #: keywords that the answer broke, or the invalid answers that were accepted, those of the first violation first
+    #: Keywords that the answer violated, or that accepted invalid answers violate, those of the first violation first.
     broken: tuple[str, ...]
     notes: tuple[Note, ...]
     codes: tuple[str, ...]
     fault: FaultKind | None
     timing: Timing | None
     usage: Usage | None
-    #: None where a model was asked
+    #: A grammar's decisions; None if a model was called.
     decisions: DecisionCounts | None
     queue_s: float | None
     retries: int
-    #: keywords of JSON Schema that its schema uses
+    #: Keywords of JSON Schema in its schema.
     keywords: tuple[str, ...]
-    #: of schema and prompt; None where there is none
+    #: Digest of the schema; None if there is none.
     schema_digest: str | None
     prompt_digest: str | None
     started_at: str | None
     asked_by: AskedBy | None
     answered_by: AnsweredBy | None
-    #: of a recorded answer: with which other settings it was asked for then
+    #: For a recorded answer, the settings that differ from the recorded ones.
     asked_otherwise: str | None
-    #: whether it was answered in a provider's batch
+    #: Whether it was answered in a provider's batch.
     batch: bool
-    #: which of the run's variants asked; empty in a run without variants
+    #: Variant of the run; empty in a run without variants.
     variant: str = ""
-    #: whether a conforming answer keeps the order of the schema's properties; None where that means nothing
+    #: Whether a conforming answer keeps the order of the schema's properties; None if that does not apply.
     order_kept: bool | None = None
-    #: the constant answers that its schema takes; None where that is not known
+    #: Constant answers that conform to its schema; None if unknown.
     trivial: tuple[str, ...] | None = None
-    #: how many values are right, without naming the others; None where none are expected, or the model said nothing
+    #: Number of correct values, without names; None if none are expected, or there is no answer.
     match: Match | None = None
-    #: how the project's test that asked ended, without its words; None where no test asked, or it has not ended
+    #: End of the project's test that made the call, without its messages; None without a test, or if it has not ended.
     test_outcome: OwnOutcome | None = None
-    #: the id of the last call that its application made after it for the same; empty: it is the last one
+    #: Id of the application's last call for the same; empty if this is the last one.
     called_again: str = ""
-    #: what the project's own metrics count of it, by their names: how many of how many
+    #: Counts of the project's own metrics by name: a part and its whole.
     scores: Mapping[str, tuple[int, int]] = {}
 
     def __post_init__(self) -> None:
-        """Hold each name once, however many outcomes have it."""
+        """Share one string per name between outcomes."""
         for name in ("broken", "codes", "keywords", "trivial"):
             if (names := getattr(self, name)) is not None:
                 force_setattr(self, name, tuple(map(sys.intern, names)))
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run that it is of."""
+        """The attempt of the run."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The attempt and the question; equal for two records of the very same question."""
+        """The attempt and its question; equal for two records of the same question."""
         return *self.attempt, self.schema_digest, self.prompt_digest
 
     @property
     def remembered(self) -> bool:
-        """True where the answer is a recorded one, in a run that asked for others."""
+        """Whether the answer is a recorded one, in a run that made calls for others."""
         return self.answered_by is not None and self.answered_by.engine == REMEMBERED
 
     @property
     def handed_in(self) -> bool:
-        """True where an application got its answer by itself."""
+        """Whether an application got its answer by itself."""
         return self.answered_by is not None and self.answered_by.engine == HANDED_IN
 
     @property
     def passed(self) -> bool:
-        """True where nothing at all was wrong."""
+        """Whether nothing was wrong."""
         return self.failure_type is None
 
     @property
     def excluded(self) -> bool:
-        """True where the case's own schema is broken, or it has none, so that no engine is to blame."""
+        """Whether the case's own schema is invalid or missing, so that no engine is to blame."""
         return self.failure_type is FailureType.INVALID_SCHEMA
 
     @property
     def counted(self) -> bool:
-        """True where the figures count it: it has a schema, and is the last of its application's calls for the same."""
+        """Whether metrics count it: it has a schema, and is the last of its application's calls for the same."""
         return not (self.excluded or self.called_again)
 
     @property
     def failing(self) -> bool:
-        """True where it counts as one that did not pass."""
+        """Whether it counts as not passed."""
         return self.counted and not self.passed
 
     @property
     def answered(self) -> bool:
-        """True where the engine did what it was asked for."""
+        """Whether the engine answered."""
         return self.generation in {"completion", "decided"}
 
     @property
     def failed(self) -> bool:
-        """True where the call broke."""
+        """Whether the call failed."""
         return self.generation == "failed"
 
     @property
     def made(self) -> bool:
-        """True where a model was called, or a grammar decided on labelled answers."""
+        """Whether a model was called, or a grammar decided about labelled answers."""
         return self.prompt_digest is not None or self.generation in {"decided", "declined"}
 
     def read(self, lines: LinesByPlace | None = None) -> Record:
-        """The record; from disk, so that whoever reads many asks `Records` for them, or keeps the files open."""
+        """Read the record from disk; to read many, use `Records`, or keep the files open."""
         if lines is not None:
             return record_at(self.source, self.attempt, lines)
         with open_lines() as opened:
@@ -209,7 +209,7 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
-        """The outcome of a record that is at this place; without one it is held with its outcome."""
+        """Return the outcome of a record at this place; without a place, the record is kept with it."""
         verdict, generation = record.verdict, record.generation
         sent = getattr(generation, "sent", None)
         decided = generation.decisions if isinstance(generation, Decided) else None
@@ -237,12 +237,12 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 
 
 def open_lines() -> LinesByPlace:
-    """Make the reader of the lines of records files."""
+    """Return a reader of the lines of records files."""
     return LinesByPlace(FileReader(longest_line=LONGEST_LINE, error=JournalError))
 
 
 def line_at(place: Place, lines: LinesByPlace) -> str:
-    """The line of a record as it stands there, with an end; RecordError where no record can begin and end."""
+    """Return the record's line with its end; RecordError if no record can begin and end there."""
     try:
         text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
     except ValueError as error:
@@ -253,7 +253,7 @@ def line_at(place: Place, lines: LinesByPlace) -> str:
 
 
 def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> Record:
-    """The record of the attempt; RecordError where somebody has written over it since its line was found."""
+    """Return the attempt's record; RecordError if the file has been overwritten since."""
     if isinstance(place, Record):
         return place
     try:
@@ -262,7 +262,7 @@ def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> R
         raise _changed(place) from error
     if not isinstance(record, Record) or (record.key, record.repeat) != (attempt.key, attempt.repeat):
         raise _changed(place)
-    # an answer that was taken over may be of a variant that was called otherwise
+    # a reused answer may be of a variant with another name
     return record if record.variant == attempt.variant else structs.replace(record, variant=attempt.variant)
 
 
@@ -273,9 +273,9 @@ def _changed(place: Place) -> RecordError:
 
 class Records(Sequence[Record]):
     """
-    The records of a run, in order, each read from disk when it is asked for.
+    The records of a run, in order, each read from disk on access.
 
-    To go through all of them opens each file once, and holds no more than one record.
+    Iterating opens each file once, and keeps no more than one record in memory.
     """
 
     def __init__(self, outcomes: Sequence[AttemptOutcome]) -> None:
@@ -302,31 +302,31 @@ class Records(Sequence[Record]):
 
 
 class RunStatus(StrEnum):
-    """The end of a run."""
+    """Outcomes of a run."""
 
     PASSED = "passed"
-    #: something was found to be wrong
+    #: Something was wrong.
     FAILED = "failed"
-    #: nothing was, but too much is missing to say that all is right
+    #: Nothing was wrong, but too much is missing to pass.
     INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """The decision on a run."""
+    """The verdict on a run."""
 
-    #: passed: the exit status is 0. failed: something was found to be wrong. incomplete: nothing was, but too much is
-    #: missing to say that all is right
+    #: passed: the exit status is 0. failed: something was wrong. incomplete: nothing was wrong, but too much is missing
+    #: to pass.
     status: RunStatus
-    #: of pytest, or of the command that decided
+    #: Exit status of pytest, or of the command that decided.
     exit_status: int
-    #: why, one line each, fit to be shown anywhere: the gates that are not met, the tests that failed of something else
-    #: than an answer, what is missing
+    #: Reasons, one safe line each: gates that are not met, tests that failed for a reason other than an answer, what is
+    #: missing.
     because: tuple[str, ...]
 
     @classmethod
     def of(cls, status: RunStatus, exit_status: int, because: list[str]) -> RunVerdict:
-        """The verdict for these reasons, whatever text they hold."""
+        """Return the verdict for these reasons, which may contain any text."""
         shown = tuple(printable(reason, _LONGEST_REASON) for reason in because)
         return cls(status=status, exit_status=exit_status, because=shown)
 
@@ -348,7 +348,7 @@ class RunVerdict:
 
     @classmethod
     def from_run_json(cls, data: Mapping[str, Any]) -> RunVerdict | None:
-        """Read the run verdict of a run.json; None in one without a verdict, ValueError where it is none."""
+        """Read the run verdict of a run.json; None without a verdict, ValueError if it is invalid."""
         verdict: RunVerdict | None = from_json(cls | None, data.get("verdict"))
         return verdict and cls.of(verdict.status, verdict.exit_status, list(verdict.because))
 
@@ -356,22 +356,22 @@ class RunVerdict:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """
-    The outcomes of one session's attempts, and what was planned.
+    The outcomes of one session's attempts, with the plan.
 
-    A run of variants is several runs in one journal: `of_variant` gives each of them.
+    A run of variants is several runs in one journal: `of_variant` returns each of them.
     """
 
     metadata: RunMetadata
-    #: the case of each attempt that was to be made, in order: a case that is asked three times stands there thrice
+    #: Case of each planned attempt, in order: a case with three attempts appears three times.
     planned: tuple[CaseKey, ...]
     outcomes: tuple[AttemptOutcome, ...]
-    #: planned attempts without a record, as far as it is known why
+    #: Planned attempts without a record, with the reason if known.
     missing: tuple[Missing, ...] = ()
-    #: how many of the records were taken over from an earlier run
+    #: Number of records reused from an earlier run.
     resumed: int = 0
-    #: what was decided of it; None where nobody has yet
+    #: The run verdict; None if not decided yet.
     verdict: RunVerdict | None = None
-    #: what could not be read of its files, one line each
+    #: Problems with its files, one line each.
     warnings: tuple[str, ...] = ()
 
     @property
@@ -381,14 +381,14 @@ class Run:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The names of its variants, in order; none where each case was asked in one way."""
+        """Names of its variants, in order; empty if there is only one."""
         return tuple(variant.variant for variant in self.metadata.variants)
 
     def breaks(self, outcome: AttemptOutcome) -> bool:
         """
-        Tell whether its broken schema counts against the run: the user's own, unless such cases are to be skipped.
+        Return whether an invalid schema counts against the run: the user's own, unless such cases are skipped.
 
-        A project's own test is skipped then, as a case of the dataset is.
+        A project's own test is skipped then, like a case of the dataset.
         """
         if not outcome.excluded or outcome.reason == UNDESCRIBED:
             return False
@@ -398,9 +398,9 @@ class Run:
 
     def failed(self) -> list[AttemptOutcome]:
         """
-        The attempts to be shown as failed: for their answer, their schema, or what their own test said.
+        Return the attempts to show as failed: for their answer, their schema, or the result of their own test.
 
-        Of one that failed beside its answers, the last of them stands for all.
+        If a test failed for another reason than its answers, only its last attempt is returned.
         """
         shown: dict[object, AttemptOutcome] = {}
         for outcome in self.outcomes:
@@ -412,11 +412,11 @@ class Run:
         return list(shown.values())
 
     def name_of(self, attempt: Attempt) -> str:
-        """Name the attempt as its node id does: with its number where its case has several attempts."""
+        """Return the attempt's name as in its node id: with its number if its case has several attempts."""
         return attempt.name(several=self.metadata.repeats > 1 or attempt.repeat > 0)
 
     def unrecorded(self) -> dict[Attempt, Missing | None]:
-        """The planned attempts without a record, in order, each with why, as far as that is known."""
+        """Return the planned attempts without a record, in order, with the reason if known."""
         reasons = {attempt.attempt: attempt for attempt in self.missing}
         made = {outcome.attempt for outcome in self.outcomes}
         unrecorded: dict[Attempt, Missing | None] = {}
@@ -430,14 +430,14 @@ class Run:
         return unrecorded
 
     def of_variant(self, name: str) -> Run:
-        """The run that one variant alone would have been, without a verdict; KeyError where there is none."""
+        """Return the run of one variant alone, without a verdict; KeyError if unknown."""
         return self.each()[name]
 
     def each(self) -> dict[str, Run]:
-        """All its variants, as `of_variant` gives each, in one go through the outcomes."""
+        """Return all variants, as `of_variant` does, in one pass over the outcomes."""
         outcomes: dict[str, list[AttemptOutcome]] = {name: [] for name in self.variants}
         missing: dict[str, list[Missing]] = {name: [] for name in self.variants}
-        # a file of a stranger may name others
+        # an untrusted file may name others
         for outcome in self.outcomes if outcomes else ():
             outcomes.get(outcome.variant, []).append(outcome)
         for entry in self.missing if missing else ():
@@ -445,7 +445,7 @@ class Run:
         plans, runs = self.metadata.plans(), {}
         for name, made in outcomes.items():
             planned = plans[name]
-            if planned is None:  # an old plan may not have been written down: what was recorded is what is known
+            if planned is None:  # an old run may have no plan: use what was recorded
                 planned = tuple(outcome.key for outcome in made)
             metadata = self.metadata.of_variant(name)
             runs[name] = Run(metadata=metadata, planned=planned, outcomes=tuple(made), missing=tuple(missing[name]))

@@ -1,4 +1,7 @@
-"""The records of a run: who was asked, each attempt, and why one that was planned has no record."""
+"""
+Define the records of a run: each attempt with its question, answer and verdict, and planned
+attempts without a record.
+"""
 
 from __future__ import annotations
 
@@ -25,25 +28,25 @@ from pytest_jsbench.verdicts.verdicts import verdict_text
 
 
 class MissingReason(StrEnum):
-    """Why a planned attempt was not made, or never heard of."""
+    """Why a planned attempt was not made, or has no record."""
 
-    #: a limit that the user set: --jsbench-max-cost
+    #: A limit that the user set: --jsbench-max-cost.
     LIMIT = "limit"
-    #: the provider was down, or would have refused each call
+    #: The provider was down, or would have rejected every call.
     UNAVAILABLE = "unavailable"
-    #: it is in a provider's batch that has not ended
+    #: It is in a provider's batch that has not ended.
     BATCH = "batch"
-    #: records could not be written any more, and what cannot be kept is not paid for
+    #: Records could not be written, and calls that cannot be recorded are not made.
     DISK = "disk"
-    #: memory, threads or open files ran out, or the limits could not be kept any more
+    #: Memory, threads or open files ran out, or the limits could not be enforced.
     EXHAUSTED = "exhausted"
-    #: the session ended first: Ctrl-C, -x, --maxfail
+    #: The session ended first: Ctrl-C, -x, --maxfail.
     STOPPED = "stopped"
-    #: the process that made it died
+    #: The process that made it died.
     WORKER_DIED = "worker_died"
-    #: the user's own schema is broken, so that nothing could be asked
+    #: The user's own schema is invalid, so no call could be made.
     SCHEMA = "schema"
-    #: its test broke before or beside the call
+    #: Its test raised an error outside the call.
     ERROR = "error"
 
 
@@ -53,145 +56,145 @@ class Missing(Struct, frozen=True, kw_only=True, tag="missing", tag_field="type"
     key: CaseKey
     repeat: int
     reason: MissingReason
-    #: one line; empty where the reason says it all
+    #: One line; empty if the reason is enough.
     message: str = ""
-    #: of which variant; empty in a run without variants
+    #: Variant of the run; empty in a run without variants.
     variant: str = ""
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run that it would have been."""
+        """The attempt of the run."""
         return Attempt(self.key, self.repeat, self.variant)
 
 
-#: the version of a line of `records.jsonl`; raised when a field is added
+#: Version of a line of `records.jsonl`; raised when a field is added.
 RECORDS_VERSION = "1.0"
-#: bytes of a line: a record holds the schema, the prompt and the answer, and that may not be lost by being long
+#: Maximum length of a line in bytes; a record contains schema, prompt and answer, and must not be lost for its length.
 LONGEST_LINE = 100_000_000
 
-#: what may be called a variant: a part of a node id, of a gate and of a file's name
+#: Valid names of variants: a part of a node id, of a gate and of a file name.
 _VARIANT = re.compile(r"[\w.+-]{1,200}")
 
 
 class Attempt(NamedTuple):
-    """A case, which of its repeats, and in which of the run's ways it is asked."""
+    """A case, the number of the repeat, and the variant."""
 
     key: CaseKey
     repeat: int
-    #: empty in a run without variants
+    #: Empty in a run without variants.
     variant: str = ""
 
     def name(self, *, several: bool) -> str:
-        """The attempt for people: `task::id[variant-2]`, with the number where its case has several attempts."""
+        """Return the name for people: `task::id[variant-2]`, with the number if its case has several attempts."""
         parts = [*([self.variant] if self.variant else []), *([str(self.repeat + 1)] if several else [])]
         return f"{self.key}[{'-'.join(parts)}]" if parts else str(self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedBy:
-    """The project's own test that asked for an attempt."""
+    """The project's own test that made an attempt."""
 
-    #: its node id
+    #: Its node id.
     test: str
-    #: digest of whom it asked, and with which sampling
+    #: Digest of the engine and the sampling parameters.
     terms: str
-    #: of its file, from 1; None where it is not known
+    #: Line in its file, from 1; None if unknown.
     line: int | None = None
 
 
 class End(StrEnum):
-    """The end of a test, as pytest says it."""
+    """How a test ended, in pytest's terms."""
 
     PASSED = "passed"
     FAILED = "failed"
-    #: it was skipped after it had asked
+    #: Skipped after it had made a call.
     SKIPPED = "skipped"
-    #: it failed, as a marker of the project had foretold
+    #: Failed as a marker of the project expected.
     XFAILED = "xfailed"
 
 
 class Cause(StrEnum):
-    """The cause for which a test failed."""
+    """Why a test failed."""
 
-    #: the answer did not pass, or never came: the verdict says why
+    #: The answer did not pass, or is missing: the verdict has the reason.
     ANSWER = "answer"
-    #: an assertion of the project's own, or `pytest.fail`
+    #: An assertion of the project, or `pytest.fail`.
     ASSERTION = "assertion"
-    #: the answer's type refused what its JSON Schema takes
+    #: The answer's type rejected what its JSON Schema accepts.
     TYPE_REFUSED = "type_refused"
-    #: the test's own time was over
+    #: The test's own timeout.
     TIMEOUT = "timeout"
-    #: any other exception
+    #: Any other exception.
     ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnOutcome:
-    """The end of a project's own test that asked, or of one of its repeats; it has no part in the verdict."""
+    """How a project's own test, or one of its repeats, ended; not part of the verdict."""
 
-    #: as pytest says it; xfailed: it failed as its marker foretells
+    #: In pytest's terms; xfailed: failed as its marker expected.
     end: End
-    #: None unless it failed
+    #: None unless it failed.
     cause: Cause | None = None
-    #: of the answer's type: which field was refused
+    #: Field of the answer's type that was rejected.
     field: str | None = None
-    #: what the failure says, on one line; empty where there is nothing to say, and where it is left out
+    #: The failure in one line; empty if there is none, or it is left out.
     message: str = ""
 
     @property
     def passed(self) -> bool | None:
-        """True where the test passed; None where it neither passed nor failed."""
+        """Whether the test passed; None if it neither passed nor failed."""
         return {End.PASSED: True, End.FAILED: False}.get(self.end)
 
     def without_words(self, instead: str = "") -> OwnOutcome:
-        """The same without what the test said, and without the names of fields."""
+        """Return it without the test's messages and names of fields."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnsweredBy:
-    """Who answered an attempt that named an engine or a model of its own."""
+    """The engine and model that answered, if the attempt had its own."""
 
-    #: the engine
+    #: The engine.
     engine: str
-    #: the model
+    #: The model.
     model: str
-    #: whose published prices hold; None for a server of one's own
+    #: Provider whose published prices apply; None for your own server.
     provider: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactedSchema:
-    """The part of its schema that a redacted record keeps, beside its digest."""
+    """The part of its schema that a redacted record keeps, in addition to its digest."""
 
-    #: the keywords of JSON Schema that it uses
+    #: Keywords of JSON Schema in it.
     keywords: tuple[str, ...]
 
 
 class Turn(TypedDict):
-    """A message as OpenAI's chat has it."""
+    """A message in the form of OpenAI's chat API."""
 
-    #: who says it
+    #: Role of the sender.
     role: Role
-    #: null where the assistant only called tools
+    #: Null if the assistant only called tools.
     content: str | None
-    #: there where the assistant called some
+    #: Present if the assistant called tools.
     tool_calls: NotRequired[list[dict[str, Any]]]
-    #: of a tool's message: the call that it answers
+    #: For a tool's message, the id of the call that it answers.
     tool_call_id: NotRequired[str]
 
 
 class WrittenPrompt(Struct, frozen=True, kw_only=True):
-    """A prompt as it was asked."""
+    """A prompt as it was sent."""
 
-    #: SHA-256 of the messages
+    #: SHA-256 of the messages.
     digest: Digest
-    #: the messages, in order
+    #: The messages, in order.
     messages: Annotated[tuple[Turn, ...], msgspec.Meta(min_length=1)]
 
     @classmethod
     def of(cls, prompt: Prompt | None) -> WrittenPrompt | None:
-        """Write the prompt; a call that an application makes without any message has none."""
+        """Convert the prompt; an application's call without any message has none."""
         if prompt is None or not prompt.messages:
             return None
         turns: Any = prompt.to_messages()
@@ -202,73 +205,73 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
     """
     An attempt: the question, the answer and the verdict.
 
-    Whoever makes one gives the digest of its schema: of those in a file it is taken for true while figures are made.
+    The caller provides the digest of its schema; that of a record in a file is trusted when metrics are computed.
     """
 
-    #: the case's task
+    #: Task of the case.
     task: str
-    #: the case's name in its task
+    #: Name of the case in its task.
     id: str
-    #: which of the case's attempts, from 0
+    #: Number of the case's attempt, from 0.
     repeat: Times
-    #: SHA-256 of the schema in canonical JSON; None where there is none
+    #: SHA-256 of the schema in canonical JSON; None if there is none.
     schema_digest: Digest | None
-    #: the case's own, by which the answer is judged; None for a row that holds no JSON
+    #: The case's own schema, by which the answer is judged; None for a row without JSON.
     schema: Schema | None
-    #: None for an excluded case, for which nothing was asked
+    #: None for an excluded case, for which no call was made.
     written_prompt: WrittenPrompt | None = msgspec.field(name="prompt")
-    #: what came back of the engine; None where nothing was asked
+    #: The engine's result; None if no call was made.
     generation: Generation | None
-    #: what the judge says of it
+    #: The judge's verdict.
     verdict: Verdict
-    #: ISO 8601, UTC; None for an excluded case
+    #: ISO 8601, UTC; None for an excluded case.
     started_at: str | None = written(None)
-    #: seconds from being planned to being sent
+    #: Seconds between being planned and being sent.
     queue_s: Seconds | None = written(None)
-    #: failed tries before this outcome
+    #: Failed tries before this outcome.
     retries: Times = written(0)
-    #: how the schema that was sent differs from the case's, where it was adapted, or the engine itself changed it
+    #: How the schema that was sent differs from the case's, if it was adapted, or the engine itself changed it.
     changes: tuple[Change, ...] = written(())
-    #: the project's own test that asked; None: a case of the dataset
+    #: The project's own test that made the call; None for a case of the dataset.
     asked_by: AskedBy | None = written(None)
-    #: None: the run's engine
+    #: None for the run's engine.
     answered_by: AnsweredBy | None = written(None)
-    #: known before the call; None where nothing was to be asked
+    #: Known before the call; None if no call was to be made.
     prompt_length: PromptLength | None = written(None)
-    #: how it was sampled, as far as that is known: what a provider decides by itself is None
+    #: Sampling parameters, as far as known: None is the provider's default.
     params: GenerationParams | None = written(None)
-    #: words of the dataset on the right answer; nothing is compared with them
+    #: The dataset's notes on the correct answer; never compared.
     reference: Any = written(None)
-    #: the instance that is the right answer; not there where none is expected
+    #: The correct instance; absent if none is expected.
     expected: Expected | None = None
-    #: the answer's values beside the expected ones; it has no part in the verdict. Not there where none are expected,
-    #: or the model said nothing
+    #: Comparison of the answer's values with the expected ones; not part of the verdict. Absent if none are expected,
+    #: or there is no answer.
     match: Match | None = None
-    #: the case's own, from its dataset
+    #: Tags of the case, from its dataset.
     tags: tuple[str, ...] = written(())
-    #: what the project's own classifiers call the failure
+    #: Codes that the project's own classifiers gave the failure.
     codes: tuple[str, ...] = written(())
-    #: what the project's own metrics count of it, by their names: how many of how many. Not there where nothing is
+    #: Counts of the project's own metrics by name: a part and its whole. Absent if there are none.
     scores: Mapping[str, tuple[Count, Count]] = {}
-    #: what stands for the schema where digests stand for prompt and answer; None: nothing is redacted
+    #: Replaces the schema if prompt and answer are digests; None if nothing is redacted.
     redacted: RedactedSchema | None = written(None)
-    #: which of the run's variants asked; not there in a run without variants
+    #: Variant of the run; absent in a run without variants.
     variant: str = ""
-    #: how the project's test that asked ended; not there for a case of the dataset, or where the test has not ended
+    #: How the project's test ended; absent for a case of the dataset, or if the test has not ended.
     test_outcome: OwnOutcome | None = None
-    #: the id of the last call that the application made after it for the same, and which counts in its place
+    #: Id of the application's last call for the same, which counts instead of this one.
     called_again: str = ""
 
     def __post_init__(self) -> None:
-        """ValueError where a part of it is none that could be asked or compared with."""
-        _ = self.key, self.prompt  # neither can be made of anything else
+        """Raise ValueError for a part that cannot be sent or compared."""
+        _ = self.key, self.prompt  # raise ValueError if they are invalid
         check_variant(self.variant)
         for comparer in () if self.expected is None else self.expected.comparers.values():
             Comparer.of(comparer)
 
     @classmethod
     def of(cls, *, key: CaseKey, schema: Schema | None, prompt: Prompt | None, **others: Any) -> Record:
-        """Make the record of an attempt at this case, with the digests of schema and prompt."""
+        """Create the record of an attempt at this case, with the digests of schema and prompt."""
         return cls(
             task=key.task,
             id=key.id,
@@ -280,29 +283,29 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def key(self) -> CaseKey:
-        """The case that it is of."""
+        """The case."""
         return CaseKey(task=self.task, id=self.id)
 
     @property
     def prompt(self) -> Prompt | None:
-        """The messages that were sent, whatever else a later version says of them."""
+        """The messages that were sent, without fields of later versions."""
         if self.written_prompt is None:
             return None
         return Prompt(messages=tuple(Message.of(turn, exact=False) for turn in self.written_prompt.messages))
 
     @property
     def attempt(self) -> Attempt:
-        """The attempt of the run that it is of."""
+        """The attempt of the run."""
         return Attempt(self.key, self.repeat, self.variant)
 
     @property
     def prompt_digest(self) -> str | None:
-        """The digest of the prompt; None where there is none."""
+        """Digest of the prompt; None if there is none."""
         return None if self.written_prompt is None else self.written_prompt.digest
 
     @property
     def batch(self) -> str | None:
-        """The provider's batch that it was answered in; None for a call of its own."""
+        """The provider's batch that answered it; None for a single call."""
         sent = getattr(self.generation, "sent", None)
         return None if sent is None else sent.batch
 
@@ -317,12 +320,12 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def next_step(self) -> str:
-        """The change that may let it pass; empty where it passed, or its attempt shows none."""
+        """What to change so that it may pass; empty if it passed, or its attempt does not show it."""
         return "" if self.redacted else next_step(self.verdict, self.generation, self.params, self.schema)
 
     @property
     def failure(self) -> tuple[str, str]:
-        """The failure of the verdict, or else of its own test, in a word and in a sentence; empty for nothing."""
+        """The failure of the verdict, or else of its own test, as a word and a sentence; empty if there is none."""
         verdict, test = self.verdict, self.test_outcome
         if verdict.failure_type is not None:
             return verdict.failure_type.value, verdict.message
@@ -330,16 +333,16 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
     @property
     def excluded(self) -> bool:
-        """True where the case's own schema is broken, or it has none, so that no engine is to blame."""
+        """Whether the case's own schema is invalid or missing, so that no engine is to blame."""
         return self.verdict.failure_type is FailureType.INVALID_SCHEMA
 
     def with_schema(self, schema: Schema | None) -> Record:
-        """The same with another schema."""
+        """Return the record with another schema."""
         return structs.replace(self, schema=schema, schema_digest=None if schema is None else digest(schema))
 
     @property
     def kept(self) -> Record:
-        """The record without what only the process that made it needs."""
+        """Return the record without what only its process needs."""
         generation = self.generation
         if isinstance(generation, Completion | Declined):
             sent = generation.sent and structs.replace(generation.sent, params=None)
@@ -347,13 +350,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
         return structs.replace(self, generation=generation, verdict=structs.replace(self.verdict, instance=None))
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON values, as a line of `records.jsonl` holds it."""
+        """Return the record as JSON values, as in a line of `records.jsonl`."""
         values: dict[str, Any] = to_json(self.kept)
         return values
 
     @classmethod
     def from_dict(cls, data: object) -> Record:
-        """The inverse of `to_dict`; RecordError names the first place that is not of a record."""
+        """Parse a record; the inverse of `to_dict`. RecordError names the first place that does not conform."""
         try:
             record: Record = from_json(cls, data)
         except ValueError as error:
@@ -362,6 +365,6 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 
 
 def check_variant(name: str) -> None:
-    """ValueError where it is no name of a variant, and not that of none."""
+    """Raise ValueError if it is neither a variant's name nor empty."""
     if name and not _VARIANT.fullmatch(name):
         raise ValueError(f"'{printable(name, 60)}' is no variant: expected letters, digits and any of . _ + -")

@@ -1,8 +1,8 @@
 """
-Redaction: a record without what may be private in it, made before it is written, sent or shown.
+Redact records: remove what may be private before a record is written, sent or shown.
 
-An answer becomes a digest by a key that nobody keeps, so that no guess at it can be tried; a prompt one by a salt that
-stands in the digest, so that a later run can tell whether it asks the same.
+An answer becomes a digest by a key that is not kept, so that guesses cannot be tested; a prompt becomes a digest by a
+salt that is part of the digest, so that a later run can tell whether its prompt is the same.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, used_keywords
 from pytest_jsbench.values import Match
 from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
-#: what a violation may name: the keywords, and a schema that is `false`
+#: What a violation may name: the keywords, and a schema that is `false`.
 _KNOWN = KEYWORDS | {"false"}
-#: what stands for words and paths of which not even a digest is kept
+#: Replaces words and paths of which not even a digest is kept.
 REDACTED = "(redacted)"
 _SALTED = "salted-sha256"
 
@@ -37,18 +37,18 @@ _SALTED = "salted-sha256"
 class Redaction:
     """The secrets of one run's redaction."""
 
-    #: of prompts, hexadecimal; it stands in each digest
+    #: Salt of prompts, hexadecimal; part of each digest.
     salt: str
-    #: of answers, hexadecimal; it is in the run's processes and nowhere else
+    #: Key of answers, hexadecimal; exists only in the run's processes.
     key: str = field(repr=False)
 
     @classmethod
     def new(cls) -> Redaction:
-        """Secrets that were never used before."""
+        """Return new random secrets."""
         return cls(salt=secrets.token_hex(16), key=secrets.token_hex(32))
 
     def record(self, record: Record) -> Record:
-        """The record without prompt, schema and answer; one that is redacted already is left as it is."""
+        """Return the record without prompt, schema and answer; a redacted record is returned unchanged."""
         if record.redacted is not None:
             return record
         return replace(
@@ -69,7 +69,7 @@ class Redaction:
         )
 
     def digest(self, text: str) -> str:
-        """The digest of something that was answered; equal for equal texts of this run."""
+        """Return the digest of an answer; equal for equal texts of this run."""
         return f"hmac-sha256:{_hmac(bytes.fromhex(self.key), text)}"
 
     def _generation(self, generation: Generation) -> Generation:
@@ -91,7 +91,7 @@ class Redaction:
 
 
 def asked_the_same(record: Record, prompt: Prompt) -> bool:
-    """Compare a record's prompt, redacted or not, with this one."""
+    """Return whether a record's prompt, redacted or not, equals this one."""
     if record.prompt is None:
         return False
     if record.redacted is None:
@@ -140,20 +140,20 @@ def _verdict(verdict: Verdict) -> Verdict:
 
 
 def _counts(match: Match) -> Match:
-    """The number of fields that are right, without their names and values."""
+    """Return the number of correct fields, without their names and values."""
     surplus = None if match.surplus is None else {REDACTED: match.given - match.expected}
     fields = {REDACTED: (match.right, match.expected)} if match.fields else {}
     return Match(fields=fields, invented=match.invented, missing=match.missing, surplus=surplus)
 
 
 def _message(verdict: Verdict) -> str:
-    """The message as far as it has no words of prompt, schema and answer."""
-    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # which names answers and counts them
+    """Return the message if it has no words of prompt, schema and answer."""
+    if not verdict.message or verdict.failure_type is FailureType.WRONG_DECISION:  # it names answers and counts them
         return verdict.message
     broken = dict.fromkeys(_keyword(violation.keyword) for violation in verdict.violations)
     return f"breaks {', '.join(broken)}" if broken else REDACTED
 
 
 def _keyword(name: str) -> str:
-    """A keyword of JSON Schema; a name that is none may be anybody's."""
+    """Return a keyword of JSON Schema; other names may be private."""
     return name if name in _KNOWN else REDACTED

@@ -1,4 +1,4 @@
-"""Rejudging: an attempt's generation becomes a verdict, in the same way during the run and at any time later."""
+"""Judge an attempt's generation, in the same way during the run and at any time later."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ...], judge: Judge) -> Verdict:
     """
-    The verdict, with notes of what stands beside it.
+    Return the verdict, with notes about the answer.
 
-    The answer quoted a secret, gave a listed value in other capitals, breaks a keyword that the engine was never told,
-    was held to no schema at all, or did not come as text.
+    The notes are for an answer that quoted a secret, differs from a listed value only in case, violates a keyword that
+    the engine was not sent, was not constrained by a schema, or did not come as text.
     """
     verdict = decide(generation, schema, judge)
     schema_of_text = judged_by(generation, verdict.tool, schema)
@@ -46,13 +46,13 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         verdict,
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
-        # where no text of the model's was judged by it nobody has asked yet
+        # the judge has not seen a text of the model yet
         trivial=judge.constants(schema) if verdict.trivial is None else verdict.trivial,
     )
 
 
 def _only_capitals(violation: Violation, schema: Schema, instance: object) -> bool:
-    """True where a text is one of the values that the schema lists there, but for its capitals."""
+    """Return whether a string equals one of the listed values except for case."""
     if violation.keyword not in ("enum", "const"):
         return False
     keyword = follow(schema, tokens_of(violation.schema_path))
@@ -77,9 +77,9 @@ def _texts(instance: object) -> Iterator[tuple[Path, str]]:
 
 def matched(record: Record, expected: Expected | None, comparers: Mapping[str, Comparer] | None = None) -> Record:
     """
-    The judged record, with its answer's values beside the expected ones where the model said anything.
+    Return the judged record, with its answer's values compared with the expected ones if there is an answer.
 
-    Of an answer that does not conform no value is right.
+    An answer that does not conform has no correct values.
     """
     unjudged = record.verdict.failure_type is FailureType.UNJUDGED
     if expected is None or unjudged or not isinstance(record.generation, Completion | Declined):
@@ -93,9 +93,9 @@ def judge_again(
     record: Record, judge: Judge, comparers: Mapping[str, Comparer] | None = None, *, compare: bool = False
 ) -> Record:
     """
-    The record with the verdict of this judge: passed ones have no codes, those never asked are unchanged.
+    Return the record with this judge's verdict: passed ones have no codes, attempts without an answer are unchanged.
 
-    Its values are compared again, by these comparers, with `compare` or where the answer conforms now and did not.
+    Its values are compared again, by these comparers, with `compare` or if the answer conforms now and did not before.
     """
     if record.generation is None or record.schema is None:
         return record
@@ -105,16 +105,16 @@ def judge_again(
     return judged if compared else matched(judged, record.expected, comparers)
 
 
-#: subschemas that are looked at, each with a value; of an answer with more nothing is said
+#: Maximum number of subschemas, each with a value, that are examined; the result for larger answers is None.
 _MOST_PLACES = 5_000
 
 
 def order_kept(schema: Any, instance: object) -> bool | None:
     """
-    Tell whether each object of a conforming answer has its named properties in the schema's order.
+    Return whether each object of a conforming answer has its named properties in the schema's order.
 
-    None where no object has two of them. Alternatives are not looked into: which one an object conforms to, and which
-    order it is then to have, may be no single one.
+    None if no object has two of them. Alternatives are ignored, since an object may conform to several with different
+    orders.
     """
     schemas, kept, looked = SchemaPlaces(schema, certain=True), None, 0
     pending: list[tuple[Any, list[Tokens]]] = [(instance, [()])]

@@ -1,4 +1,4 @@
-"""Resumption: the answers that an earlier run already has, so that nobody asks, and pays, for them again."""
+"""Resume: find the answers of an earlier run, so that no call is made and paid twice."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from pytest_jsbench.records.variants import difference, match, strangers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumption:
-    """The answers that a run takes over from an earlier one."""
+    """The answers that a run reuses from an earlier one."""
 
     source: Path
-    #: the run's own folder
+    #: The run's own directory.
     folder: Path
-    #: the earlier run; None where it was killed before it had anything to write
+    #: The earlier run; None if it was killed before it wrote anything.
     metadata: RunMetadata | None = None
-    #: its answers to this run's questions, each of this run's variant that asks the same, wherever it stands
+    #: Answers to this run's questions, for each variant with the same question.
     answers: tuple[AttemptOutcome, ...] = ()
-    #: answers to a project's own tests, each taken over if its test asks the same
+    #: Answers to a project's own tests, reused if the test has the same question.
     project_answers: tuple[AttemptOutcome, ...] = ()
-    #: records that are of no attempt of this run: another schema, another prompt, or no case of it
+    #: Number of records that match no attempt of this run: another schema, another prompt, or no case of it.
     left_out: int = 0
-    #: calls that broke, and are made again
+    #: Number of failed calls, which are made again.
     broken: int = 0
     warnings: tuple[str, ...]
-    #: whether answers are of a variant that the earlier run called otherwise, so that their lines are written anew
+    #: Whether the earlier run had another name for a variant, so that records are rewritten.
     renamed: bool = False
 
     def write_to(self, folder: Path, ours: RunMetadata, redaction: Redaction | None) -> Path:
-        """Write the earlier run's records beside the new ones, so that this run can be resumed in its turn."""
+        """Write the earlier run's records next to the new ones, so that this run can be resumed too."""
         assert self.metadata is not None
         earlier = replace(ours if self.renamed else self.metadata, redacted=redaction is not None)
         answers = (*self.answers, *self.project_answers)
@@ -58,7 +58,7 @@ class Resumption:
 
 
 class Recorded:
-    """The attempts in a records file of ours, by case and repeat; in none where there is no file."""
+    """The attempts in a records file, by case and repeat; empty if there is no file."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class Recorded:
             self._of_task.setdefault((attempt.key.task, attempt.repeat, attempt.variant), []).append(attempt)
 
     def of_test(self, first: Attempt) -> list[Record]:
-        """The records of one run of a project's own test, by the first of its questions, in their order."""
+        """Return the records of one run of a project's own test, by its first question, in order."""
         alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
         attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
         records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
@@ -78,18 +78,18 @@ class Recorded:
         return self._lines is not None and attempt in self._lines
 
     def place(self, attempt: Attempt) -> Place | None:
-        """Where the record of an attempt is; None where there is none."""
+        """Return the place of an attempt's record; None if there is none."""
         start = None if self._lines is None else self._lines.place(attempt)
         return None if self._path is None or start is None else Place(path=self._path, start=start)
 
     def get(self, attempt: Attempt) -> Record | None:
-        """The record of an attempt; None where there is none."""
+        """Return the record of an attempt; None if there is none."""
         line = None if self._lines is None else self._lines.get(attempt)
         return None if line is None else Record.from_dict(line)
 
 
 def _attempt(line: Mapping[str, Any]) -> Attempt | None:
-    """The attempt that a line is the record of; None for the header."""
+    """Return the attempt of a record's line; None for the header."""
     if line["type"] != "record":
         return None
     return Attempt(CaseKey(task=line["task"], id=line["id"]), line["repeat"], sys.intern(line.get("variant", "")))
@@ -104,11 +104,11 @@ def resume(
     templates: Mapping[str, PromptTemplate],
 ) -> Resumption:
     """
-    Find the answers that a run of this metadata and plan can take over from the run at `path`.
+    Find the answers that a run with this metadata and plan can reuse from the run at `path`.
 
-    An answer is taken over where case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
-    `templates` are by variant. ResumeError where the other run asked another engine, or with other parameters: it is
-    more likely a mistake than a wish to pay twice. A variant that is new, or that was changed, is asked anew.
+    An answer is reused if case, schema, prompt, engine, parameters and repeat are the same, variant by variant;
+    `templates` are by variant. ResumeError if the other run has another engine or other parameters, which is more
+    likely a mistake than a wish to pay twice. A new or changed variant is called again.
     """
     # a run in it was killed before it could write a file
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
@@ -123,7 +123,7 @@ def resume(
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
     redacted = _redacted(path, theirs, metadata)
-    # what a test hands in, it hands in again
+    # a test that provides its answer provides it again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
         structs.replace(outcome, variant=names[outcome.variant]) for outcome in of_run if outcome.variant in names
@@ -133,11 +133,11 @@ def resume(
     keys = frozenset(planned)
 
     def is_asked(record: Record) -> bool:
-        """Compare the record's question with this run's, to the letter."""
+        """Return whether the record's question is exactly this run's."""
         if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
             return False
         case = load(record.key)
-        # whoever wrote the file may have written any digest beside a schema
+        # whoever wrote the file may have written any digest next to a schema
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
         if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
             return False
@@ -164,22 +164,22 @@ def resume(
 
 
 def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
-    """Find the newest of the runs in a folder that asks the same engine in the same way; None where there is none."""
+    """Return the newest run in a directory with the same engine and settings; None if there is none."""
     for run in reversed(journal.find_runs(folder)) if folder is not None and folder.is_dir() else ():
-        with suppress(JSBenchError):  # one that was killed before it could write, or is not ours
+        with suppress(JSBenchError):  # one that was killed before it could write, or another program's
             if not difference(journal.read_header(run), ours):
                 return run
     return None
 
 
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
-    """True where the answers are redacted; ResumeError where this run could not judge them."""
+    """Return whether the answers are redacted; ResumeError if this run could not judge them."""
     if theirs.redacted and not ours.redacted:
         raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
     if not ours.redacted:
         return False
     for name in ("policy", "classifiers", "metrics"):
-        # as JSON, for that is what the other has been
+        # as JSON, since the other one comes from JSON
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "

@@ -1,4 +1,4 @@
-"""The settings that a run was made with, each by its name; and in which of them several runs differ."""
+"""List the settings of a run by name, and find those in which several runs differ."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pytest_jsbench.core.text import distinct, printable
 
 
 class Bearing(StrEnum):
-    """The part of a run that a setting bears on."""
+    """The part of a run that a setting affects."""
 
     ANSWERS = "answers"
-    #: how strictly answers are judged
+    #: How strictly answers are judged.
     VERDICTS = "verdicts"
-    #: how values are compared with the expected ones
+    #: How values are compared with the expected ones.
     VALUES = "values"
-    #: which cases are asked, and how often
+    #: Which cases are used, and how often.
     CASES = "cases"
-    #: how long answers take, and nothing else
+    #: Only how long answers take.
     TIMES = "times"
 
 
-#: where a run's metadata has each setting, those first that people tell runs apart by
+#: Places of the settings in a run's metadata, the most distinguishing first.
 _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     Bearing.ANSWERS: (
         *("engine", "model", "response_format", "prompt", "params.temperature", "params.max_tokens", "shots", "adapt"),
@@ -38,39 +38,39 @@ _PLACES: Mapping[Bearing, tuple[str, ...]] = {
     ),
     Bearing.TIMES: ("concurrency", "streaming", "params.timeout"),
 }
-#: of a run that does not say: the first rules had no number, and only a program makes steps
+#: Defaults for runs that do not record them: the first rules had no number, and only Python code makes steps.
 _UNSAID: Mapping[str, Any] = {"versions.judge": "1", "dataset.steps": []}
-#: objects of the metadata of which each member is a setting, and what their names begin with
+#: Objects of the metadata whose members are settings, with the prefix of their names.
 _GROUPS: Mapping[str, tuple[Bearing, str]] = {
     "details": (Bearing.ANSWERS, "engine."),
     "policy": (Bearing.VERDICTS, "judge."),
     "comparers": (Bearing.VALUES, "compare."),
     "host": (Bearing.TIMES, "host."),
 }
-#: members of those that bear on something else
+#: Members of those that affect something else.
 _OTHERWISE = {"engine.slots": Bearing.TIMES, "judge.timeout": Bearing.TIMES}
-#: of which a change is said by the change of another
+#: Settings whose change is reported by the change of another.
 _IMPLIED_BY = {"prompt_digest": ("prompt", "shots")}
-#: engines that say answers of another time again, and what this run asked for has no part in those
+#: Engines that replay answers, which do not depend on this run's settings.
 RECORDED = ("replay", "recorded")
-#: engines whose models run where the run does, so that those that are asked at once share a machine
+#: Engines whose models run on this machine, so that concurrent variants share it.
 ON_THIS_MACHINE = frozenset({"local", "llguidance", "outlines", "xgrammar"})
-#: which of them stands in the record of an answer that a run took from its recordings instead of asking
+#: Engine name in the record of an answer that was taken from recordings.
 REMEMBERED = "recorded"
-#: stands there of an answer that an application got by itself: nobody asked for it, and it is never said again
+#: Engine name for an answer that an application got by itself; it is never replayed.
 HANDED_IN = "application"
-#: settings that take some of the cases: without them it is all
+#: Settings that select some of the cases; without them, all are used.
 _OF_ALL = frozenset({"tasks", "limit", "sample", "shard"})
-#: settings that choose cases: where two runs had the same ones, it does not matter how those were chosen
+#: Settings that select cases; if two runs had the same cases, they do not matter.
 _SELECTION = frozenset({"split", "tasks", "limit", "where", "sample", "sample_seed", "shard"})
-#: a program's step that changes cases, and does not choose them, begins so
+#: Prefix of a step in Python that changes cases rather than selecting them.
 _CHANGING_STEP = "map "
 _SAMPLING = frozenset({"temperature", "max_tokens", "seed"})
-#: of values that are shown: in the name of a run, and where runs differ
+#: Maximum length of displayed values, in the name of a run and in a list of differences.
 _LONGEST, _LONGEST_OF_DIFFERENCE = 40, 100
-#: of names, of what a stranger's file may call an option
+#: Maximum length of names, since an untrusted file may contain any.
 _LONGEST_NAME = 80
-#: objects within each other that are taken apart
+#: Maximum depth of nested objects that are expanded.
 _DEEPEST = 6
 _DIGEST = "sha256:"
 _DIGITS = 12
@@ -82,17 +82,17 @@ class Setting:
 
     name: str
     bears_on: Bearing
-    #: a JSON value; None is whatever the engine or the provider does by itself
+    #: JSON value; None is the default of the engine or the provider.
     value: Any
 
     @property
     def shown(self) -> str:
-        """The value for people."""
+        """Value for people."""
         return printable(_text(self.name, self.value), _LONGEST, cut="middle")
 
     @property
     def label(self) -> str:
-        """The setting in a name of its run; what is well known by its value alone goes without its own name."""
+        """The setting as part of a run's label; well-known values are used without their name."""
         if self.name in {"engine", "model", "response_format"}:
             return self.shown
         return f"{self.name.rpartition('.')[2]} {self.shown}"
@@ -100,31 +100,31 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingDifference:
-    """A setting in which runs differ, with its value in each of them, in their order."""
+    """A setting in which runs differ, with its value in each of them, in order."""
 
-    #: as of the option; of an engine's own after engine., of the judge's after judge.
+    #: Name of the option; the engine's own have the prefix engine., the judge's judge.
     name: str
-    #: what it changes
+    #: What it affects.
     bears_on: Bearing
-    #: of each run in their order: `not known` where it does not say, `not set` for an option that was not given to an
-    #: engine; None is what the engine or the provider does by itself
+    #: Value in each run, in order: `not known` if not recorded, `not set` for an engine option that was not given; None
+    #: is the default of the engine or the provider.
     values: tuple[Any, ...]
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The values for people; those that differ look different, however long they are."""
+        """Values for people; different values are displayed differently, however long they are."""
         texts = [_text(self.name, value) for value in self.values]
         different = list(dict.fromkeys(texts))
         shown = dict(zip(different, distinct(different, _LONGEST_OF_DIFFERENCE), strict=True))
         return tuple(shown[text] for text in texts)
 
 
-#: stands for the value of a setting in a run that does not say, and for that of an engine's option that was not given
+#: Stand for an unrecorded value, and for an engine option that was not given.
 UNKNOWN, NOT_SET = "not known", "not set"
 
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
-    """The settings in a run's metadata, as JSON values, by name; what is not there is not among them."""
+    """Return the settings in a run's metadata as JSON values, by name; absent ones are left out."""
     settings: dict[str, Setting] = {}
     for bears_on, places in _PLACES.items():
         for place in places:
@@ -145,7 +145,7 @@ _ABSENT = object()
 
 
 def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]]:
-    """Each value that is no object, by the way to it: what is sent beside a request may be nested."""
+    """Yield each value that is not an object, with the path to it, since extra request fields can be nested."""
     for name, value in sorted(members.items()):
         if _is_simple(value):
             yield name, value
@@ -156,7 +156,7 @@ def _leaves(members: Mapping[str, Any], levels: int) -> Iterator[tuple[str, Any]
 
 
 def _is_simple(value: object) -> bool:
-    """True where it is a value of a setting, which a file of a stranger may not have in its place."""
+    """Return whether it can be a setting's value, since an untrusted file may have anything in its place."""
     return isinstance(value, str | int | float | bool | None) or (
         isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
     )
@@ -164,9 +164,10 @@ def _is_simple(value: object) -> bool:
 
 def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> tuple[SettingDifference, ...]:
     """
-    The settings in which runs differ, those first that bear on answers; what only one of them knows is not one.
+    Return the settings in which runs differ, those that affect answers first; settings known for only one run are left
+    out.
 
-    Where runs had the `same_cases`, it is no difference that they chose them in other ways.
+    With `same_cases`, differences in how the cases were selected are left out.
     """
     if same_cases:
         kept = [{name: setting for name, setting in run.items() if name not in _SELECTION} for run in runs]
@@ -189,9 +190,9 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
 
 def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
     """
-    The value of what a run does not name: not set where it is a comparer.
+    Return the value for a run that does not have the setting: not set for a comparer.
 
-    An engine's own option is not set where another run of the same engine has it.
+    An engine option is not set if another run of the same engine has it.
     """
     if name.startswith("compare."):
         return NOT_SET
@@ -202,7 +203,7 @@ def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, S
 
 
 def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = False) -> list[str]:
-    """Names of settings by which the runs can be told apart, as far as that is possible: as few as will do."""
+    """Return as few setting names as possible that distinguish the runs."""
     chosen: list[str] = []
     for difference in differences(runs, same_cases=same_cases):
         if _groups(runs, (*chosen, difference.name)) > _groups(runs, chosen):
@@ -211,12 +212,12 @@ def distinguishing(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = 
 
 
 def _groups(runs: Sequence[Mapping[str, Setting]], names: Sequence[str]) -> int:
-    """The number of groups that the runs make by their values of these settings."""
+    """Return the number of groups into which these settings divide the runs."""
     return len({tuple(_canonical(run[name].value) if name in run else None for name in names) for run in runs})
 
 
 def _canonical(value: Any) -> Hashable:
-    """A key that equal values share: a truth value is no number, and a list may have been a tuple."""
+    """Return a key that equal values share: a boolean is not a number, and a list may have been a tuple."""
     return isinstance(value, bool), tuple(value) if isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""Runs in an object store, or in any other place that fsspec reaches: their records, copied to this machine."""
+"""Copy the records of runs from an object store, or any other place that fsspec reaches, to this machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pytest_jsbench.core.secrets import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.records.journal import LARGEST
 
-#: records files below one URL
+#: Maximum number of records files below one URL.
 MOST_FILES = 10_000
-#: of a run's folder, and of a file with its records; what is called otherwise is left where it is
+#: Names of a run's directory, and of a file with its records; others are ignored.
 _FOLDER = re.compile(r"(?!\.)[\w.+-]{1,200}", re.ASCII)
 _RECORDS = re.compile(r"records(\.[\w-]{1,100})?\.jsonl", re.ASCII)
 _CHUNK = 1 << 20
@@ -28,9 +28,9 @@ _CHUNK = 1 << 20
 @contextmanager
 def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]]:
     """
-    Copy what is at URLs into a folder that goes at the end; give the path of each place, and what the copies are of.
+    Copy the content of URLs to a temporary directory; yield the path of each place, and the URL of each copy.
 
-    A URL with `*` names each folder that matches and has records. An error inside names the URL, not the copy.
+    A URL with `*` names each directory that matches and has records. Errors inside name the URL, not the copy.
     """
     paths, originals = list[Path](), dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="jsbench-") as folder:
@@ -48,7 +48,7 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
                     originals[str(copy)] = shown
             except JSBenchError as error:
                 raise type(error)(f"{shown} {error}", where=shown) from error
-            except THIRD_PARTY_ERRORS as error:  # each store raises errors of its own
+            except THIRD_PARTY_ERRORS as error:  # each store raises its own errors
                 reason = _without_secrets(described(error), place)
                 raise MergeError(f"{shown} cannot be read: {reason}", where=shown) from None
         try:
@@ -60,7 +60,7 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
 
 def redact_url(url: str) -> str:
     """Return a URL for messages: without a user, a password, a query or a fragment, each of which can be a secret."""
-    # of a chain such as `simplecache::s3://bucket` each part can have one
+    # each part of a chain such as `simplecache::s3://bucket` can have one
     parts = [_redact_part(part) for part in url.split("::")]
     return printable("::".join(parts), 300)
 
@@ -100,14 +100,14 @@ def _local_paths(url: str) -> list[Path] | None:
 
 
 def originally(text: str, originals: Mapping[str, str]) -> str:
-    """The text with the URL in place of each copy's path."""
+    """Return the text with the URL instead of each copy's path."""
     for path, url in originals.items():
         text = re.sub(rf"{re.escape(path)}(?!\d)", lambda _, url=url: url, text)  # type: ignore[misc]
     return text
 
 
 def _fetch(url: str, into: Path) -> list[Path]:
-    """Copy the records of each folder that the URL names into a folder of its own."""
+    """Copy the records of each directory that the URL names to a separate directory."""
     try:
         import fsspec
     except ImportError:
@@ -123,7 +123,7 @@ def _fetch(url: str, into: Path) -> list[Path]:
 
 
 def _copy(store: Any, folder: str, into: Path) -> bool:
-    """Copy the records files of a run's folder, or of a folder of runs; whether there are any."""
+    """Copy the records files of a run's directory, or of a directory of runs; return whether there are any."""
     named = {name: _parts(name, folder) for name in store.find(folder, maxdepth=2)}
     names = {name: parts for name, parts in named.items() if parts}
     if len(names) > MOST_FILES:
@@ -143,7 +143,7 @@ def _copy(store: Any, folder: str, into: Path) -> bool:
 
 
 def _parts(name: str, folder: str) -> list[str]:
-    """The way to a records file in the folder; none where it is another file, or one of a run within a run."""
+    """Return the path of a records file within the directory; empty for other files, and for a run within a run."""
     *folders, file = name.removeprefix(folder).strip("/").split("/")
     right = len(folders) < 2 and _RECORDS.fullmatch(file) and all(map(_FOLDER.fullmatch, folders))
     return [*folders, file] if right else []

@@ -1,4 +1,4 @@
-"""The questions of runs and their variants: two that ask the same share their answers."""
+"""Compare the questions of runs and their variants: two with the same questions share their answers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 
 from pytest_jsbench.records.metadata import RunMetadata
 
-#: what must be the same for an answer to one to be an answer to the other
+#: Fields that must be equal for answers to be interchangeable.
 _IDENTITY = ("engine", "model", "response_format", "provider", "adapt")
 _PARAMS = ("max_tokens", "temperature", "seed")
-#: what an engine says of itself that does not change answers: versions of packages, and how many calls it takes at once
+#: Details of an engine that do not affect answers: package versions, and its number of parallel calls.
 _VERSION = re.compile(r"v?\d+(\.\w+)*|unknown")
 _CAPACITY = frozenset({"slots"})
-#: what is counted where variants differ in it
+#: Fields that are counted if variants differ in them.
 _COUNTED = {
     "engine": "engines",
     "model": "models",
@@ -26,14 +26,14 @@ _COUNTED = {
     "prompt": "prompts",
     "adapt": "adaptations",
 }
-#: what is not known of the whole where variants differ in it
+#: Fields that are None for the whole run if variants differ in them.
 _UNSAID = ("streaming", "provider", "prompt_digest", "shots", "concurrency")
-#: of what the whole says that in which all variants agree
+#: Mappings of which the whole run has the entries that all variants share.
 _PARTS = ("details", "params", "asked_params")
 
 
 def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
-    """The first thing that the two do not ask alike, as half a sentence; empty where there is none."""
+    """Return the first difference between the questions of two variants, as a phrase; empty if there is none."""
     for name in _IDENTITY:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
             return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
@@ -50,7 +50,7 @@ def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
 
 
 def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
-    """The details of an engine that change answers."""
+    """Return the details of an engine that affect answers."""
     return {
         name: value
         for name, value in metadata.details.items()
@@ -59,7 +59,7 @@ def engine_settings(metadata: RunMetadata) -> dict[str, Any]:
 
 
 def together(variants: Sequence[RunMetadata]) -> RunMetadata:
-    """The metadata of the run of these variants, each of which has a name; what all share is that of the first."""
+    """Return the metadata of the run of these named variants; shared fields are those of the first."""
     shared: dict[str, Any] = {}
     for name, noun in _COUNTED.items():
         values = dict.fromkeys(getattr(variant, name) for variant in variants)
@@ -73,7 +73,7 @@ def together(variants: Sequence[RunMetadata]) -> RunMetadata:
 
 
 def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """That in which all of them agree; None where one of them is not known."""
+    """Return the common entries of all of them; None if one is unknown."""
     given = [mapping for mapping in mappings if mapping is not None]
     if len(given) < len(mappings):
         return None
@@ -84,16 +84,16 @@ def _common(mappings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | No
 
 
 def each(metadata: RunMetadata) -> tuple[RunMetadata, ...]:
-    """The variants of a run, each as of a run of its own; the run itself where it has none."""
+    """Return the variants of a run, each as a separate run; the run itself if it has none."""
     return tuple(metadata.of_variant(variant.variant) for variant in metadata.variants) or (metadata,)
 
 
 def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """
-    By name of a variant of another run, the variant of ours that asks the same; a run without variants has one, "".
+    Return our variant with the same questions for each variant of another run; a run without variants has one, "".
 
-    Each is matched once, with the one that fits it best. Of several that fit alike it is the one of its name, or none,
-    also where the others have found theirs: what tells them apart, such as the server's address, is not written down.
+    Each is matched once, with the most similar one. If several are equally similar, the one of the same name is chosen,
+    or none, since what distinguishes them, such as the server's address, is not recorded.
     """
     by_likeness: dict[tuple[bool, bool, bool], list[tuple[str, str]]] = {}
     for their, our in itertools.product(each(theirs), each(ours)):
@@ -117,7 +117,7 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
 
 
 def strangers(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
-    """By name of a variant of ours for which the other run has nothing: what that did instead, as half a sentence."""
+    """Return for each of our variants without a match in the other run what differs there, as a phrase."""
     matched = frozenset(match(theirs, ours).values())
     return {variant.variant: _instead(theirs, variant) for variant in each(ours) if variant.variant not in matched}
 

@@ -1,4 +1,4 @@
-"""The blocks of a report: headings, tables and facts; `terminal`, `markdown` and `html` draw them."""
+"""Define the blocks of a report (headings, tables and facts), which `terminal`, `markdown` and `html` render."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pytest_jsbench.metrics.statistics import Proportion, Rate
 
 NOT_APPLICABLE = "n/a"
 _WHOLE_NAMES = 20
-#: a label and its text; of an empty label, more of the fact before it
+#: A label and its text; an empty label continues the fact before it.
 Fact = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A rate or a number with a mark behind it."""
+    """A rate or a number followed by a mark."""
 
     value: Rate | float
     mark: str
 
 
-#: None is not applicable; a text may be a stranger's
+#: None is not applicable; a string may be untrusted.
 Cell = Rate | Marked | float | str | None
 
 
@@ -32,32 +32,32 @@ class Column:
     """A column of a table."""
 
     heading: str
-    #: the same where there is little room; empty where there is no shorter one
+    #: Shorter heading for narrow terminals; empty if there is none.
     short: str = ""
-    #: how its numbers are written, and where there is no such figure
+    #: How to format its numbers; None for the default.
     figure: Figure | None = None
     form: str = "{:,.0f}"
-    #: it is left out where there is little room
+    #: Whether it is omitted in narrow tables.
     roomy: bool = False
-    #: it is left out before bounds go below their rates
+    #: Whether it is omitted before bounds move below their rates.
     spare: bool = False
-    #: its texts begin at its left
+    #: Whether its texts are left-aligned.
     left: bool = False
-    #: its head may be a stranger's text
+    #: Whether its heading may be untrusted text.
     foreign: bool = False
 
     @classmethod
     def of(cls, figure: Figure, heading: str = "", *, roomy: bool = False) -> Column:
-        """The column of a figure, by another heading where one is given."""
+        """Create the column of a figure, optionally with another heading."""
         own = figure.heading or figure.title
         return cls(heading=heading or own, short="" if heading else figure.short, figure=figure, roomy=roomy)
 
     def text_of(self, value: float) -> str:
-        """A number of the column for people."""
+        """Format a number of the column for people."""
         return self.form.format(value) if self.figure is None else self.figure.text_of(value)
 
     def exact_text_of(self, value: Cell) -> str:
-        """A cell of the column with all that is known of it."""
+        """Format a cell of the column with everything that is known about it."""
         if isinstance(value, Marked):
             return f"{self.exact_text_of(value.value)}{value.mark}"
         if not isinstance(value, Rate):
@@ -71,11 +71,11 @@ class Column:
 
     @property
     def counted(self) -> bool:
-        """True where its rates are told with their counts."""
+        """Whether its rates are shown with their counts."""
         return self.figure is not None and self.figure.counted
 
 
-#: a name and the cells beside it
+#: A name and the cells next to it.
 Row = tuple[str, tuple[Cell, ...]]
 
 
@@ -83,20 +83,20 @@ Row = tuple[str, tuple[Cell, ...]]
 class TableBlock:
     """Rows of a name and cells."""
 
-    #: above the names
+    #: Heading above the names.
     head: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    #: whether the last row is over all others
+    #: Whether the last row is the total.
     total: bool = False
-    #: no name of at most so many characters is cut
+    #: Names of at most this length are not cut.
     whole_names: int = 0
-    #: Markdown shows it under this title, when it is asked for
+    #: Title under which Markdown folds it; empty to show it.
     folded: str = ""
 
     @classmethod
     def of_texts(cls, head: str, headings: Sequence[str], rows: Iterable[Row]) -> TableBlock:
-        """A table of texts."""
+        """Create a table of texts."""
         return cls(
             head=head,
             columns=tuple(Column(heading=one, left=True) for one in headings),
@@ -105,20 +105,20 @@ class TableBlock:
         )
 
     def part(self, places: Iterable[int]) -> TableBlock:
-        """The table of only the columns at these places."""
+        """Return the table with only the columns at these places."""
         kept = list(places)
         rows = tuple((name, tuple(cells[at] for at in kept)) for name, cells in self.rows)
         return replace(self, columns=tuple(self.columns[at] for at in kept), rows=rows)
 
     def beside(self, column: Column, cells: Sequence[Cell]) -> TableBlock:
-        """The table with another column at its end."""
+        """Return the table with another column at its end."""
         rows = tuple((name, (*before, cell)) for (name, before), cell in zip(self.rows, cells, strict=True))
         return replace(self, columns=(*self.columns, column), rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A stranger's text over what follows, and the label that it has on a terminal."""
+    """Untrusted text above a section, and its label on a terminal."""
 
     label: str
     text: str
@@ -131,9 +131,9 @@ def table_of_figures(
     head: str, sources: Sequence[tuple[str, HasFigures]], shown: Shown, *, total: bool = False
 ) -> TableBlock:
     """
-    A row for each source with the figures of a kind of table, but for those that none of them has.
+    Create a row for each source with the figures of a kind of table, without those that none of them has.
 
-    Behind the medians stands the number of measurements that most of a row are of, and beside any other its own.
+    Next to the medians is the number of measurements that most of a row have, and next to any other its own number.
     """
     table = TableBlock(head=head, columns=(), rows=tuple((name, ()) for name, _ in sources), total=total)
     every: list[tuple[Figure, list[Cell]]] = [
@@ -158,13 +158,13 @@ def table_of_figures(
 
 
 def _count(median: Figure, source: HasFigures) -> int:
-    """Count the measurements that a median is of: 0 where the source does not say."""
+    """Return the number of measurements of a median: 0 if the source does not have it."""
     count = source.figure(median.count)
     return int(count) if isinstance(count, int | float) else 0
 
 
 def _is_told(figure: Figure, cells: Sequence[Cell], sources: Sequence[tuple[str, HasFigures]]) -> bool:
-    """The chief rates are always told, errors where there are any, and the share of steady cases where they repeat."""
+    """Return whether to show a figure: the main rates always, errors if there are any, repeat rates if cases repeat."""
     applicable = [cell for cell in cells if not (cell is None or (isinstance(cell, Rate) and cell.value is None))]
     if figure.name == "pass_hat_k":
         return any(source.figure("planned") != source.figure("cases") for _, source in sources)

@@ -1,4 +1,4 @@
-"""Runs by task, or by keyword of JSON Schema: a rate of each run in each group, and what is more than chance."""
+"""Break runs down by task, keyword of JSON Schema or prompt length: a rate per run and group, with significance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
     from pytest_jsbench.reports.evaluations import Evaluation
 
-#: the keywords that the schema of a case uses, by the case and the digits of its schema
+#: Keywords in the schema of a case, by the case and the digits of its schema's digest.
 KeywordsOfCases = Mapping[tuple["CaseKey", str], Sequence[str]]
 _Outcomes = Mapping["CaseKey", CaseOutcome]
 DEFAULT_METRIC = "pass_rate"
@@ -35,7 +35,7 @@ class Grouping(StrEnum):
 
     TASK = "task"
     KEYWORD = "keyword"
-    #: of the prompt, in tokens: quarters of the cases of the first run that says it
+    #: Prompt length in tokens: quartiles of the cases of the first run that has it.
     LENGTH = "length"
 
 
@@ -44,10 +44,11 @@ class CaseGroup:
     """The rates of all runs in one group."""
 
     name: str
-    #: of all runs together
+    #: Number of cases of all runs together.
     cases: int
     rates: tuple[Rate, ...]
-    #: a run each, the p-values adjusted for the whole table; None for the first, and where no case was decided in both
+    #: Comparison of each run with the first, p-values adjusted for the whole table; None for the first, and if no case
+    #: was decided in both.
     against_first: tuple[Comparison | None, ...]
 
 
@@ -58,23 +59,23 @@ class Breakdown:
     by: Grouping
     metric: str
     groups: tuple[CaseGroup, ...]
-    #: over all cases of each run
+    #: Rate over all cases of each run.
     total: tuple[Rate, ...]
-    #: of the run that each is held against
+    #: Index of the run that each is compared with.
     firsts: tuple[int, ...]
 
     def _mark(self, rate: Rate, *, real: bool = False) -> Marked:
-        """The rate with a mark where it differs; but for a pass rate, with the number of what it is over."""
+        """Return the rate with a mark if it differs, and with its count unless it is a pass rate."""
         count = f" of {rate.n:,}" if self.metric != DEFAULT_METRIC and rate.n and rate.value is not None else ""
         return Marked(rate, f"{count}{' *' if real else ''}")
 
     @property
     def tests(self) -> int:
-        """For how many tests the p-values are adjusted."""
+        """Number of tests for which the p-values are adjusted."""
         return sum(comparison is not None for group in self.groups for comparison in group.against_first)
 
     def note(self, names: Sequence[str]) -> str:
-        """Say what the intervals and the marks mean, for people."""
+        """Explain the intervals and the marks for people."""
         first = names[0] if not any(self.firsts) else "the same variant in the first run"
         if self.metric in MEASURES:
             medians = f"{FIGURES[MEASURES[self.metric]].title.lower()} of the cases, medians with 95 % intervals"
@@ -89,7 +90,7 @@ class Breakdown:
         return f"{rates}; {marked} (test over the cases of both; p-values adjusted for {tests}, Holm)"
 
     def table(self, names: Sequence[str]) -> TableBlock:
-        """A row per group and a column per run; the last row is over all groups."""
+        """Return a row per group and a column per run; the last row is the total."""
         rows: list[Row] = []
         for group in self.groups:
             pairs = zip(group.rates, group.against_first, strict=True)
@@ -113,7 +114,7 @@ class Breakdown:
         return ratio is not None and beyond_drift(ratio) != 0
 
     def to_dict(self, names: Sequence[str]) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return the breakdown as JSON values."""
 
         def rates_of(rates: Sequence[Rate]) -> dict[str, Any]:
             return {name: rate.to_dict() | {"n": rate.n} for name, rate in zip(names, rates, strict=True)}
@@ -150,7 +151,7 @@ def break_down(
     keywords: KeywordsOfCases | None = None,
     metric: str = DEFAULT_METRIC,
 ) -> Breakdown:
-    """The runs by group; RecordError where they do not say how each case ended."""
+    """Break runs down by group; RecordError if they lack the outcomes of cases."""
     measurable = (*RATES, *MEASURES)
     if metric not in measurable:
         message = f"no rate or time '{printable(metric, 60)}': {nearest(metric, measurable)}"
@@ -189,7 +190,7 @@ def break_down(
 
 
 def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
-    """By case the quarter that its prompt is in, the shortest first; RecordError where no run tells tokens."""
+    """Return the quartile of each case's prompt length, the shortest first; RecordError if no run has token counts."""
     for evaluation in evaluations:
         outcomes = (evaluation.outcomes or {}).items()
         tokens = {key: fmean(values) for key, case in outcomes if (values := case.measured("input_tokens"))}
@@ -203,7 +204,7 @@ def _lengths(evaluations: Sequence[Evaluation]) -> dict[CaseKey, str]:
 
 
 def _median(outcomes: _Outcomes, measure: str) -> Rate:
-    """The median over cases of their means."""
+    """Return the median over cases of their means."""
     means = sorted(fmean(values) for outcome in outcomes.values() if (values := outcome.measured(measure)))
     low, high = quantile_interval(means, 0.5) or (None, None)
     return Rate(value=quantile(means, 0.5), ci_low=low, ci_high=high, n=len(means))
@@ -240,7 +241,7 @@ def _rate(evaluation: Evaluation, group: _Outcomes, name: str, metric: str) -> R
 
 
 def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
-    """The rate of an evaluation, with the count that it is over where the file has it."""
+    """Return the rate of an evaluation, with its count if the file has it."""
     over = FIGURES[metric].of
     n = None if over is None else evaluation.figures.get(over)
     return replace(evaluation.rate(metric), n=None if n is None else int(n))
@@ -249,7 +250,7 @@ def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
 def _against_first(
     parts: Sequence[Mapping[str, _Outcomes]], names: Sequence[str], places: Sequence[int]
 ) -> dict[tuple[str, int], Comparison]:
-    """By group and run, the run against the one at its place, the p-values adjusted for all of these."""
+    """Compare the runs by group with their reference run, with p-values adjusted for all of these tests."""
     compared = {
         (name, at): compare(parts[first].get(name, {}), parts[at].get(name, {}))
         for name in names
@@ -261,7 +262,7 @@ def _against_first(
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
-    """The keywords that the schema of each case uses, as the runs' records say; RecordError where none has records."""
+    """Return the keywords in the schema of each case from the runs' records; RecordError if none has records."""
     keywords: dict[tuple[CaseKey, str], Sequence[str]] = {}
     for path in paths:
         place = path.parent if path.name == "run.json" else path
@@ -269,7 +270,10 @@ def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:
             place = next(reversed(journal.find_runs(place)), place)
         if place.suffix == ".jsonl" or (place.is_dir() and any(place.glob("records*.jsonl"))):
             for outcome in journal.read_run(place).outcomes:
-                for schema in (schema_digits(outcome.schema_digest), ""):  # nothing is known of a case never asked
+                for schema in (
+                    schema_digits(outcome.schema_digest),
+                    "",
+                ):  # nothing is known about a case without a call
                     keywords.setdefault((outcome.key, schema), outcome.keywords)
     if not keywords:
         message = "the keywords of a schema stand in records.jsonl, and none of the runs has it: give a run's folder"

@@ -1,4 +1,4 @@
-"""The report on several runs: their figures, what is more than chance, and in which settings they differ."""
+"""Report on several runs: their metrics, significant differences, and the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _MOST_NAMED_OF_PAIR, _MOST_NAMED_AT_ALL = 5, 1000
 _MOST_FIELDS = 5
 _LONGEST_LABEL = 22
 _LONGEST_METRIC = 40
-#: of a metric that a gate may name
+#: Maximum length of a metric's name that a gate may use.
 _LONGEST_WHOLE_METRIC = 60
-#: of a label that names its file
+#: Maximum length of a label that names its file.
 _LONGEST_PLACE = 200
-#: together, in the head of a table
+#: Total width of the labels in the head of a table.
 _WIDTH_OF_LABELS = 40
-#: figures that every run of ours has
+#: Metrics that every run of ours has.
 _OURS = frozenset({"pass_rate", "planned"})
-#: characters of a comment; GitHub takes 65,536
+#: Maximum length of a comment in characters; GitHub accepts 65,536.
 _LONGEST_COMMENT = 60_000
 _NAME_OF_COMMENT = re.compile(r"[A-Za-z0-9_.+]([A-Za-z0-9_.+-]{0,98}[A-Za-z0-9_.+])?")
 
@@ -51,7 +51,7 @@ def side_by_side(
     margin: float | None = None,
     more: Sequence[Block] = (),
 ) -> list[Block]:
-    """The runs side by side for a terminal; long names are numbered, and stand whole below the first table."""
+    """Return the runs side by side for a terminal; long names are numbered and listed below the first table."""
     shown = [printable(name, None) for name in names]
     legend: list[Fact] = []
     rows, columns = shown, shown
@@ -75,10 +75,9 @@ def comparison_markdown(
     comment: str | None = None,
 ) -> str:
     """
-    The runs side by side as GitHub Markdown; all text of runs, models and files is in code spans.
+    Return the runs side by side as GitHub Markdown; names of runs, models and files are in code spans.
 
-    `comment` names a comment that a workflow keeps up to date. Sections for which it has no room are left out, and that
-    is said.
+    `comment` names a comment that a workflow keeps up to date. Sections that do not fit are omitted, with a note.
     """
     newest = evaluations[-1]
     variants = sum(run.variant != "" and run.source == newest.source for run in evaluations)
@@ -96,7 +95,7 @@ def comparison_markdown(
 
 
 def marker(name: str) -> str:
-    """The hidden first line by which a workflow finds its comment again; ExportError where the name is none."""
+    """Return the hidden first line by which a workflow finds its comment; ExportError for an invalid name."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
         message = f"no name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
         raise ExportError(message, found=name, option="comment")
@@ -115,7 +114,7 @@ def _blocks(
     margin: float | None,
     more: Sequence[Block],
 ) -> Iterator[Block]:
-    """The report: a table of runs, what differs, and then all else, of which a comment may lack some."""
+    """Yield the report: a table of runs, the differences, and everything else, which a comment may omit."""
     ours = all("pass_rate" in run.figures for run in evaluations)
     settings = settings_apart(evaluations)
     compared = pairs(evaluations, names)
@@ -149,13 +148,13 @@ def _blocks(
 
 
 def table_of_runs(rows: Sequence[tuple[str, Evaluation]]) -> TableBlock:
-    """A row per run: of models, or of grammars where all decided on labelled answers."""
+    """Return a row per run: of models, or of grammars if all decided about labelled answers."""
     labelled = [run.figures.get("valid_instances") or run.figures.get("invalid_instances") for _, run in rows]
     return table_of_figures("Run", rows, GRAMMAR_RUNS if all(labelled) else RUNS)
 
 
 def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str]) -> TableBlock:
-    """A row per metric that a run has, rates with their bounds, and a column per run."""
+    """Return a row per metric that a run has, rates with their bounds, and a column per run."""
     names = dict.fromkeys(itertools.chain.from_iterable(evaluation.figures for evaluation in evaluations))
     every = [name for name in names if not name.endswith(("_ci_low", "_ci_high"))]
     table = TableBlock(
@@ -168,7 +167,7 @@ def _table_of_metrics(evaluations: Sequence[Evaluation], columns: Sequence[str])
 
 
 def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[str]) -> TableBlock:
-    """A row per setting in which the runs differ."""
+    """Return a row per setting in which the runs differ."""
     return TableBlock(
         head="Setting",
         columns=(
@@ -181,7 +180,7 @@ def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[
 
 
 def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
-    """The comparison of a run with a baseline, of which the source is told where it is known."""
+    """Return the comparison of a run with a baseline, with its source if known."""
     yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
     yield from _changes(comparison, _MOST_NAMED)
     yield from beside_verdicts(comparison)
@@ -192,7 +191,7 @@ def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
 def facts_of_pairs(
     compared: Sequence[Pair], names: Mapping[str, str], *, each: str = "run", most: int = 0
 ) -> list[Fact]:
-    """The comparison of each pair of runs, or of variants; at most so many of the cases that changed are named."""
+    """Return the comparison of each pair of runs or variants, naming at most this many changed cases."""
     facts: list[Fact] = []
     for pair in compared:
         first, second = names[pair.first], names[pair.second]
@@ -213,14 +212,17 @@ def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
 
 
 def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
-    """The settings in which two runs differ, by what they bear on; and a warning where verdicts cannot be compared."""
+    """
+    Return the settings in which two runs differ, by what they affect, and a warning if verdicts are
+    not comparable.
+    """
     for at, changes in enumerate(by_bearing(settings)):
         yield "" if at else "settings", changes
     yield from incomparable(settings)
 
 
 def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
-    """The changes of settings, for each part of a run that some bear on."""
+    """Return the changed settings by what they affect."""
     for bearing in Bearing:
         changes = [f"{one.name} {' → '.join(one.shown)}" for one in settings if one.bears_on is bearing]
         if changes:
@@ -228,7 +230,7 @@ def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
 
 
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
-    """A warning for each reason why the verdicts of the runs cannot be compared."""
+    """Return a warning for each reason why the verdicts of the runs are not comparable."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
         why = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
         yield "warning", f"{why}that alone: `jsbench judge RUN --output DIR` judges one again"
@@ -237,7 +239,7 @@ def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
 
 
 def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
-    """Tell what came out of the tests and the values, by subject; nothing of what one of the runs lacks."""
+    """Return the comparison of tests and of values, by subject; empty if one of the runs lacks them."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
@@ -248,7 +250,7 @@ def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator
 
 
 def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
-    """Of whole answers, of fields, and the cases."""
+    """Return the comparison of whole answers, of fields, and the changed cases."""
     (_, whole), *fields = values.told
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
@@ -264,7 +266,7 @@ def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
 
 
 def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
-    """The cases of the two runs, or whatever `each` of them is, that are not compared."""
+    """Return the cases of the two runs, or other items named by `each`, that are not compared."""
     left_out = {
         f"undecided in one {each}": len(comparison.undecided),
         "whose schema changed": len(comparison.changed),
@@ -279,16 +281,16 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
 
 
 def _named(keys: Sequence[CaseKey], most: int) -> str:
-    """The cases' names, and how many more there are."""
+    """Return the names of cases, and how many more there are."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None) -> list[str]:
     """
-    A name for each evaluation, and no two alike: the given one, or else the settings that tell it from the others.
+    Return a distinct label for each evaluation: the given one, or the settings that distinguish it.
 
-    Where those leave some alike they get the run's id, and where that does too, the file.
+    If those are not enough, the run's id is added, and then the file.
     """
     if given is not None:
         names = list(given)
@@ -312,7 +314,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
 
 
 def _labelled(evaluation: Evaluation) -> bool:
-    """True where a grammar decided on labelled answers, in which a model has no part but its tokens."""
+    """Whether a grammar decided about labelled answers; the model only provides the tokens."""
     dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
@@ -323,9 +325,9 @@ def _text(value: object) -> str:
 
 def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]:
     """
-    The pairs of evaluations that have outcomes; where they are many, each with the first alone.
+    Return the pairs of evaluations that have outcomes; if there are many, each with the first only.
 
-    Of several runs with the same variants, each variant is compared with itself in the other runs.
+    If several runs have the same variants, each variant is compared with itself in the other runs.
     """
     groups: dict[int, list[Standing]] = {}
     for name, run, first in zip(names, evaluations, firsts(evaluations), strict=True):
@@ -335,7 +337,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
 
 def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
-    """The runs of which attempts broke, are missing or were not judged."""
+    """Return the runs with failed, missing or unjudged attempts."""
     for name, run in zip(names, evaluations, strict=True):
         errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
         if run.figures.keys() >= _OURS and (errors or unjudged):
@@ -344,7 +346,7 @@ def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iter
 
 
 def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
-    """A warning where the runs' own figures are not over the same cases."""
+    """Return a warning if the runs' own metrics are not over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
         why = "the figures above are not all over the same cases with the same schemas"
@@ -354,7 +356,7 @@ def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
 def to_dict(
     evaluations: Sequence[Evaluation], names: Sequence[str], *, by: Breakdown | None = None, margin: float | None = None
 ) -> dict[str, Any]:
-    """The same as JSON values; with a margin also whether each second run is shown to be no worse by it."""
+    """Return the report as JSON values, with a margin also whether each second run is shown to be not worse."""
 
     def compared(pair: Pair) -> dict[str, Any]:
         shown = {} if margin is None else {"no_worse": {"margin": margin, "shown": pair.comparison.no_worse(margin)}}

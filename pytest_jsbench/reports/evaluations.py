@@ -1,4 +1,4 @@
-"""Evaluation files: the stable JSON of metrics, of ours (`run.json`) or of another tool, written and read."""
+"""Read and write evaluation files: the stable JSON of metrics, ours (`run.json`) or another tool's."""
 
 from __future__ import annotations
 
@@ -31,84 +31,83 @@ from pytest_jsbench.records.outcomes import Run, RunVerdict
 from pytest_jsbench.records.settings import Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.records.variants import each
 
-#: the version of `run.json`; raised when a field is added
+#: Version of `run.json`; raised when a field is added.
 RUN_VERSION = "1.0"
 UNKNOWN = "unknown"
-#: a metric that every run of ours has, and no file of another tool
+#: A metric that every run of ours has, and no file of another tool.
 OURS = "pass_rate"
 
 
 class GateFigures(TypedDict):
-    """A gate, as run.json has it."""
+    """A gate in run.json."""
 
-    #: as it was given
+    #: Text of the gate as given.
     gate: str
-    #: whether it was met
+    #: Whether it was met.
     met: bool
-    #: with the figure, for people
+    #: Message with the value, for people.
     message: str
 
 
 class EvaluationHead(TypedDict):
-    """The fields of every evaluation beside its metrics."""
+    """The fields of every evaluation except its metrics."""
 
-    #: the version of this file; raised when a field is added
+    #: Version of this file; raised when a field is added.
     schema_version: str
-    #: the ini file of the run; 'unknown' where there was none
+    #: The ini file of the run; 'unknown' if there was none.
     config_path: str
-    #: the engine's name
+    #: The engine's name.
     backend: str
 
 
 class VariantFigures(TypedDict):
-    """The figures of a variant, as of a run."""
+    """The metrics of a variant, as of a run."""
 
-    #: the figures of all attempts: page Metrics
+    #: Metrics of all attempts; see the page Metrics.
     metrics: Mapping[str, Any]
-    #: the same by task
+    #: Metrics by task.
     tasks: Mapping[str, Any]
-    #: by keyword of JSON Schema: the answers that broke it, and the attempts whose schema uses it
+    #: By keyword of JSON Schema: the answers that violated it, and the attempts whose schema uses it.
     keywords: Mapping[str, KeywordFigures]
-    #: the cases, task::id, on whose answer the two validators disagree
+    #: Cases, as task::id, for whose answer the two validators disagree.
     disputed: list[str]
-    #: how each case, task::id, ended; what two runs are compared by
+    #: Outcome of each case, as task::id, for comparing runs.
     cases: Mapping[str, Any]
-    #: the comparison with another run, over the cases of both; None where there was none
+    #: Comparison with another run, over the cases of both; None if there was none.
     baseline: NotRequired[ComparisonFigures | None]
 
 
 class FinishedRun(TypedDict):
-    """The fields of a run in run.json beside the header of its records."""
+    """The fields of a run in run.json in addition to the header of its records."""
 
-    #: ISO 8601, UTC
+    #: ISO 8601, UTC.
     ended_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-    #: whether every planned attempt was answered or declined, and judged
+    #: Whether every planned attempt was answered or declined, and judged.
     complete: bool
-    #: how many of the records were taken over from an earlier run
+    #: Number of records reused from an earlier run.
     resumed: Natural
 
 
 class RunFile(EvaluationHead, VariantFigures):
     """
-    The stable evaluation JSON: schema_version, config_path, backend and metrics, and beside them the run and its tasks.
+    The stable evaluation JSON: schema_version, config_path, backend and metrics, with the run and its tasks.
 
     Fields are added, never removed; null means not applicable.
     """
 
-    #: what produced the run: the header of records.jsonl without its plan, and more
+    #: What produced the run: the header of records.jsonl without its plan, and more.
     run: Mapping[str, Any]
-    #: what was decided of the run, as every other output says it too; None where nobody has
+    #: The run verdict, as in every other output; None if undecided.
     verdict: NotRequired[RunVerdict | None]
-    #: what was asked of the run, in order
+    #: Gates of the run, in order.
     gates: list[GateFigures]
-    #: by variant, the one with the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and
-    #: `baseline` as here, where they are of all variants together; absent in a run without variants
+    #: By variant, the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and `baseline` as
+    #: here, where they are of all variants together; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
-    #: the variants compared case by case, each pair, or of more than four each with the one declared first: all fields
-    #: of `baseline`, and these; absent in a run without variants
+    #: Pairs of variants compared case by case; with more than four variants, each with the one declared first. All
+    #: fields of `baseline`, and these; absent in a run without variants.
     comparisons: NotRequired[list[PairFigures]]
-    #: the cases that some variants pass and others fail, those first about which they are divided most evenly; absent
-    #: in a run without variants
+    #: Cases that some variants pass and others fail, the most evenly divided first; absent in a run without variants.
     differing: NotRequired[list[str]]
 
 
@@ -122,9 +121,9 @@ def run_to_dict(
     baseline: str = "",
 ) -> dict[str, Any]:
     """
-    A run as `run.json` holds it: its metrics, settings, outcomes and verdict as JSON values.
+    Return a run as in `run.json`: its metrics, settings, outcomes and verdict as JSON values.
 
-    Its `comparisons` with a `baseline`, the file or folder, are by variant, or that of no name.
+    `comparisons` with a `baseline`, a file or directory, are by variant, or under an empty name.
     """
     compared = {name: comparison.to_dict(source=baseline) for name, comparison in (comparisons or {}).items()}
     cases = ([str(outcome.key), outcome.schema_digest] for outcome in run.outcomes)
@@ -148,7 +147,7 @@ def run_to_dict(
 
 
 def _figures(summary: Summary) -> dict[str, Any]:
-    """The measurements of a run, or of one of its variants."""
+    """Return the measurements of a run, or of one of its variants."""
     return {
         "metrics": summary.total.to_dict(),
         "tasks": {task: {"metrics": metrics.to_dict()} for task, metrics in summary.tasks.items()},
@@ -176,53 +175,53 @@ def _without_plan(metadata: RunMetadata) -> dict[str, Any]:
 
 
 def write_run(path: Path, data: Mapping[str, Any]) -> None:
-    """Write it in one step; JournalError where that fails."""
+    """Write the file atomically; JournalError if that fails."""
     encoder = json.JSONEncoder(indent=2, ensure_ascii=True, allow_nan=False)
-    # in parts, for there is one for each case
+    # in parts, since there is one for each case
     write_atomically(path, itertools.chain(encoder.iterencode(data), "\n"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The metrics of one model, as one file gives them."""
+    """The metrics of one model from one file."""
 
-    #: the file, as the user named it
+    #: The file, as the user named it.
     source: str
     config_path: str
     backend: str
-    #: what produced it, as far as the file says; nothing in a file of another tool
+    #: What produced it, as far as the file states; empty in another tool's file.
     run: Mapping[str, Any]
-    #: by name; None means not applicable
+    #: Metrics by name; None means not applicable.
     metrics: Mapping[str, Any]
-    #: the outcome of each case; None in a file of another tool
+    #: Outcome of each case; None in another tool's file.
     outcomes: Mapping[CaseKey, CaseOutcome] | None
-    #: the metrics of each task; none in a baseline, and in a file of another tool
+    #: Metrics of each task; empty in a baseline, and in another tool's file.
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    #: what was decided of it; None where nothing was, or the file does not say
+    #: The run verdict; None if undecided, or not in the file.
     verdict: RunVerdict | None = None
-    #: what could not be read of its records, one line each
+    #: Problems with reading its records, one line each.
     warnings: tuple[str, ...] = ()
-    #: of each variant of the run, in the order in which they were declared; empty where it has none
+    #: Each variant of the run, in order of declaration; empty if it has none.
     variants: Mapping[str, Evaluation] = field(default_factory=dict)
 
     @property
     def model(self) -> str | None:
-        """The model; None in a file of another tool."""
+        """The model; None in another tool's file."""
         return _text(self.run.get("model"))
 
     @property
     def variant(self) -> str:
-        """The name of its variant of the run; empty in a run without variants."""
+        """Name of the variant; empty in a run without variants."""
         return _text(self.run.get("variant")) or ""
 
     @property
     def each(self) -> tuple[Evaluation, ...]:
-        """Each variant of the run, under the verdict of the whole; of a run without variants itself."""
+        """Each variant of the run, with the verdict of the whole; a run without variants itself."""
         return tuple(replace(one, verdict=self.verdict) for one in self.variants.values()) or (self,)
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """The settings that it was made with, as far as they are known."""
+        """Settings of the run, as far as known."""
         return settings_of(self.run)
 
     @property
@@ -231,17 +230,17 @@ class Evaluation:
         return self.variant or self.model or Path(self.source).stem
 
     def figure(self, name: str) -> Rate | float | None:
-        """The figure that `figures.FIGURES` names so; None where it is not applicable, or not in the file."""
+        """Return a figure of `figures.FIGURES`; None if it is not applicable, or not in the file."""
         row = named(name)
         return self.rate(name) if row is not None and row.is_rate else self.figures.get(name)
 
     def rate(self, name: str) -> Rate:
-        """A metric that is a rate, with its interval."""
+        """Return a metric that is a rate, with its interval."""
         low, high = self.interval(name) or (None, None)
         return Rate(value=self.figures.get(name), ci_low=low, ci_high=high)
 
     def interval(self, name: str) -> tuple[float, float] | None:
-        """The bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` of two numbers."""
+        """Return the bounds of a metric's interval: its `_ci_low` and `_ci_high`, or its `_ci` with two numbers."""
         pair = self.metrics.get(f"{name}_ci")
         ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
@@ -250,7 +249,7 @@ class Evaluation:
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
     def _of_count(self, name: str) -> list[float | None]:
-        """The bounds of a failure rate, computed from its count, over cases where it is known how each ended."""
+        """Return the bounds of a failure rate, computed from its count, over cases if their outcomes are known."""
         group, _, kind = name.partition(".")
         counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
@@ -265,7 +264,7 @@ class Evaluation:
 
     @property
     def figures(self) -> dict[str, float | None]:
-        """The metrics that are numbers, those in a group as `group.name`; None where one is not applicable."""
+        """Return the metrics that are numbers, those in a group as `group.name`; None if one is not applicable."""
         figures: dict[str, float | None] = {}
         for name, value in self.metrics.items():
             group = value.items() if isinstance(value, Mapping) else ()
@@ -275,12 +274,12 @@ class Evaluation:
 
 
 def is_figure(value: object) -> bool:
-    """True where a metric is a number, or not applicable."""
+    """Return whether a metric is a number, or not applicable."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def read(path: Path) -> Evaluation:
-    """The evaluation in a file or a run's folder; JSBenchError when there is none."""
+    """Read the evaluation in a file or a run's directory; JSBenchError if there is none."""
     if path.is_dir():
         return _in_folder(path)
     if path.suffix == ".jsonl":
@@ -289,13 +288,13 @@ def read(path: Path) -> Evaluation:
 
 
 def each_run(path: Path) -> list[Path]:
-    """Each run of a folder of runs, the newest last; of any other path that path."""
+    """Return each run of a directory of runs, the newest last; any other path itself."""
     is_one = not path.is_dir() or (path / "run.json").is_file()
     return [path] if is_one else journal.find_runs(path) or [path]
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; RecordError when there is none."""
+    """Read the JSON object in a file; RecordError if there is none."""
     data = FileReader(root=path.parent, error=RecordError).read_json(path)
     if not isinstance(data, dict):
         message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
@@ -304,7 +303,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
-    """Read an evaluation, or an old file that holds only metrics; RecordError where it is neither."""
+    """Parse an evaluation, or an old file with only metrics; RecordError for anything else."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
         raise RecordError(f"{source} holds no metrics; expected an evaluation, such as a run's run.json", where=source)
@@ -332,7 +331,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
 
 
 def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
-    """The evaluation of each variant, with what produced it."""
+    """Return the evaluation of each variant, with its metadata."""
     variants, run = data.get("variants"), data.get("run")
     if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
         return {}
@@ -351,20 +350,20 @@ def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
 
 
 def without_retired(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """The metrics, and None for those that another tool writes as -1, since it no longer measures them."""
+    """Return the metrics, with None for those that another tool writes as -1, since it no longer measures them."""
     described = published("evaluation")["properties"]["metrics"]["properties"]
     return {name: None if value == -1 and name in described else value for name, value in metrics.items()}
 
 
 def metric_problems(metrics: Mapping[str, Any]) -> list[str]:
-    """The problems of the metrics of an evaluation of any tool; a rate of our name is checked as ours."""
+    """Return the problems of the metrics of any tool's evaluation; a rate with our name is checked like ours."""
     wrong = list(EVALUATION.problems({"config_path": "", "backend": "", "metrics": metrics}, complete=True))
     ours = metrics if OURS in metrics else {name: value for name, value in metrics.items() if name in RATES}
     return wrong + [f"metrics.{problem}" for problem in METRICS.problems(ours)]
 
 
 def migrate(data: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation file of any version in the current shape; all but its metrics stays as it is."""
+    """Convert an evaluation file of any version to the current form; only its metrics change."""
     current = dict(data) if "metrics" in data else {"metrics": dict(data)}
     defaults = {"schema_version": "1.0", "config_path": UNKNOWN, "backend": UNKNOWN}
     given = {name: current.get(name) for name in defaults}
@@ -416,7 +415,7 @@ def _of_records(path: Path) -> Evaluation:
 
 
 def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
-    """The evaluation that a run is."""
+    """Return a run as an evaluation."""
     whole = _measured(run.metadata, summary, source=source)
     variants = {
         name: _measured(run.metadata.of_variant(name), summary.variants[name], source=source) for name in run.variants
@@ -437,13 +436,13 @@ def _measured(metadata: RunMetadata, summary: Summary, *, source: str) -> Evalua
 
 
 def read_run(path: Path) -> Run:
-    """The run in a records.jsonl, or in the folder it is in; JSBenchError when there is none."""
+    """Read the run in a records.jsonl, or in its directory; JSBenchError if there is none."""
     run = journal.read_run(path).run(path)
     return replace(run, verdict=_verdict(journal.find_files(path)[0].with_name("run.json"), run.metadata.run_id))
 
 
 def _verdict(path: Path, run_id: str) -> RunVerdict | None:
-    """The verdict of that run in the run.json beside its records; RecordError where that cannot be read."""
+    """Read the verdict of that run from the run.json next to its records; RecordError if it cannot be read."""
     data = load(path) if path.is_file() else {}
     run = data.get("run")
     ours = isinstance(run, Mapping) and run.get("run_id") == run_id
@@ -451,16 +450,16 @@ def _verdict(path: Path, run_id: str) -> RunVerdict | None:
 
 
 def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
-    """An evaluation and the outcome of each case; JSBenchError where it has none."""
+    """Return an evaluation and the outcome of each case; JSBenchError if it has none."""
     whole = read(path)
     if whole.outcomes is None:
         message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
         raise RecordError(message, where=path)
-    # a baseline holds the cases of each variant alone
+    # a baseline has the cases of each variant only
     return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))
 
 
-#: of what produced a run, what a later one is held against
+#: Metadata that a later run is compared with.
 _KEPT = (
     *("run_id", "engine", "model", "provider", "response_format", "streaming", "details", "params", "prompt"),
     *("variants", "prompt_digest", "shots", "adapt", "dataset", "repeats", "concurrency", "policy", "versions", "host"),
@@ -469,16 +468,16 @@ _KEPT = (
 
 
 def kept_of_run(evaluation: Evaluation, *more: str) -> dict[str, Any]:
-    """The settings that produced a run, as far as a later one is held against it."""
+    """Return the settings of a run that a later one is compared with."""
     return {name: evaluation.run[name] for name in (*_KEPT, *more) if name in evaluation.run}
 
 
-#: what a baseline says of each variant
+#: Fields of each variant in a baseline.
 _MEASURED = ("metrics", "cases")
 
 
 def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutcome]) -> dict[str, Any]:
-    """A small evaluation file for version control, with what a later run is compared by."""
+    """Return a small evaluation file for version control, with what later runs are compared with."""
     counts = ["planned", "completions", "priced", "passed", "valid_instances", "invalid_instances"]
     times = [f"{time}_{part}" for time in ("tgt", "grammar_compilation") for part in ("count", "p50")]
     kept = [*counts, *bounded(RATES), *times, "cost"]
@@ -486,7 +485,7 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
         name: {part: value for part, value in baseline_to_dict(own, own.outcomes or {}).items() if part in _MEASURED}
         for name, own in evaluation.variants.items()
     }
-    if variants:  # the cases are theirs
+    if variants:  # the variants have the cases
         outcomes = {}
     return {
         "schema_version": RUN_VERSION,
@@ -500,7 +499,7 @@ def baseline_to_dict(evaluation: Evaluation, outcomes: Mapping[CaseKey, CaseOutc
 
 
 def baseline_to_text(data: Mapping[str, Any]) -> str:
-    """The file's text, one case a line, so that a diff shows the cases that changed."""
+    """Return the file's text, one case per line, so that a diff shows the changed cases."""
     empty = '"cases": {}'
     variants = data.get("variants", {})
     bare = {**data, "cases": {}}
@@ -518,9 +517,9 @@ def _cases_to_text(cases: Mapping[str, Any]) -> str:
 
 def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, Evaluation]:
     """
-    The baseline of each variant of a run, and of a run without variants by no name; RecordError where that is open.
+    Return the baseline of each variant of a run, or under an empty name; RecordError if it is ambiguous.
 
-    A baseline without variants is that of each.
+    A baseline without variants applies to each.
     """
     theirs = ", ".join(baseline.variants)
     if not variants:
@@ -539,9 +538,9 @@ def counterparts(baseline: Evaluation, variants: Collection[str]) -> dict[str, E
 
 def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
     """
-    For each evaluation, by its place, the one that it is held against: the first of them.
+    Return for each evaluation the index of the one that it is compared with: the first.
 
-    Of several runs with the same variants it is the first of the same variant.
+    If several runs have the same variants, it is the first of the same variant.
     """
     variants = [evaluation.variant for evaluation in evaluations]
     alike = all(name and variants.count(name) > 1 for name in variants)
@@ -549,7 +548,7 @@ def firsts(evaluations: Sequence[Evaluation]) -> list[int]:
 
 
 def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> dict[str, Comparison]:
-    """The comparison of a run, or of each of its variants, with what a baseline says of its cases and settings."""
+    """Compare a run, or each of its variants, with the cases and settings of a baseline."""
     ours = {run.variant: run for run in each(metadata)}
     comparisons = {}
     for name, run in counterparts(baseline, list(summary.variants)).items():
@@ -560,6 +559,6 @@ def against(baseline: Evaluation, metadata: RunMetadata, summary: Summary) -> di
 
 
 def settings_apart(evaluations: Sequence[Evaluation]) -> tuple[SettingDifference, ...]:
-    """The settings in which the evaluations differ."""
+    """Return the settings in which the evaluations differ."""
     alike = same_cases(*(evaluation.outcomes for evaluation in evaluations))
     return differences([evaluation.settings for evaluation in evaluations], same_cases=alike)

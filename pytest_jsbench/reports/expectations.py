@@ -1,4 +1,4 @@
-"""The expectations of a run: its gates and its baseline, which are read before any call, and decide at its end."""
+"""Read the gates and the baseline of a run before any call, and decide them at its end."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class GateDecision:
     """The results of a run's gates, and its comparison with the baseline."""
 
     gates: tuple[GateResult, ...] = ()
-    #: with the baseline, by variant, or that of no name
+    #: Comparisons with the baseline by variant, or under an empty name.
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
-    #: what was compared with
+    #: The baseline.
     baseline: Evaluation | None = None
 
     def facts(self) -> Iterator[Fact]:
-        """Say what came out of the comparisons."""
+        """Return the results of the comparisons."""
         if self.baseline is not None:
             from pytest_jsbench.reports.comparison_report import facts_of_comparison
 
@@ -49,15 +49,15 @@ class Expectations:
 
     gates: tuple[Gate, ...]
     baseline: Evaluation | None = None
-    #: what is to be said of the baseline beside the comparisons, one line each
+    #: Notes on the baseline, one line each.
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, *, more_tasks: bool = False) -> Expectations:
         """
-        Read the baseline; JSBenchError where it, or a gate, has nothing to do with the cases of this run.
+        Read the baseline; JSBenchError if it, or a gate, does not match the cases of this run.
 
-        With `more_tasks` others than the dataset's will be asked, and a gate may name any task.
+        With `more_tasks`, tasks outside the dataset are possible, and a gate may name any task.
         """
         return cls.read(
             plan.gates,
@@ -82,9 +82,9 @@ class Expectations:
         more_tasks: bool = False,
     ) -> Expectations:
         """
-        Read the baseline at a path in the same way, for a run of these cases, variants and metrics of its own.
+        Read the baseline at a path, for a run with these cases, variants and own metrics.
 
-        `repeats` is None where cases may be asked more often.
+        `repeats` is None if cases may have more attempts.
         """
         tasks = None if more_tasks else {key.task for key in keys}
         with errors_about("--jsbench-gate"):
@@ -119,7 +119,7 @@ class Expectations:
 
 
 def _check_measured(name: MetricName, metrics: Sequence[str], repeats: int | None) -> None:
-    """Check that a run with these metrics of its own, and so many attempts at a case, has it; GateError where not."""
+    """Check that a run with these own metrics and repeats measures a gate's metric; GateError if not."""
     group, _, ending = name.metric.partition(".")
     if group == "scores" and ending not in metrics:
         offer = nearest(ending, metrics) if metrics else "give it as --jsbench-classify"

@@ -1,4 +1,4 @@
-"""A history: one small line for each run, kept over months, and its report: what is more than chance of the newest."""
+"""Keep a history: one small line per run, for months, and report on it: how the newest differs significantly."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from pytest_jsbench.reports.blocks import Block, Column, Fact, Heading, TableBlo
 from pytest_jsbench.reports.comparison_report import apart, by_bearing, incomparable, table_of_runs
 from pytest_jsbench.reports.evaluations import Evaluation, kept_of_run
 
-#: the version of a line; raised when a field is added
+#: Version of a line; raised when a field is added.
 HISTORY_VERSION = "1.0"
-#: bytes of a line
+#: Maximum length of a line in bytes.
 LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
 _METRICS = (
@@ -42,9 +42,9 @@ _METRICS = (
     *(f"{name}_count" for name, row in TIMES.items() if row.chief),
     "input_tokens",
 )
-#: significant digits of them
+#: Number of significant digits of measurements.
 _DIGITS = 6
-#: settings that a label names only where they have another value than nearly always
+#: Settings that a label names only if they differ from these usual values.
 _USUAL: Mapping[str, Any] = {
     "engine": None,
     "model": None,
@@ -60,34 +60,34 @@ _USUAL: Mapping[str, Any] = {
 
 _Bits = Annotated[str, Meta(pattern="^[0-9a-f]+$")]
 _Number = Annotated[int, Meta(ge=0, le=2**53 - 1)] | Annotated[float, Meta(ge=0, le=2**53 - 1)]
-#: cases of which a line keeps what was measured, so that none is longer than it may be
+#: Maximum number of cases whose measurements a line keeps, to limit its length.
 _MOST_MEASURED = 20_000
 _EXPECTED = "expected the lines that `jsbench history add` writes"
-#: the end of an attempt that did not pass, of which a line does not say why
+#: End of an attempt that did not pass; a line does not keep the reason.
 _FAILED = "failed"
 
 
 class WrittenCases(Struct, frozen=True, kw_only=True):
-    """The ends of cases, in the order of their names."""
+    """The outcomes of cases, in the order of their names."""
 
-    #: how many cases there are
+    #: Number of cases.
     count: Annotated[int, Meta(ge=0, le=10_000_000)]
-    #: of the names and schemas of the cases: the same where two runs had the same ones
+    #: Digest of the names and schemas of the cases: equal if two runs had the same ones.
     digest: Digest
-    #: how many bits each case has: as many as the most attempts at one. 1 where it is not there
+    #: Number of bits per case: the maximum number of attempts at one. 1 if absent.
     attempts: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
-    #: the attempts that passed, as a hexadecimal number: its lowest bit is the first attempt at the first case
+    #: Attempts that passed, as a hexadecimal number: its lowest bit is the first attempt of the first case.
     passed: _Bits
-    #: the same, of attempts that say nothing about the model: the call broke, the attempt is missing, or the answer
-    #: could not be judged
+    #: The same for attempts that say nothing about the model: the call failed, the attempt is missing, or the answer
+    #: could not be judged.
     undecided: _Bits
-    #: times, tokens and cost, by their names: the mean of each case's attempts, null where it has none. Nothing of
-    #: more than 20,000 cases
+    #: Times, tokens and cost by name: the mean of each case's attempts, null if it has none. Absent with more than
+    #: 20,000 cases.
     measures: Mapping[str, tuple[_Number | None, ...]] = {}
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> WrittenCases:
-        """The part of an evaluation's cases that a line keeps; RecordError where it does not say how they ended."""
+        """Return the part of an evaluation's cases that a line keeps; RecordError if it lacks their outcomes."""
         if evaluation.outcomes is None:
             message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -110,7 +110,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         )
 
     def check(self) -> None:
-        """RecordError where there are more bits than attempts, or not as many measurements as cases."""
+        """Raise RecordError if there are more bits than attempts, or not as many measurements as cases."""
         passed, undecided, bits = int(self.passed, 16), int(self.undecided, 16), self.count * self.attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
             message = f"cases.passed and cases.undecided are not of {self.count} cases with {self.attempts} attempts"
@@ -120,9 +120,9 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
     def changes_since(self, before: WrittenCases) -> tuple[int, int]:
         """
-        Count the same cases that pass more often than before, and less often, by as many attempts as both made.
+        Count the common cases that pass more often than before, and less often, over as many attempts as both made.
 
-        It takes a tenth of the time of a comparison, and each line of a table has it.
+        It takes a tenth of the time of a comparison, and each line of a table needs it.
         """
         most = min(self.attempts, before.attempts)
         pairs = zip(before.shares(most), self.shares(most), strict=True)
@@ -130,20 +130,20 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
         return sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
 
     def shares(self, most: int) -> list[Share]:
-        """Of the first attempts at each case those that passed, and those that are decided."""
+        """Return for each case how many of its first attempts passed, and how many are decided."""
         passed, undecided = self._digits()
         starts = range(0, self.count * self.attempts, self.attempts)
         return [(passed.count("1", at, at + most), undecided.count("0", at, at + most)) for at in starts]
 
     def _digits(self) -> tuple[str, str]:
-        """The attempts that passed, and the undecided ones: a binary digit for each, that of the first one first."""
+        """Return the attempts that passed, and the undecided ones: one binary digit each, the first one first."""
         size = self.count * self.attempts
         passed, undecided = (f"{int(bits, 16):0{size}b}"[::-1] for bits in (self.passed, self.undecided))
         return passed, undecided
 
     @property
     def outcomes(self) -> dict[CaseKey, CaseOutcome]:
-        """The outcome of each case, under its place among them; what was measured stands at its first attempt."""
+        """Outcome of each case by its index; measurements belong to its first attempt."""
         ends = [
             MISSING if is_open == "1" else PASSED if is_right == "1" else _FAILED
             for is_right, is_open in zip(*self._digits(), strict=True)
@@ -158,18 +158,18 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
 
 def _bits(ends: Iterable[bool]) -> str:
-    """The ends as a hexadecimal number, the first of them as its lowest bit."""
+    """Return the outcomes as a hexadecimal number, with the first as its lowest bit."""
     return f"{int(''.join('01'[end] for end in ends)[::-1] or '0', 2):x}"
 
 
 class NamedRun(TypedDict):
     """The identity of a run."""
 
-    #: the name of the run
+    #: Name of the run.
     run_id: Annotated[str, Meta(min_length=1)]
-    #: tells it from every other run; None where that was not written down
+    #: Distinguishes it from every other run; None if not recorded.
     uuid: NotRequired[str | None]
-    #: ISO 8601, UTC
+    #: ISO 8601, UTC.
     started_at: str
 
 
@@ -179,24 +179,24 @@ class _Run(Struct, frozen=True, kw_only=True):
 
 class HistoryLine(Struct, frozen=True, kw_only=True):
     """
-    The part of one run, or of one variant of it, that is kept to be held against later ones.
+    The part of one run, or of one variant of it, that later ones are compared with.
 
-    Lines are added, never changed; fields are added, never removed. What is not there is not known, or not applicable.
+    Lines are added, never changed; fields are added, never removed. An absent field is unknown, or not applicable.
     """
 
-    #: the version of the line; raised when a field is added
+    #: Version of the line; raised when a field is added.
     schema_version: str = written(HISTORY_VERSION)
-    #: what the run is a run of: lines of one label and the same cases are held against each other
+    #: Lines of one label with the same cases are compared with each other.
     label: Annotated[str, Meta(min_length=1)]
-    #: which variant of the run; empty in a run without variants
+    #: Variant of the run; empty in a run without variants.
     variant: str = written("")
-    #: what produced the run, as in run.json, as far as later runs are told apart by it
+    #: What produced the run, as in run.json, as far as it distinguishes later runs.
     run: Mapping[str, Any]
-    #: figures of run.json, by their names
+    #: Metrics of run.json by name.
     metrics: Mapping[str, _Number]
-    #: how each case ended, in the order of their names
+    #: Outcome of each case, in the order of their names.
     cases: WrittenCases
-    #: what was decided of the run; None where nothing was
+    #: The run verdict; None if undecided.
     verdict: Literal["passed", "failed", "incomplete"] | None = None
 
     @property
@@ -206,12 +206,12 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @property
     def started_at(self) -> datetime:
-        """When the run began."""
+        """Start time of the run."""
         return datetime.fromisoformat(self.run["started_at"])
 
     @property
     def evaluation(self) -> Evaluation:
-        """The line as an evaluation, which has the figures and not the cases."""
+        """The line as an evaluation, with metrics but without cases."""
         return Evaluation(
             source=self.run["run_id"],
             config_path="",
@@ -223,7 +223,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
-        """The line of a run of ours, or of one variant of it; RecordError of any other evaluation."""
+        """Return the line of a run of ours, or of one variant of it; RecordError for any other evaluation."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
             message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
             raise RecordError(message, where=evaluation.source)
@@ -247,7 +247,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_dict(cls, data: Any) -> HistoryLine:
-        """The line that `to_json` gives so; RecordError where it is none of a history."""
+        """Parse a line; RecordError if it is not one of a history."""
         try:
             line = from_json(cls, data)
             from_json(_Run, {"run": line.run})
@@ -260,16 +260,19 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         return line
 
     def since(self, before: HistoryLine) -> Comparison:
-        """The comparison with an earlier line, by the cases of both, which are the same."""
+        """Compare with an earlier line that has the same cases."""
         return compare(before.cases.outcomes, self.cases.outcomes, self.changes_since(before))
 
     def changes_since(self, before: HistoryLine) -> tuple[SettingDifference, ...]:
-        """The settings in which the run differs from that of an earlier line."""
+        """Return the settings that differ from those of an earlier line."""
         settings = [before.evaluation.settings, self.evaluation.settings]
         return differences(settings, same_cases=self.cases.digest == before.cases.digest)
 
     def is_comparable(self, before: HistoryLine) -> bool:
-        """True where its figures say something beside an earlier line's: both whole, of the same cases and rules."""
+        """
+        Return whether its metrics are comparable with an earlier line's: both complete, with the
+        same cases and rules.
+        """
         if "incomplete" in {self.verdict, before.verdict} or not self.alike([before]):
             return False
         both = zip(*(cases.shares(cases.attempts) for cases in (before.cases, self.cases)), strict=True)
@@ -277,12 +280,12 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         return decided and not any(incomparable(self.changes_since(before)))
 
     def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
-        """Those of the earlier lines that have the same cases."""
+        """Return the earlier lines that have the same cases."""
         return [line for line in earlier if line.cases.digest == self.cases.digest]
 
 
 def _label_of(evaluation: Evaluation, given: str | None) -> str:
-    """A label that a run has whatever other runs there are: engine, model, and what is unusual of its settings."""
+    """Return a label that does not depend on other runs: engine, model, and unusual settings."""
     if given:
         return f"{given} {evaluation.variant}".rstrip()
     settings = evaluation.settings
@@ -293,14 +296,14 @@ def _label_of(evaluation: Evaluation, given: str | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinceBefore:
-    """The newest line of a label against one before it that had the same cases."""
+    """The newest line of a label compared with an earlier one that had the same cases."""
 
     before: HistoryLine
-    #: its p-values are, in a series, adjusted for all tests of the history
+    #: Its p-values are, in a series, adjusted for all tests of the history.
     comparison: Comparison
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "run_id": self.before.run["run_id"],
             **self.comparison.difference.to_dict_of_several(),
@@ -317,11 +320,11 @@ class Series:
 
     label: str
     lines: tuple[HistoryLine, ...]
-    #: the newest line against the last and the first one before it that had its cases; none where there is none
+    #: The newest line compared with the last and the first earlier one with the same cases; empty if there is none.
     since: tuple[SinceBefore, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The series as JSON values."""
+        """Return the series as JSON values."""
         changes = [(), *(now.changes_since(before) for before, now in pairwise(self.lines))]
         lines = [
             {**to_json(line), "changes": to_json(settings)} for line, settings in zip(self.lines, changes, strict=True)
@@ -331,19 +334,19 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The lines of a history's file."""
+    """The lines of a history file."""
 
     lines: tuple[HistoryLine, ...]
-    #: what could not be read of it, one line each
+    #: Problems with reading it, one line each.
     warnings: tuple[str, ...]
 
     @classmethod
     def read(cls, path: Path) -> History:
         """
-        The lines of a file; damaged ones are skipped, with a warning that counts them.
+        Read a file; damaged lines are skipped, with a warning that counts them.
 
-        RecordError where the file cannot be read, where a line of JSON is none of a history, or where several lines are
-        damaged, and more than are whole: then it is another file.
+        RecordError if the file cannot be read, if a JSON line is not one of a history, or if more lines are damaged
+        than intact: then it is another file.
         """
         lines: dict[tuple[object, ...], HistoryLine] = {}
         damaged: list[RecordError] = []
@@ -365,7 +368,7 @@ class History:
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """The lines by their labels, and in each in order of time."""
+        """Return the lines by label, in order of time."""
         by_label: dict[str, list[HistoryLine]] = {}
         for line in sorted(self.lines, key=lambda line: line.started_at):
             by_label.setdefault(line.label, []).append(line)
@@ -380,7 +383,7 @@ class History:
 
 
 def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
-    """The newest line against the last and the first one that had its cases."""
+    """Return the newest line compared with the last and the first one that had its cases."""
     *earlier, newest = lines
     alike = newest.alike(earlier)
     return [SinceBefore(before=then, comparison=newest.since(then)) for then in (*alike[-1:], *alike[:-1][:1])]
@@ -388,9 +391,9 @@ def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
 
 def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
     """
-    Add a line for each run that has none yet; which were added, and what the file held before.
+    Add a line for each new run; return the added ones, and the content before.
 
-    Another process that adds to the file waits meanwhile. JournalError where the disk will not.
+    Other processes that add to the file wait meanwhile. JournalError if the disk fails.
     """
     try:
         with locked(path) as file:
@@ -410,14 +413,14 @@ def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], Hi
     return added, before
 
 
-#: the last as the names of runs begin
+#: The last format is that of run names.
 _TIMES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y%m%dT%H%M%S")
-#: of the column of changes
+#: Legend of the column of changes.
 _LEGEND = "cases that pass more often than in the line before with the same cases, and cases that pass less often"
 
 
 def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
-    """The series, one after the other, each with its newest lines."""
+    """Return the series one after the other, each with its newest lines."""
     for series in history:
         yield Heading("label", series.label)
         yield _table(series, last)
@@ -428,7 +431,7 @@ def report(history: Sequence[Series], *, last: int) -> Iterator[Block]:
 
 
 def _table(series: Series, last: int) -> TableBlock:
-    """The newest lines of a series."""
+    """Return the newest lines of a series as a table."""
     first = max(0, len(series.lines) - last)
     lines = series.lines[first:]
     runs = [(when, line.evaluation) for when, line in zip(_times(lines), lines, strict=True)]
@@ -439,7 +442,7 @@ def _table(series: Series, last: int) -> TableBlock:
 
 
 def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[str]:
-    """When each of them was, as exactly as it takes to tell them apart."""
+    """Format the time of each, as precisely as needed to distinguish them."""
     times: list[str] = []
     for form in forms:
         times = [f"{line.started_at:{form}}" for line in lines]
@@ -449,7 +452,7 @@ def _times(lines: Sequence[HistoryLine], forms: Sequence[str] = _TIMES) -> list[
 
 
 def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
-    """Count the cases that went up and down since the last line with the same cases."""
+    """Count the cases that improved and got worse since the last line with the same cases."""
     if not earlier:
         return ""
     alike = line.alike(earlier)
@@ -460,7 +463,7 @@ def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
 
 
 def _changed_settings(series: Series, last: int) -> Iterator[Fact]:
-    """The settings of each of the newest lines that are not those of the line before it."""
+    """Return the settings of each of the newest lines that differ from the line before it."""
     timed = list(zip(_times(series.lines, _TIMES[1:]), series.lines, strict=True))
     for (_, before), (when, line) in list(pairwise(timed))[-last:]:
         if changes := "; ".join(by_bearing(line.changes_since(before))):
@@ -478,6 +481,6 @@ def _newest(series: Series) -> Iterator[Fact]:
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
         yield from since.comparison.ratios_told
-        # what is changed of the line before it stands under the table
+        # changes since the line before are already below the table
         settings = since.comparison.settings
         yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

@@ -1,4 +1,4 @@
-"""Additions to pytest's JUnit XML for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
+"""Complete pytest's JUnit XML for dashboards: failure types, infrastructure faults as errors, the run's metrics."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
 
 _TASK, _FAILURE_TYPE = "jsbench.task", "jsbench.failure_type"
-#: attributes of a case that are pytest's own
+#: Attributes of a case that pytest writes.
 _PYTESTS = frozenset({"classname", "name", "time", "file", "line"})
-#: characters of one property
+#: Maximum length of a property in characters.
 _LONGEST = 2000
 _SAMPLING = ("temperature", "seed", "max_tokens")
-#: characters of a message of a large run
+#: Maximum length of a message in a large run.
 _SHORT = 150
 
 
 def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) -> dict[str, str]:
-    """The properties of the whole run, without metrics that are not applicable."""
+    """Return the properties of the whole run, without metrics that are not applicable."""
     metadata = run.metadata
     values = {"engine": metadata.engine, "model": metadata.model, "run_id": metadata.run_id}
     values |= {name: json.dumps(metadata.params[name]) for name in _SAMPLING if metadata.params.get(name) is not None}
@@ -51,7 +51,7 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
-    """The figures that are known and not 0, and the chief ones also where they are."""
+    """Yield the metrics that are known and not 0, and the main ones even if they are 0."""
     chief = bounded(name for name, row in FIGURES.items() if row.chief)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -71,9 +71,9 @@ def complete(
     """
     Rewrite pytest's file: failures with their type, infrastructure faults as errors, and the run's properties.
 
-    `details` says where those of a large run are: then each of our cases has its name, time, failure type and a short
-    message, and no more. `hide` keeps a secret out of what tests have put there beside their reports. One case at a
-    time is held.
+    `details` is the place of the details of a large run: each of our cases then has only its name, time, failure type
+    and a short message. `hide` removes secrets from properties that tests have written. One case at a time is in
+    memory.
     """
     with TemporaryFile("w+", encoding="utf-8") as cases:
         root, moved = _take_out_cases(path, cases, costs, short=details is not None, hide=hide)
@@ -94,7 +94,7 @@ def complete(
 def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
-    """Write each case, completed; what stands around them, and how many failures are errors now."""
+    """Write each completed case; return the rest of the document, and how many failures are errors now."""
     moved, opened = 0, list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
         if event == "start":
@@ -110,7 +110,7 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """Complete one case; 1 where a failure of it is an error now, since it says nothing about the model, else 0."""
+    """Complete one case; return 1 if a failure of it is an error now, since it says nothing about the model, else 0."""
     group = case.find("properties")
     if group is None:
         return 0

@@ -1,4 +1,4 @@
-"""Tables and facts as GitHub Markdown, and failing cases as annotations of a GitHub workflow."""
+"""Render tables and facts as GitHub Markdown, and failing cases as annotations of a GitHub workflow."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run, RunVerdict
     from pytest_jsbench.records.records import Record
 
-#: characters of the text of a fact
+#: Maximum length of a fact's text in characters.
 _LONGEST_FACT = 2000
-#: no name of an attempt is longer, so that none is cut
+#: Longer than any name of an attempt, so that none is cut.
 _LONGEST_NAME = 700
-#: GitHub shows no more of a step
+#: Maximum number of annotations that GitHub shows per step.
 _MOST_ANNOTATIONS = 10
 
 
 def code(text: str, longest: int = _LONGEST_NAME) -> str:
-    """Untrusted text as a code span, in which nothing is markup."""
+    """Return untrusted text as a code span, in which nothing is markup."""
     shown = printable(text, longest) or " "
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -32,12 +32,12 @@ def code(text: str, longest: int = _LONGEST_NAME) -> str:
 
 
 def verdict_line(verdict: RunVerdict) -> str:
-    """The verdict, each of its reasons whole."""
+    """Return the verdict with all of its reasons."""
     return f"**{verdict.status.upper()}**: {'; '.join(code(reason, _LONGEST_FACT) for reason in verdict.because)}"
 
 
 def sections(blocks: Iterable[Block]) -> Iterator[str]:
-    """Each block that has any line, with the empty line behind it."""
+    """Return each non-empty block, followed by an empty line."""
     for block in blocks:
         match block:
             case Heading():
@@ -53,12 +53,12 @@ def sections(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 def report(blocks: Iterable[Block]) -> str:
-    """The blocks as one text."""
+    """Return the blocks as one text."""
     return "".join(sections(blocks)).rstrip("\n") + "\n"
 
 
 def fact_lines(facts: Iterable[Fact]) -> list[str]:
-    """The facts as a list, their texts in code spans; one without a label is of the fact before it."""
+    """Return the facts as a list, with texts in code spans; one without a label continues the fact before it."""
     lines = []
     word = ""
     for label, text in facts:
@@ -68,7 +68,7 @@ def fact_lines(facts: Iterable[Fact]) -> list[str]:
 
 
 def table_lines(table: TableBlock) -> list[str]:
-    """The table, its names and texts in code spans; with a title it is shown when it is asked for."""
+    """Return the table, with names and texts in code spans; with a title it is folded."""
     heads = [table.head, *(_in_table(column.heading) if column.foreign else column.heading for column in table.columns)]
     rows = [[_in_table(name), *map(_cell, table.columns, cells)] for name, cells in table.rows]
     if table.total:
@@ -89,9 +89,9 @@ def _in_table(text: str) -> str:
 
 def workflow_commands(run: Run, *, folder: str = "") -> list[str]:
     """
-    A workflow command for the verdict, and one for each attempt that did not pass, as many as GitHub shows.
+    Return a workflow command for the verdict, and one for each failed attempt, as many as GitHub shows.
 
-    An attempt of a project's own test names the test's file and line; `folder` is where files start in the repository.
+    An attempt of a project's own test names the test's file and line; `folder` is the base of paths in the repository.
     """
     passed = run.verdict is None or run.verdict.passed
     commands = []

@@ -1,4 +1,4 @@
-"""Evaluations as a picture: one panel a metric, one bar a file; a metric that is not applicable is n/a, never 0."""
+"""Plot evaluations: one panel per metric, one bar per file; a metric that is not applicable is n/a, never 0."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import Series
 
-#: the names of metrics of other tools
+#: Names of counts in other tools' metrics.
 _COUNT = re.compile(r"^(num|n)_|_count$|_?tokens$")
 _LOWER = re.compile(r"(^|[_.])(errors?|err|loss|latency|cost|failures?|failed|missing|rmse|mae)([_.]|$)")
 _HIGHER = re.compile(r"(rate|accuracy|exact_match|score|progress|coverage|success|precision|recall|f1)")
-#: the palette of Okabe and Ito, for people with any colour vision
+#: The palette of Okabe and Ito, for people with any colour vision.
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _HATCHES = ("", "//", "..", "xx")
 _MARKERS = "osD^"
-#: of one label in a picture
+#: Maximum number of whiskers per label in a plot.
 _MOST_WHISKERS = 60
 _COLUMNS = (4, 3, 5)
 _LONGEST_LABEL = 40
-#: bars of a panel whose figures have room side by side
+#: Maximum number of bars of a panel with values written side by side.
 _MOST_UPRIGHT = 8
 
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
-    """A line for each label, broken where runs cannot be compared, with whiskers, as matplotlib's Figure."""
+    """Plot a line per label, interrupted where runs are not comparable, with whiskers, as matplotlib's Figure."""
     figure = _empty(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -68,13 +68,13 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib has all lines before all whiskers
+    handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib lists all lines before all whiskers
     figure.legend(handles, _plain([each.label for each in series], 100), loc="outside lower center", frameon=False)
     return figure
 
 
 def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
-    """The points of one label with whiskers for intervals; where they are many, a band stands for these."""
+    """Draw the points of one label with whiskers for intervals, or with a band if there are many."""
     ends = [(value, value) if interval is None else interval for _, value, interval in points]
     days, values = [when for when, _, _ in points], [value for _, value, _ in points]
     low, high = [low for low, _ in ends], [high for _, high in ends]
@@ -90,7 +90,7 @@ def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple
 
 
 def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Sequence[str] = ()) -> Any:
-    """The picture as matplotlib's Figure."""
+    """Return the plot as matplotlib's Figure."""
     panels = [_row(name) for name in _panels(evaluations, metrics)]
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
@@ -115,7 +115,7 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
 
 
 def _empty(width: float, height: float) -> Any:
-    """A Figure that a notebook shows as it is: others are shown there where `pyplot` has been imported."""
+    """Return a Figure that a notebook displays; others are displayed only if `pyplot` has been imported."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
     from matplotlib.figure import Figure
@@ -126,28 +126,28 @@ def _empty(width: float, height: float) -> Any:
 
 
 def _png(figure: Any) -> bytes:
-    """Draw the figure as a PNG; no function inside of another, since a figure can be pickled."""
+    """Render the figure as PNG; not a nested function, since a figure can be pickled."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
     return drawn.getvalue()
 
 
 def _apart(evaluations: Sequence[Evaluation]) -> str | None:
-    """The settings in which the runs differ, over their names."""
+    """Return the settings in which the runs differ, above their names."""
     names = [setting.name for setting in settings_apart(evaluations)]
     title = f"differing in {', '.join(names)}"
     return textwrap.fill(_plain([title], 400)[0], 90) if names else None
 
 
 def _columns(panels: int) -> int:
-    """The columns of a grid in whose last row no panel is alone: rather four or three than five."""
+    """Return the number of columns of a grid whose last row has more than one panel: four or three rather than five."""
     if panels <= _COLUMNS[0]:
         return panels
     return min(_COLUMNS, key=lambda columns: (panels % columns == 1, columns > _COLUMNS[0], -panels % columns))
 
 
 def _row(metric: str) -> Figure:
-    """The figure; of another tool's by what its name says."""
+    """Return the figure; for another tool's metric by its name."""
     if (row := named(metric)) is not None:
         return row
     if _COUNT.search(metric):
@@ -167,7 +167,7 @@ def _direction(row: Figure) -> str:
 
 
 def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[str]:
-    """The metrics to draw: those asked for, or the main ones of our runs, or all where a file is another tool's."""
+    """Return the metrics to draw: the requested ones, the main ones of our runs, or all if a file is another tool's."""
     every = list(dict.fromkeys(name for evaluation in evaluations for name in evaluation.figures))
     drawable = [name for name in every if not name.endswith(("_ci_low", "_ci_high"))]
     if list(metrics) == ["all"]:
@@ -240,12 +240,12 @@ def _patch(at: int) -> Any:
 
 
 def _plain(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
-    """Names with `$` escaped, which starts a formula in matplotlib."""
+    """Return names with `$` escaped, which starts a formula in matplotlib."""
     return [name.replace("$", r"\$") for name in distinct(names, longest)]
 
 
 def save(figure: Any, output: Path) -> None:
-    """Draw the picture into a file of the format that its suffix names; ExportError where that fails."""
+    """Save the plot in the format of the file's suffix; ExportError if that fails."""
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""The files of a run that has ended, beside its records: run.json, summary, page, and what exporters write."""
+"""Write the files of a run at its end: run.json, summary, page, and exports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write_files(
     config_path: str,
     everything: bool = True,
 ) -> list[str]:
-    """Write run.json and, where the user keeps the run, all else; one line for each that could not be written."""
+    """Write run.json and, if the user keeps the run, all other files; return a line for each that failed."""
     from pytest_jsbench.reports.evaluations import run_to_dict, write_run
 
     gates, compared = decision.gates, decision.comparisons
@@ -42,13 +42,13 @@ def write_files(
 
         text = summary_markdown(run, summary, gates, compared)
         writers.append(partial(write_atomically, folder / "summary.md", text))
-        if find_spec("jinja2") is not None:  # nobody has asked for the page by name
+        if find_spec("jinja2") is not None:  # the page was not requested by name
             writers.append(partial(report.write, folder / "report.html", run, summary, gates, compared))
     return [problem for writer in writers if (problem := problem_of(writer))]
 
 
 def problem_of(writer: Callable[[], object]) -> str:
-    """Write a file, and say what kept it from being written; nothing where it was."""
+    """Write a file, and return what failed; empty if nothing did."""
     try:
         writer()
     except (JSBenchError, OSError) as error:
@@ -58,16 +58,16 @@ def problem_of(writer: Callable[[], object]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exporter:
-    """A format in which a run can be written."""
+    """A format for exporting runs."""
 
     name: str
-    #: where it comes from, for messages
+    #: Where it comes from, for messages.
     origin: str
-    #: what is called with the path that the user gave, the run and its summary; it may return the path it wrote
+    #: Called with the user's path, the run and its summary; may return the path that it wrote.
     function: Callable[..., object]
 
     def write(self, path: Path, run: Run, summary: Summary, **more: object) -> Path:
-        """Write the run and return its path; ExportError where the exporter raises. `more` is its own."""
+        """Write the run and return its path; ExportError if the exporter raises. `more` are its own arguments."""
         try:
             make_private_folder(path.parent)
             written = self.function(path, run, summary, **more)
@@ -80,7 +80,7 @@ class Exporter:
 
 
 def find(name: str) -> Exporter:
-    """The exporter of that name; ExportError offers the nearest where there is none."""
+    """Return the exporter with this name; ExportError suggests the nearest."""
     points = installed("exporter", error=ExportError)
     takes = "a path, a run and its summary"
     if place := find_function(name, points, kind="exporter", takes=takes, error=ExportError):

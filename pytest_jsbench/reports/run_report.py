@@ -31,40 +31,40 @@ _MOST_NAMED = 5
 _MOST_CASES = 10
 #: of variants that a terminal tells by task
 _MOST_COLUMNS = 5
-#: rows of Markdown that are folded away
+#: Maximum number of rows that Markdown folds.
 _MOST_FOLDED = 50
-#: of a variant's name in a sentence
+#: Maximum length of a variant's name in a sentence.
 _LONGEST_NAME = 40
-#: seconds in the queue from which on a fact says so
+#: Seconds in the queue from which a fact reports it.
 _LONG_QUEUE = 60.0
 
 
 def heading(metadata: RunMetadata) -> str:
-    """Name who was asked, for people."""
+    """Return the engine, model or variants of the run, for people."""
     if metadata.variants:
         return counted(len(metadata.variants), "variant")
     return f"{printable(metadata.engine, 60)} {printable(metadata.model, 60)}"
 
 
 def table_of_tasks(run: Run, summary: Summary) -> TableBlock:
-    """A row per task and a total: a grammar's decisions on labelled answers, or coverage and times (medians)."""
+    """Return a row per task and a total: a grammar's decisions on labelled answers, or coverage and times (medians)."""
     rows = [*summary.tasks.items(), ("total", summary.total)]
     return table_of_figures("Task", rows, GRAMMARS if run.metadata.labelled else TASKS, total=True)
 
 
 def table_of_variants(run: Run, summary: Summary) -> TableBlock:
-    """A row per variant, best first."""
+    """Return a row per variant, best first."""
     rows = [(name, variant.total) for name, variant in summary.variants.items()]
     return table_of_figures("Variant", rows, GRAMMARS if run.metadata.labelled else VARIANTS)
 
 
 def main_table(run: Run, summary: Summary) -> TableBlock:
-    """The table that every report begins with."""
+    """Return the table that every report begins with."""
     return (table_of_variants if summary.variants else table_of_tasks)(run, summary)
 
 
 def rates_by_task(summary: Summary) -> TableBlock | None:
-    """Pass rates, a row per task and a column per variant; None where there are no variants, or one task."""
+    """Return pass rates, a row per task and a column per variant; None without variants, or with one task."""
     if len(summary.tasks) < 2 or not summary.variants:
         return None
     figure = FIGURES["pass_rate"]
@@ -77,7 +77,7 @@ def rates_by_task(summary: Summary) -> TableBlock | None:
 
 
 def differing_cases(summary: Summary) -> TableBlock:
-    """A row for each case that some variants pass and others fail: how it ended in each."""
+    """Return a row for each case that some variants pass and others fail, with its outcome in each."""
     cases = summary.differing[:_MOST_FOLDED]
     cut = f", the first {len(cases)}" if len(cases) < len(summary.differing) else ""
     ends = [ends_of(summary, key) for key in cases]
@@ -93,7 +93,7 @@ def differing_cases(summary: Summary) -> TableBlock:
 
 
 def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
-    """A row per keyword of the schemas, most failures (or wrong decisions) first."""
+    """Return a row per keyword of the schemas, most failures (or wrong decisions) first."""
     keywords = list(summary.keywords.items())[:most]
     table = TableBlock(head="Keyword", columns=(), rows=tuple((name, ()) for name, _ in keywords))
     decided = [keyword.wrong_decisions if keyword.wrong_decisions.n else None for _, keyword in keywords]
@@ -107,7 +107,7 @@ def table_of_keywords(summary: Summary, most: int | None = None) -> TableBlock:
 
 
 def table_of_fields(summary: Summary) -> TableBlock:
-    """A row per field of the expected values: how many are right of those expected, of those given, and of both."""
+    """Return a row per field of the expected values: correct values of those expected, of those given, and of both."""
     fields = _by_rank(summary.total)[:_MOST_FOLDED]
     table = TableBlock(head="Field", columns=(), rows=tuple((name, ()) for name, _ in fields), folded="Values by field")
     accuracy = Column.of(replace(FIGURES["value_accuracy"], counted=True))
@@ -117,7 +117,7 @@ def table_of_fields(summary: Summary) -> TableBlock:
 
 
 def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Block]:
-    """The report of a run on a terminal, which may begin with the tables of keywords and of fields."""
+    """Return the report of a run for a terminal, optionally with the tables of keywords and fields."""
     if keywords and summary.keywords:
         yield table_of_keywords(summary)
     if keywords and summary.total.fields:
@@ -127,7 +127,7 @@ def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Bl
 
 
 def tables(run: Run, summary: Summary) -> Iterator[Block]:
-    """The tables of a run; of variants, also what is more than chance, and the cases that differ."""
+    """Return the tables of a run; for variants also significant differences, and the cases that differ."""
     yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
@@ -141,7 +141,7 @@ def summary_markdown(
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> str:
-    """The summary as a section of Markdown; text of a model or a file is in code spans."""
+    """Return the summary as a section of Markdown; untrusted text is in code spans."""
     from pytest_jsbench.reports import markdown
 
     who = [run.metadata.engine, run.metadata.model]
@@ -167,7 +167,7 @@ def summary_markdown(
 
 
 def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
-    """The tables that Markdown shows when they are asked for."""
+    """Return the tables that Markdown folds."""
     if (by_task := rates_by_task(summary)) is not None:
         yield by_task
     if summary.differing:
@@ -193,7 +193,7 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
 
 
 def asked(run: Run, summary: Summary) -> dict[str, str]:
-    """By variant, the settings that tell it from the others, best first."""
+    """Return by variant the settings that distinguish it from the others, best first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
     chosen = distinguishing(settings)
     texts = (", ".join(way[part].label for part in chosen if part in way) for way in settings)
@@ -201,7 +201,7 @@ def asked(run: Run, summary: Summary) -> dict[str, str]:
 
 
 def facts_of_variants(summary: Summary) -> list[Fact]:
-    """The comparison of each pair of variants, and what is to be known of the p-values."""
+    """Return the comparison of each pair of variants, and notes on the p-values."""
     if not summary.pairs:
         return []
     from pytest_jsbench.reports.comparison_report import facts_of_pairs
@@ -211,12 +211,12 @@ def facts_of_variants(summary: Summary) -> list[Fact]:
 
 
 def _short(summary: Summary) -> dict[str, str]:
-    """The variants' names, no two alike, as there is room for in a line."""
+    """Return distinct variant names that fit in a line."""
     return dict(zip(summary.variants, distinct(list(summary.variants), _LONGEST_NAME), strict=True))
 
 
 def _differing(summary: Summary) -> Iterator[Fact]:
-    """The cases in which variants differ, those first about which they are divided most evenly."""
+    """Return the cases in which variants differ, the most evenly divided first."""
     names = _short(summary)
     for number, key in enumerate(summary.differing[:_MOST_CASES]):
         if not number:
@@ -237,12 +237,12 @@ def _differing_count(summary: Summary) -> str:
 
 
 def ends_of(summary: Summary, key: CaseKey) -> dict[str, str]:
-    """The end of a case in each variant that has it: in one word where all its attempts ended alike."""
+    """Return the outcome of a case in each variant that has it: one word if all its attempts have the same."""
     return {name: _end(one.outcomes[key]) for name, one in summary.variants.items() if key in one.outcomes}
 
 
 def _end(outcome: CaseOutcome) -> str:
-    """The end of a case, in a word; where its attempts did not end alike, how many passed, and the first other end."""
+    """Return the outcome of a case as a word; if its attempts differ, how many passed, and the first other outcome."""
     different = dict.fromkeys(outcome.attempts)
     if len(different) <= 1:
         return next(iter(different), MISSING)
@@ -251,7 +251,7 @@ def _end(outcome: CaseOutcome) -> str:
 
 
 def facts(run: Run, summary: Summary) -> list[Fact]:
-    """The facts beside the tables; every output for people shows all of them."""
+    """Return the facts next to the tables, which all outputs for people show."""
     return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
 
 
@@ -304,7 +304,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
 
 
 def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
-    """The attempts at a case beside each other, of a run or of the variant that `of` names."""
+    """Return facts about the attempts of a case, for a run or for the variant that `of` names."""
     total = summary.total
     if total.planned <= total.cases:
         return
@@ -319,7 +319,7 @@ def _repeats(summary: Summary, of: str) -> Iterator[Fact]:
 
 
 def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
-    """The sampling and the reasoning of a run, or of the variant that `of` names, as far as they are known."""
+    """Return the sampling and the reasoning settings of a run, or of the variant that `of` names, as far as known."""
     if not metadata.labelled and (sampling := _sampling(metadata)):
         yield "sampled", f"{of}{sampling}"
     reasoning = {part: metadata.details.get(f"reasoning_{part}") for part in ("effort", "budget")}
@@ -328,7 +328,7 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
 
 
 def _recorded(run: Run) -> Iterator[Fact]:
-    """Recorded answers, and the settings in which they were asked otherwise, one fact for each difference."""
+    """Return facts about recorded answers, one for each setting that differs from the recorded one."""
     if run.metadata.engine in RECORDED:
         yield "recorded", "answers and times are those of the recording: nothing was asked or measured"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
@@ -342,7 +342,7 @@ def _recorded(run: Run) -> Iterator[Fact]:
 
 
 def _noticed(summary: Summary) -> Iterator[Fact]:
-    """Facts that decide no verdict."""
+    """Return facts that do not affect a verdict."""
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
@@ -358,9 +358,9 @@ def _noticed(summary: Summary) -> Iterator[Fact]:
 
 
 def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
-    """Facts on what the metrics leave out."""
+    """Return facts about what the metrics leave out."""
     total = summary.total
-    if total.excluded:  # which counts attempts: all repeats, in all variants
+    if total.excluded:  # it counts attempts: all repeats, in all variants
         excluded = {
             outcome.key: outcome.reason == UNDESCRIBED
             for outcome in run.outcomes
@@ -404,7 +404,7 @@ _MISSING = {
 
 
 def _values(total: Metrics) -> str:
-    """Say how many values are right, and which fields are wrong most often."""
+    """Return how many values are correct, and which fields are wrong most often."""
     right = total.value_accuracy
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
@@ -425,20 +425,20 @@ def _values(total: Metrics) -> str:
 
 
 def _by_rank(total: Metrics) -> list[tuple[str, FieldMetrics]]:
-    """The fields of the expected values, those that are least often right first."""
+    """Return the fields of the expected values, the least often correct first."""
     return sorted(total.fields.items(), key=lambda pair: pair[1].accuracy.value or 0.0)
 
 
 def _idle_comparers(run: Run, total: Metrics) -> list[str]:
-    """The fields for which the run has a comparer and no answer an expected value, as where a name is misspelt."""
-    if total.uncompared:  # nobody knows what these answers would have had
+    """Return fields that have a comparer but no expected value, for example because of a misspelled name."""
+    if total.uncompared:  # the values of these answers are unknown
         return []
     wanted = [name for name, how in run.metadata.comparers.items() if name != "$" and how != "ignore"]
     return [name for name in wanted if not any(f"{field}.".startswith(f"{name}.") for field in total.fields)]
 
 
 def _sampling(metadata: RunMetadata) -> str:
-    """The sampling of all answers, as far as it is known; empty where nothing is."""
+    """Return the sampling of all answers, as far as known; empty if unknown."""
     settings = settings_of({"engine": metadata.engine, "params": metadata.params})
     asked_for = [settings[name] for name in ("temperature", "seed") if name in settings]
     sampled = [setting for setting in asked_for if setting.value is not None]
@@ -451,7 +451,7 @@ def _sampling(metadata: RunMetadata) -> str:
 
 
 def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
-    """The cases with attempts that differ, those nearest to one half first."""
+    """Return the cases with different attempts, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
     return f"{counted(len(flaky), 'case')} passed at times only: {_named(names)}"
@@ -463,7 +463,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _interval(rate: Proportion) -> str:
-    """The bounds of a share in a sentence; empty where it has none."""
+    """Return the bounds of a share as part of a sentence; empty if it has none."""
     return "" if rate.ci_low is None else f" (95 % interval {rate.ci_low:.3f} to {rate.ci_high:.3f})"
 
 
@@ -491,5 +491,5 @@ def _tokens(total: Metrics) -> str:
 
 
 def _of_answers(known: int, unknown: int) -> str:
-    """Of how many answers a sum is, where it is not of all."""
+    """Return the number of answers of a sum, if it is not over all."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

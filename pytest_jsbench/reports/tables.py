@@ -1,4 +1,7 @@
-"""A run as a table, one row for each planned attempt; and its figures, one row for each task: for pandas and Arrow."""
+"""
+Convert a run to a table with one row per planned attempt, and its metrics to one row per task, for
+pandas and Arrow.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +30,24 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-#: the columns of a run's table, and the type of each; every one may be null. Lists and objects stand as JSON text
+#: Columns of a run's table, with types; all are nullable. Lists and objects are JSON text.
 COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("task", "id"), str),
     "repeat": int,
     **dict.fromkeys(("variant", "engine", "model"), str),
-    # null for a case whose schema is broken, which is held against nobody; so its mean is the pass rate
+    # null for a case with an invalid schema, so that the mean is the pass rate
     "passed": bool,
     **dict.fromkeys(("failure_type", "reason", "message"), str),
-    # null where there is no JSON to be judged
+    # null if there is no JSON to judge
     "valid": bool,
     "disputed": bool,
-    # null where no values are expected, or the model said nothing
+    # null if no values are expected, or there is no answer
     **dict.fromkeys(("values_right", "values_expected", "values_invented"), int),
-    # null where no grammar decided on labelled answers
+    # null if no grammar decided about labelled answers
     **dict.fromkeys(("valid_instances", "valid_rejected", "invalid_instances", "invalid_accepted"), int),
-    # completion, declined, failed or decided; null where nothing was asked
+    # completion, declined, failed or decided; null if no call was made
     "generation": str,
-    # why the attempt has no record: `unknown` where its run was only loaded, or has died
+    # why the attempt has no record: `unknown` if its run was only loaded, or was killed
     "missing": str,
     **dict.fromkeys(("text", "reasoning", "finish_reason", "fault", "said"), str),
     **dict.fromkeys(("ttft", "tgt", "gct", "tpot_ms", "reasoning_time"), float),
@@ -59,14 +62,14 @@ COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("started_at", "schema", "schema_digest", "prompt", "prompt_digest"), str),
     **dict.fromkeys(("keywords", "broken_keywords", "notes", "codes", "tags", "changes"), str),
 }
-#: how texts begin that a spreadsheet takes for formulas
+#: Beginnings of texts that spreadsheets read as formulas.
 _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-#: rows that are put together before they are written
+#: Number of rows that are collected before they are written.
 _BATCH = 1000
 
 
 def rows_of(run: Run) -> Iterator[dict[str, Any]]:
-    """The rows of a run: first its records, in their order, each read when it is asked for, then what is missing."""
+    """Yield the rows of a run: its records in order, each read on access, then missing attempts."""
     askers = {variant.variant: variant.engine_asked for variant in each(run.metadata)}
     costs: Mapping[Attempt, float] = prices.costs(run).attempts
     for outcome, record in zip(run.outcomes, run.records, strict=True):
@@ -78,7 +81,7 @@ def rows_of(run: Run) -> Iterator[dict[str, Any]]:
         yield _full_row(attempt, who, passed=False, missing=reason, said=(missing and missing.message) or None)
 
 
-#: columns that are attributes of the same name, by what has them
+#: Columns that are attributes of the same name, by their object.
 _OF_OUTCOME = ("failure_type", "reason", "valid", "disputed", "generation", "fault", "queue_s", "retries", "started_at")
 _OF_DECISIONS = {"valid_instances": "valid", "invalid_instances": "invalid"}
 _OF_TIMING = ("ttft", "tgt", "gct", "reasoning_time", "grammar_compilation", "compile_time")
@@ -122,11 +125,11 @@ def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float |
 
 
 def _full_row(attempt: Attempt, who: AnsweredBy, **values: Any) -> dict[str, Any]:
-    """Return the row with every column, in their order."""
+    """Return the row with every column, in order."""
     values |= {"task": attempt.key.task, "id": attempt.key.id, "repeat": attempt.repeat, "variant": attempt.variant}
     values |= {"engine": who.engine, "model": who.model}
     row = {name: values.get(name) for name in COLUMNS}
-    # half a surrogate pair stands as its escape, which every table can hold
+    # lone surrogates become escapes, which every table supports
     texts = {
         name: text.encode("utf-8", "backslashreplace").decode() for name, text in row.items() if isinstance(text, str)
     }
@@ -138,14 +141,17 @@ def _json(value: object) -> str:
 
 
 def summary_rows(summary: Summary) -> Iterator[dict[str, Any]]:
-    """The figures of each task and of all, by the names of docs/metrics.md; of each variant where there are some."""
+    """
+    Return the metrics of each task and of all, by the names in docs/metrics.md; of each variant if
+    there are several.
+    """
     for variant, part in {"": summary, **summary.variants}.items():
         for task, metrics in (*part.tasks.items(), ("total", part.total)):
             yield {"variant": variant, "task": task, **dict(_flat(metrics.to_dict()))}
 
 
 def _flat(figures: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """A figure that counts several kinds becomes several, as gates name them: `failure_counts.syntax_error`."""
+    """Return a metric of several counts as several, named as in gates: `failure_counts.syntax_error`."""
     for name, value in figures.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -157,14 +163,14 @@ _PANDAS = {str: "string", int: "Int64", float: "Float64", bool: "boolean"}
 
 
 def to_pandas(run: Run) -> Any:
-    """The run's rows as a pandas DataFrame."""
+    """Return the run's rows as a pandas DataFrame."""
     pandas = _needed("pandas", "a data frame")
     columns = _by_column(rows_of(run))
     return pandas.DataFrame({name: pandas.array(columns[name], dtype=_PANDAS[kind]) for name, kind in COLUMNS.items()})
 
 
 def summary_to_pandas(summary: Summary) -> Any:
-    """The rows of the figures as a pandas DataFrame."""
+    """Return the metrics' rows as a pandas DataFrame."""
     pandas = _needed("pandas", "a data frame")
     frame = pandas.DataFrame.from_records(list(summary_rows(summary)))
     return frame.set_index(["variant", "task"] if summary.variants else "task").drop(
@@ -173,18 +179,18 @@ def summary_to_pandas(summary: Summary) -> Any:
 
 
 def to_arrow(run: Run) -> Any:
-    """The run's rows as a pyarrow Table."""
+    """Return the run's rows as a pyarrow Table."""
     return _arrow_table(rows_of(run), _arrow_schema())
 
 
 def to_dataset(run: Run) -> Any:
-    """The run's rows as a `datasets.Dataset`, which can be pushed to a hub."""
+    """Return the run's rows as a `datasets.Dataset`, which can be pushed to the Hub."""
     datasets = _needed("datasets", "a dataset for a hub", extra="datasets")
     return datasets.Dataset(to_arrow(run))
 
 
 def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows as a Parquet file for its user alone, some thousand at a time, in one step."""
+    """Write the run's rows to a Parquet file readable by its user only, in chunks and atomically."""
     schema = _arrow_schema()
     from pyarrow import parquet
 
@@ -198,7 +204,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
         part.replace(path)
     except JSBenchError:
         raise
-    except Exception as error:  # Arrow's have many types
+    except Exception as error:  # Arrow's errors have many types
         raise ExportError(f"cannot write {path}: {unwritable(path, error)}", where=path) from error
     finally:
         with suppress(OSError):
@@ -207,7 +213,7 @@ def write_parquet(path: Path, run: Run, summary: Summary | None = None) -> Path:
 
 
 def write_csv(path: Path, run: Run, summary: Summary | None = None) -> Path:  # noqa: ARG001  as every exporter
-    """Write the run's rows as a CSV file; what is null is an empty cell."""
+    """Write the run's rows to a CSV file; null is an empty cell."""
     try:
         write_atomically(path, _csv_lines(rows_of(run)))
     except JournalError as error:
@@ -224,7 +230,7 @@ def _csv_lines(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _without_formula(value: object) -> object:
-    """The cell, with an apostrophe before a text that a spreadsheet would compute (OWASP, "CSV Injection")."""
+    """Return the cell, with an apostrophe before a text that a spreadsheet would evaluate (OWASP, "CSV Injection")."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
@@ -254,7 +260,7 @@ def _arrow_table(rows: Iterable[Row], schema: Any) -> Any:
 
 
 def _needed(package: str, what: str, *, extra: str = "frames") -> Any:
-    """The package, imported now; MissingRequirement where it is not there."""
+    """Import and return the package; MissingRequirement if it is not installed."""
     if importlib.util.find_spec(package) is None:
         raise MissingRequirement(f"{what} needs {package}: pip install 'pytest-jsbench[{extra}]'", expected=package)
     return importlib.import_module(package)

@@ -1,4 +1,4 @@
-"""Tables and facts as lines for a terminal; a stranger's text is printable in them, and begins no command."""
+"""Render tables and facts as lines for a terminal; untrusted text is printable and contains no commands."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ from pytest_jsbench.core.text import distinct, printable
 from pytest_jsbench.metrics.statistics import Proportion, Rate
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Cell, Column, Fact, Heading, Marked, TableBlock
 
-#: columns of a terminal whose width is not known
+#: Width in columns if the terminal's is unknown.
 WIDTH = 80
-#: of a name that is cut: before columns are left out, and before a table becomes two; of a head that is
+#: Minimum lengths of a truncated name: before columns are omitted, and before a table is split; and of a heading.
 _SHORT_NAME, _SHORTER_NAME, _SHORTEST_HEAD = 16, 12, 6
 _LABEL = 11
 _NARROWEST_TEXT = 8
-#: a word of a cell, such as a variable to be copied
+#: Minimum length of a word in a cell that is not split, such as a variable to be copied.
 _WHOLE_WORD = 20
-#: how a table is drawn, from the widest form to the narrowest
+#: Forms of a table, from the widest to the narrowest.
 _Form = IntEnum("_Form", "WHOLE SHORT_HEADS BOUNDS_BELOW")
 
 
 def width_of(*, is_terminal: bool) -> int:
-    """The width to fill: of the terminal, or of COLUMNS; the usual one where lines go elsewhere, or there is less."""
+    """
+    Return the width to fill: that of the terminal or of COLUMNS; the default if output is
+    redirected, or it is smaller.
+    """
     return max(WIDTH, shutil.get_terminal_size().columns) if is_terminal or "COLUMNS" in os.environ else WIDTH
 
 
 def report_lines(blocks: Iterable[Block], width: int = WIDTH) -> list[str]:
-    """The blocks, each but the first after an empty line."""
+    """Return the blocks as lines, separated by empty lines."""
     lines: list[str] = []
     for block in blocks:
         match block:
@@ -50,30 +53,30 @@ def report_lines(blocks: Iterable[Block], width: int = WIDTH) -> list[str]:
 
 
 def fact_lines(facts: Iterable[Fact], width: int = WIDTH) -> list[str]:
-    """The facts, each wrapped beside its label."""
+    """Return the facts, each wrapped next to its label."""
     return [line for label, text in facts for line in detail(label, text, width)]
 
 
 def detail(label: str, text: str, width: int = WIDTH) -> list[str]:
-    """A label and its text, wrapped."""
+    """Return a label and its text, wrapped."""
     lines = textwrap.wrap(
         text,
         width,
         initial_indent=f"{label} ".ljust(_LABEL),
         subsequent_indent=" " * _LABEL,
         break_long_words=False,
-        break_on_hyphens=False,  # a path is to be copied
+        break_on_hyphens=False,  # paths should be easy to copy
     )
     return [printable(line, None) for line in lines]  # a line may begin where the text did not
 
 
 def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     """
-    The table within a width, with as much as it has room for, and each rate with its bounds.
+    Return the table within a width, with as many columns as fit, and each rate with its bounds.
 
-    Strangers' heads are cut to a column's share. Where there is little room, columns that are only for roomy tables go
-    first; then names are cut, heads are shorter, spare columns go, and bounds go below their rates. What is too wide
-    all the same becomes two tables below each other.
+    Untrusted headings are cut to a column's share. If the width is too small, columns for wide tables are omitted
+    first; then names are cut, headings shortened, less important columns omitted, and bounds moved below their rates. A
+    table that is still too wide is split into two.
     """
     table = _with_shorter_heads(table, width)
     close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
@@ -95,7 +98,7 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
 
 
 def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
-    """The table with no stranger's head longer than the room that each column has, and no two of them alike."""
+    """Return the table with untrusted headings cut to the width of a column, and distinct."""
     foreign = [column.heading for column in table.columns if column.foreign]
     longest = max((len(printable(name, width // 4)) for name, _ in table.rows), default=0)
     room = max(_SHORTEST_HEAD, (width - longest) // max(len(table.columns), 1) - 2)
@@ -105,7 +108,7 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
 
 
 def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
-    """The table in a form; nothing where its names would be too short."""
+    """Return the table in a form; None if its names would be too short."""
     cells = _texts(table, width, form)
     heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
     beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))
@@ -125,7 +128,7 @@ def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[s
 
 
 def _texts(table: TableBlock, width: int, form: _Form) -> list[list[list[str]]]:
-    """By column and row, the lines of each cell."""
+    """Return the lines of each cell, by column and row."""
     shortest = max(_SHORT_NAME, table.whole_names)
     names = max((len(printable(name, shortest)) for name, _ in table.rows), default=0)
     cells_of = [[cells[at] for _, cells in table.rows] for at in range(len(table.columns))]
@@ -140,7 +143,7 @@ def _texts(table: TableBlock, width: int, form: _Form) -> list[list[list[str]]]:
 
 
 def _share(longest: Sequence[int], room: int) -> int:
-    """The width of a text column where those that need less, the first of these, leave their room to the others."""
+    """Return the width of a text column when columns that need less leave their width to the others."""
     share = 0
     for at, needed in enumerate(longest):
         share = room // (len(longest) - at) - 2
@@ -161,7 +164,7 @@ def _cell(column: Column, value: Cell, widest: int, form: _Form) -> list[str]:
 
 
 def _rate(column: Column, rate: Rate, form: _Form) -> list[str]:
-    """A rate and its interval, `1.00 (.21-1)`; after its counts where these are told."""
+    """Format a rate with its interval, `1.00 (.21-1)`, after its counts if these are shown."""
     if rate.value is None:
         return [column.exact_text_of(rate)]
     text = f"{rate.value:.2f}"
@@ -179,7 +182,7 @@ def _bound(value: float) -> str:
 
 
 def _head(column: Column, texts: Sequence[Sequence[str]], form: _Form) -> list[str]:
-    """The head in one line or two, no wider than it needs to be above its cells."""
+    """Return the heading in one or two lines, no wider than needed for its cells."""
     text = printable(column.heading, None)
     cells = max([1, *map(len, itertools.chain(*texts))])
     if form >= _Form.SHORT_HEADS and column.short and max(map(len, text.split(" "))) > cells:
@@ -191,7 +194,7 @@ def _head(column: Column, texts: Sequence[Sequence[str]], form: _Form) -> list[s
 
 
 def _lines_of_row(cells: Sequence[Sequence[str]], widths: Sequence[int], left: Sequence[bool]) -> Iterator[str]:
-    """The lines of a row whose cells may have several."""
+    """Return the lines of a row whose cells may have several."""
     for parts in itertools.zip_longest(*cells, fillvalue=""):
         texts = [
             part.ljust(width) if at_left else part.rjust(width)

@@ -1,4 +1,4 @@
-"""The dialects of JSON Schema that can be judged by."""
+"""Define the dialects of JSON Schema that the judge supports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _NEW_IN_2019_09 = frozenset(
      "$recursiveRef"}
 )  # fmt: skip
 _NEW_IN_2020_12 = frozenset({"prefixItems", "$dynamicRef"})
-# `dependencies` was split in 2019-09 and is in all: its metaschemas still describe it, and jsonschema-rs asserts it
+# `dependencies` was split in 2019-09 but is in all drafts here: later metaschemas still describe it, and jsonschema-rs
+# asserts it
 _IN_4 = KEYWORDS - _NEW_IN_6 - _NEW_IN_7 - _NEW_IN_2019_09 - _NEW_IN_2020_12
 _IN_6 = _IN_4 | _NEW_IN_6
 _IN_7 = _IN_6 | _NEW_IN_7
@@ -24,23 +25,23 @@ _IN_2020_12 = (_IN_2019_09 - {"additionalItems", "$recursiveRef"}) | _NEW_IN_202
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """A published draft of JSON Schema, or what a metaschema of one's own makes of it."""
+    """A published draft of JSON Schema, or a dialect defined by an embedded metaschema."""
 
-    #: its `$schema`, as its specification writes it
+    #: Its `$schema` URI, as its specification writes it.
     uri: str
-    #: the name that both jsonschema-rs and jsonschema give their validator class for it
+    #: Name of its validator class in both jsonschema-rs and jsonschema.
     validator: str
-    #: the keyword that names a schema's own URI
+    #: Keyword for a schema's own URI.
     id_keyword: str = "$id"
-    #: those of its keywords that can make an instance invalid; any other says nothing in it
+    #: Its keywords that can make an instance invalid; it ignores any other.
     keywords: frozenset[str]
-    #: whether what stands beside `$ref` is not read
+    #: Whether keywords next to `$ref` are ignored.
     lone_references: bool = False
-    #: whether `format` is asserted; None: as the policy says, since the published drafts leave it open
+    #: Whether `format` is asserted; None if the policy decides, since the published drafts leave it open.
     asserts_formats: bool | None = None
 
     def read(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Read what the schema itself says in this dialect: its keywords that can make an instance invalid."""
+        """Return the part of the schema that this dialect reads: keywords that can make an instance invalid."""
         if self.lone_references and "$ref" in schema:
             return {"$ref": schema["$ref"]}
         return {keyword: value for keyword, value in schema.items() if keyword in self.keywords}
@@ -67,7 +68,7 @@ DRAFT_2020_12 = Dialect(
 )
 
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
-#: what a person types to its `$schema`
+#: Names on the command line with their `$schema` URIs.
 NAMES = dict(
     zip(("draft-04", "draft-06", "draft-07", "2019-09", "2020-12"), (dialect.uri for dialect in DIALECTS), strict=True)
 )
@@ -79,18 +80,18 @@ def _key(uri: str) -> str:
 
 _BY_KEY = {
     **{_key(dialect.uri): dialect for dialect in DIALECTS},
-    # "the newest", as many schemas in the wild write it
+    # means "the newest", as many schemas write it
     _key("http://json-schema.org/schema#"): DRAFT_2020_12,
 }
 
 
 def find_dialect(uri: object) -> Dialect | None:
-    """The dialect of that `$schema`, with or without `#`, by http or https; None for an unknown one."""
+    """Return the dialect of a `$schema`, with or without `#`, with http or https; None if unknown."""
     return _BY_KEY.get(_key(uri)) if isinstance(uri, str) else None
 
 
 def dialect_of(schema: bool | dict[str, Any], default: Dialect) -> Dialect | None:
-    """The dialect that the schema declares, the default where it declares none; None for an unknown one."""
+    """Return the dialect that the schema declares, or the default; None if unknown."""
     if isinstance(schema, bool) or "$schema" not in schema:
         return default
     return find_dialect(schema["$schema"])

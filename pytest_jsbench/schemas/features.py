@@ -1,4 +1,4 @@
-"""The facts of a schema that are known before anything is called: its dialect, size, depth, keywords and features."""
+"""Compute the facts of a schema that are known before any call: dialect, size, depth, keywords and features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_jsbench.schemas.dialects import DRAFT_2020_12, NAMES, find_dialect
 from pytest_jsbench.schemas.keywords import BY_KIND, REFERENCES, children, used_keywords
 from pytest_jsbench.schemas.references import References, cycle
 
-#: features that are nothing but the use of one of some keywords
+#: Features that mean the use of one of some keywords.
 _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     "ref": REFERENCES,
     "union": frozenset({"anyOf", "oneOf"}),
@@ -28,14 +28,14 @@ _BY_KEYWORD: Mapping[str, frozenset[str]] = {
     ),
     "ranged": BY_KIND["number"],
 }
-#: what a schema can be said to have, with what it means
+#: Features of a schema, with their meaning.
 FEATURES: Mapping[str, str] = {
     "recursive": "a reference that leads back to where it stands",
     "remote": "a reference out of the document",
     "closed": "an object that allows no other properties",
     **{name: " or ".join(sorted(keywords)) for name, keywords in _BY_KEYWORD.items()},
 }
-#: the name of a dialect that is none of `--jsbench-default-dialect`'s
+#: Name of a dialect that `--jsbench-default-dialect` does not list.
 UNKNOWN_DIALECT = "unknown"
 DIALECTS = (*NAMES, UNKNOWN_DIALECT)
 
@@ -46,18 +46,18 @@ _NAME_OF = {uri: name for name, uri in NAMES.items()}
 class SchemaFeatures:
     """The facts of a schema."""
 
-    #: `draft-04` to `2020-12`, or `unknown`
+    #: `draft-04` to `2020-12`, or `unknown`.
     dialect: str
-    #: bytes of the schema as UTF-8 JSON without white space
+    #: Size of the schema in bytes, as UTF-8 JSON without white space.
     size: int
-    #: schemas inside one another, the outermost included
+    #: Number of nested schemas, including the outermost.
     depth: int
     keywords: frozenset[str]
     features: frozenset[str]
 
     @classmethod
     def of(cls, schema: Schema, *, default_dialect: str) -> SchemaFeatures:
-        """The facts of a schema; the default (a `$schema`) is the dialect of one that declares none."""
+        """Compute the facts of a schema; `default` is the `$schema` of one that declares none."""
         keywords = used_keywords(schema)
         uri = schema.get("$schema", default_dialect) if isinstance(schema, Mapping) else default_dialect
         dialect = find_dialect(uri)
@@ -81,7 +81,7 @@ class SchemaFeatures:
 
 
 def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
-    """The schemas inside one another, the outermost first."""
+    """Yield the nested schemas by level, the outermost first."""
     levels: list[list[Any]] = [[schema]] if isinstance(schema, Mapping) else []
     while levels and (level := [child for subschema in levels[-1] for child in children(subschema)]):
         levels.append(level)
@@ -89,7 +89,7 @@ def _levels(schema: Schema) -> list[list[dict[str, Any]]]:
 
 
 def _reach(subschemas: list[dict[str, Any]], references: References) -> set[str]:
-    """The features of a document's references, which may lead back, or out of it."""
+    """Return the features of a document's references, which may be recursive or lead out of it."""
 
     def targets(part: dict[str, Any]) -> list[object]:
         named = [part[keyword] for keyword in REFERENCES & part.keys()]

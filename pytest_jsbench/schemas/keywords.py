@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema, by what they do; the schemas inside a schema, and the keywords that it uses."""
+"""Classify the keywords of JSON Schema, and find the schemas inside a schema and the keywords that it uses."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: where a schema stands: keywords, names and indexes from the root
+#: Place of a schema: keywords, names and indexes from the root.
 Tokens = tuple[str, ...]
-#: the formats of draft 2020-12
+#: Formats of draft 2020-12.
 FORMATS = (
     "date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6",
     "uri", "uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer",
     "relative-json-pointer", "regex",
 )  # fmt: skip
-#: keywords that no instance can break
+#: Keywords that no instance can violate.
 ANNOTATIONS = frozenset(
     {"$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "readOnly", "writeOnly",
      "deprecated", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary",
      "contentEncoding", "contentMediaType", "contentSchema"}
 )  # fmt: skip
-#: what each type's keywords are; they say nothing about instances of another type
+#: Keywords by the type to which they apply; they ignore instances of other types.
 BY_KIND: dict[str, frozenset[str]] = {
     "object": frozenset(
         {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties",
@@ -38,26 +38,26 @@ BY_KIND: dict[str, frozenset[str]] = {
     "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
 }  # fmt: skip
-#: keywords that map names to schemas
+#: Keywords that map names to schemas.
 NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-#: keywords that hold data, even where it looks like a schema
+#: Keywords that contain data, even if it looks like a schema.
 DATA = frozenset({"enum", "const", "default", "examples", "example"})
-#: keywords that only pass on what another schema says
+#: Keywords that refer to another schema.
 REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 APPLICATORS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else"})
-#: the keywords that can make an instance invalid, in all dialects
+#: Keywords that can make an instance invalid, in all dialects.
 KEYWORDS = frozenset({"type", "enum", "const"}).union(*BY_KIND.values(), APPLICATORS, REFERENCES)
 
 
 def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     """
-    Every object directly below that may be a schema.
+    Return every object directly below that may be a schema.
 
-    Unknown keywords are entered too: references point into them (`#/components/schemas/…`).
+    Unknown keywords are included, since references lead into them (`#/components/schemas/…`).
     """
     below: list[dict[str, Any]] = []
     for keyword, value in schema.items():
-        # most values are texts, and this is asked of every one of a large schema
+        # most values are strings, and this runs for every value of a large schema
         if type(value) is str:
             continue
         if isinstance(value, dict):
@@ -71,7 +71,7 @@ def children(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def walk(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every object of the document that may be a schema, level by level."""
+    """Yield every object of the document that may be a schema, level by level."""
     pending = children({"": schema})
     for subschema in pending:
         yield subschema
@@ -79,7 +79,7 @@ def walk(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
-    """Everything that may be a schema, in the order of the document, each with the steps to it from the root."""
+    """Yield everything that may be a schema, in document order, with the steps to it from the root."""
     pending: list[tuple[Tokens, Any]] = [((), schema)]
     while pending:
         path, value = pending.pop()
@@ -97,13 +97,13 @@ def located(schema: Any) -> Iterator[tuple[Tokens, Mapping[str, Any]]]:
 
 
 def all_of(schemas: Iterable[object]) -> object:
-    """The schema that says what all of them say: itself where there is only one."""
+    """Return a schema that requires all of them; a single one is returned itself."""
     parts = list(schemas)
     return parts[0] if len(parts) == 1 else {"allOf": parts}
 
 
 def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """A copy in which each object that may be a schema went through `change`, inner ones first."""
+    """Return a copy in which `change` is applied to each object that may be a schema, inner ones first."""
     if isinstance(schema, list):
         return [rebuild(element, change) for element in schema]
     if not isinstance(schema, Mapping):
@@ -121,11 +121,10 @@ def rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> 
 
 def last_keyword(path: Sequence[str | int]) -> str:
     """
-    The keyword that failed, by the path of keywords, names and indexes that the validator took to it.
+    Return the keyword that failed, from a validator's path of keywords, names and indexes.
 
-    A failing `anyOf`, `oneOf`, `not` or `propertyNames` is reported as such; through all others the inner keyword
-    is. A `false` schema has none, and the keyword that holds it (`properties`, `items`, …)
-    stands for it.
+    A failing `anyOf`, `oneOf`, `not` or `propertyNames` is returned itself; for all others the inner keyword is. For a
+    `false` schema, the keyword that contains it (`properties`, `items`, …) is returned.
     """
     keyword = "false"
     for keyword in keywords_on(path):
@@ -135,7 +134,7 @@ def last_keyword(path: Sequence[str | int]) -> str:
 
 
 def keywords_on(path: Iterable[str | int]) -> Iterator[str]:
-    """Give the keywords on a path into a schema, without the names of properties, the indexes and the references."""
+    """Return the keywords on a path into a schema, without names of properties, indexes and references."""
     is_name = False
     for step in path:
         if not is_name and isinstance(step, str) and step not in REFERENCES and not step.isdecimal():
@@ -144,26 +143,26 @@ def keywords_on(path: Iterable[str | int]) -> Iterator[str]:
 
 
 def used_keywords(schema: Schema | None) -> frozenset[str]:
-    """The keywords in a schema or below it that can make an instance invalid."""
+    """Return the keywords in a schema or below it that can make an instance invalid."""
     names: set[str] = set()
     for subschema in walk(dict(schema) if isinstance(schema, Mapping) else {}):
         names.update(subschema)
     return KEYWORDS & names
 
 
-#: keywords that hold schemas, or names of them
+#: Keywords that contain schemas, or names of schemas.
 _HOLDING = KEYWORDS.union(NAMED, ("contentSchema",)) - DATA - {"dependentRequired"}
-#: what is near to a keyword, and said on purpose
+#: Words that resemble a keyword but are used on purpose.
 _OTHERS = frozenset({"example", "note", "devDependencies", "peerDependencies", "inclusiveMinimum", "inclusiveMaximum"})
-#: difflib's ratio from which on two words are near; of 9,557 published schemas 90 are told of one then
+#: difflib ratio from which two words are similar; 90 of 9,557 published schemas get a warning with it.
 _NEAR = 0.86
 
 
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 _WORDS = KEYWORDS | ANNOTATIONS
-#: numbers and booleans are also written as texts, which is a fault of its own
+#: Numbers and booleans may also be strings, which is a separate fault.
 _SCALAR = (int, float, str)
-#: the types of a keyword's value: a word with another value was not meant for the keyword
+#: Types of a keyword's value: a word with another value was not meant as the keyword.
 _VALUES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"), dict),
     **dict.fromkeys(("allOf", "anyOf", "oneOf", "enum", "prefixItems"), list),
@@ -180,12 +179,12 @@ _VALUES: dict[str, type | tuple[type, ...]] = {
 
 
 def misspelt(schema: Schema) -> list[str]:
-    """Name each word in the place of a keyword that is near to one; or say that a schema has no keyword at all."""
+    """Return a message for each word that resembles a keyword in its place, or if a schema has no keyword at all."""
     return misspelt_in(schema, [subschema for _, subschema in schemas_in(schema)])
 
 
 def misspelt_in(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
-    """Do the same for a schema of which all objects in the place of a schema are known."""
+    """Do the same for a schema whose objects in the place of a schema are known."""
     meanings: dict[str, str] = {}
     for subschema in subschemas:
         for name, value in subschema.items():
@@ -200,9 +199,9 @@ def misspelt_in(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[st
 
 def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
     """
-    Give every object in the place of a schema with the steps to it, in the order of the document.
+    Yield every object in the place of a schema with the steps to it, in document order.
 
-    Below definitions there are also containers of further definitions, which are none.
+    Below definitions there can also be containers of further definitions, which are not schemas.
     """
     pending: list[tuple[tuple[str | int, ...], object, bool]] = [((), schema, False)]
     while pending:
@@ -225,14 +224,17 @@ def schemas_in(schema: object) -> Iterator[tuple[tuple[str | int, ...], dict[str
 
 
 def _is_container(value: dict[str, Any]) -> bool:
-    """Tell whether an object below definitions holds named schemas, or more such containers, and is no schema."""
+    """
+    Return whether an object below definitions contains named schemas, or more such containers, and
+    is not a schema.
+    """
     if not value or any(_fits(word, value[word]) for word in _WORDS & value.keys()):
         return False
     return all(isinstance(part, dict) and (not part or _holds_schemas(part)) for part in value.values())
 
 
 def _fits(word: str, value: object) -> bool:
-    """Tell whether a value is of a type that the keyword may have."""
+    """Return whether a value has a type that the keyword allows."""
     if word in _VALUES:
         return isinstance(value, _VALUES[word])
     return word in DATA | _DEFINITIONS or not isinstance(value, dict)
@@ -244,7 +246,7 @@ def _holds_schemas(part: dict[str, Any], levels: int = 4) -> bool:
     return levels > 0 and all(isinstance(each, dict) and _holds_schemas(each, levels - 1) for each in part.values())
 
 
-#: a keyword after the prefix of a vendor: tsRequired, ui:format, go.type
+#: A keyword after a vendor's prefix: tsRequired, ui:format, go.type.
 _VENDORS = re.compile(
     rf"[a-z]{{1,4}}(?:{'|'.join(sorted(word[0].upper() + word[1:] for word in KEYWORDS if word.isalpha()))})"
     rf"|[A-Za-z]+[.:_-](?:{'|'.join(sorted(filter(str.isalpha, KEYWORDS)))})"

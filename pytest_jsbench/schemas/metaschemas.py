@@ -1,4 +1,4 @@
-"""Dialects of one's own: what a metaschema that stands in the schema's own document says of its keywords."""
+"""Read custom dialects: the keywords that a metaschema embedded in the schema's document defines."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def _uri(draft: Dialect, name: str) -> str:
 
 
 _ASSERTS_FORMATS = _uri(DRAFT_2020_12, "format-assertion")
-#: the keywords of each published vocabulary that can make an instance invalid
+#: Keywords of each published vocabulary that can make an instance invalid.
 VOCABULARIES = {_uri(draft, name): keywords for draft, named in _NAMED.items() for name, keywords in named.items()}
-#: the draft whose core a metaschema uses
+#: Draft whose core vocabulary a metaschema uses.
 _BY_CORE = {_uri(draft, "core"): draft for draft in _NAMED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownVocabulary:
-    """A vocabulary that a metaschema requires and that nobody here knows."""
+    """A metaschema requires a vocabulary that is unknown here."""
 
     metaschema: str
     uri: str
 
 
 def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None:
-    """The dialect of a schema whose `$schema` is embedded in it; None where it is not, or is of no known draft."""
+    """Return the dialect of a schema whose `$schema` is embedded in it; None if it is not, or its draft is unknown."""
     uri = schema.get("$schema")
     metaschema = _metaschema(schema, uri)
     if not isinstance(uri, str) or metaschema is None:
@@ -73,17 +73,17 @@ def custom_dialect(schema: dict[str, Any]) -> Dialect | UnknownVocabulary | None
 
 
 def _metaschema(schema: dict[str, Any], uri: object) -> dict[str, Any] | None:
-    """The resource of that URI in the document."""
+    """Return the resource with this URI in the document."""
     for draft in (DRAFT_2020_12, DRAFT_4):
         resource = References(schema, draft).resolve(schema, uri)
-        # a name such as `#` or `schema.json` is no URI: `$schema` is none that could be followed
+        # a name such as `#` or `schema.json` is not a URI that `$schema` could refer to
         if isinstance(resource, dict) and isinstance(uri, str) and ":" in uri:
             return resource
     return None
 
 
 def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None:
-    """The published draft that a metaschema builds on, by its core vocabulary or by its own `$schema`."""
+    """Return the published draft that a metaschema extends, by its core vocabulary or its own `$schema`."""
     seen: list[int] = []
     current: dict[str, Any] | None = metaschema
     while current is not None and id(current) not in seen:
@@ -99,6 +99,9 @@ def _draft(schema: dict[str, Any], metaschema: dict[str, Any]) -> Dialect | None
 
 
 def reduced(schema: Any, dialect: Dialect) -> Any:
-    """The schema without the keywords that say nothing in its dialect, for a reader that knows only whole drafts."""
+    """
+    Return the schema without keywords that its dialect does not have, for a reader that supports
+    only whole drafts.
+    """
     silent = KEYWORDS - dialect.keywords
     return rebuild(schema, lambda part: {name: value for name, value in part.items() if name not in silent})

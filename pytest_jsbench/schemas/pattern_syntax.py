@@ -1,13 +1,13 @@
-"""Syntax of other engines' patterns (Python, PCRE, Java, .NET) that ECMA-262 does not have."""
+"""Find syntax of other engines' patterns (Python, PCRE, Java, .NET) that ECMA-262 does not have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-#: escaped letters that ECMA-262 gives a meaning
+#: Escaped letters that have a meaning in ECMA-262.
 _ESCAPES = frozenset("bBcdDfknpPrsStuvwWx")
-#: other escaped letters, which stand for the letter itself in ECMA-262, and what to write instead
+#: Other escaped letters, which stand for the letter itself in ECMA-262, and what to write instead.
 _LETTERS = {
     "A": "^",
     "Z": "$",
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<possessive>(?:[*+?]|\{\d+(?:,\d*)?\})\+)",
     re.DOTALL,
 )
-#: characters of a pattern that are read
+#: Maximum length of a pattern that is read, in characters.
 _LONGEST = 2_000
 _POSIX = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?P<posix>\[:\^?\w+:\])", re.DOTALL)
 _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)
@@ -44,7 +44,7 @@ _ADVICE = {
 
 
 def foreign_syntax(pattern: str) -> dict[str, str]:
-    """Find what ECMA-262 refuses or reads as other engines do not, each with what to write instead."""
+    """Find what ECMA-262 rejects or reads differently from other engines, each with what to write instead."""
     found: dict[str, str] = {}
     for construct, advice in _found(pattern[:_LONGEST]):
         found.setdefault(construct, advice)
@@ -52,7 +52,7 @@ def foreign_syntax(pattern: str) -> dict[str, str]:
 
 
 def foreign_syntax_in_words(pattern: str) -> str:
-    """Name the first such construct and what to write instead; empty if the pattern has none."""
+    """Return the first such construct and what to write instead; empty if the pattern has none."""
     found = foreign_syntax(pattern)
     return next((f"{construct}, which is not ECMA-262: {advice}" for construct, advice in found.items()), "")
 

@@ -1,4 +1,7 @@
-"""JSON Schemas of Python types (Pydantic models, dataclasses, TypedDicts), and instances made objects of them."""
+"""
+Get JSON Schemas of Python types (Pydantic models, dataclasses, TypedDicts), and convert instances
+to objects of them.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +22,28 @@ if TYPE_CHECKING:
 
 
 def is_described(described: object) -> bool:
-    """Tell whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
+    """Return whether a type has a JSON Schema: a Pydantic model, dataclass or TypedDict, or `list[…]` of one."""
     return typing.get_origin(described) is not None or is_model(described)
 
 
 def is_model(described: object) -> TypeGuard[type]:
-    """Tell whether it is a Pydantic model, a dataclass or a TypedDict itself."""
+    """Return whether it is a Pydantic model, a dataclass or a TypedDict itself."""
     return isinstance(described, type) and (
         hasattr(described, "__pydantic_core_schema__")
         or dataclasses.is_dataclass(described)
-        # a TypedDict of `typing` or of `typing_extensions`, which do not know each other's on every Python
+        # a TypedDict of `typing` or of `typing_extensions`, which do not recognize each other's on every Python
         or (issubclass(described, dict) and hasattr(described, "__total__"))
     )
 
 
 def require_pydantic(purpose: str) -> None:
-    """MissingRequirement, with the next step, where Pydantic is not installed."""
+    """Raise MissingRequirement, with the next step, if Pydantic is not installed."""
     if importlib.util.find_spec("pydantic") is None:
         raise MissingRequirement(f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'")
 
 
 def schema_of(described: Any) -> Schema:
-    """The JSON Schema by which Pydantic reads the type; ContractError where it has none."""
+    """Return the JSON Schema by which Pydantic validates the type; ContractError if it has none."""
     adapter = _adapter(described)
     try:
         schema: dict[str, Any] = adapter.json_schema(mode="validation")
@@ -50,11 +53,14 @@ def schema_of(described: Any) -> Schema:
 
 
 def parse(described: Any, instance: object) -> object:
-    """The instance as an object of the type; ValueError says what the type refuses that its schema takes."""
+    """
+    Convert the instance to an object of the type; ValueError states what the type rejects although its schema accepts
+    it.
+    """
     __tracebackhide__ = True
     adapter = _adapter(described)
     try:
-        # read as JSON: a strict model takes a date from JSON text, and from no Python string
+        # validate as JSON: a strict model accepts a date from JSON text, but not from a Python string
         return adapter.validate_json(json.dumps(instance))
     except ValueError:
         raise
@@ -63,7 +69,7 @@ def parse(described: Any, instance: object) -> object:
 
 
 def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first line that is neither here nor Pydantic's; None where there is no such line."""
+    """Return the traceback from the first line outside this module and Pydantic; None if there is none."""
     while traceback is not None:
         module = str(traceback.tb_frame.f_globals.get("__name__"))
         if module != __name__ and module.partition(".")[0] != "pydantic":
@@ -73,12 +79,12 @@ def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def to_json(value: object) -> str:
-    """An object of such a type as JSON text, under the names of its JSON Schema."""
+    """Return an object of such a type as JSON text, with the names of its JSON Schema."""
     return _adapter(type(value)).dump_json(value, by_alias=True).decode()
 
 
 def name_of(described: Any) -> str:
-    """The type as a person calls it."""
+    """Return the type's name for people."""
     return str(getattr(described, "__name__", described))
 
 

@@ -1,7 +1,7 @@
 """
-References inside one document, followed offline; and places in it, as JSON paths or JSON pointers.
+Follow references inside one document, offline, and convert places to JSON paths and JSON pointers.
 
-Which of a schema's subschemas describe the value at one place of an instance, `SchemaPlaces` finds.
+`SchemaPlaces` finds which of a schema's subschemas describe the value at a place of an instance.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, NAMED, REFERENCES, Tokens,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: the keywords by which something is found in a document, or that are counted
+#: Keywords by which something is found in a document, or that are counted.
 _INDEXED = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "prefixItems", "items"})
 
-#: the keywords by which other schemas are always read of the same value
+#: Keywords that always apply other schemas to the same value.
 _SAME_VALUE = REFERENCES | {"allOf", "anyOf", "oneOf", "not", "if"}
 
-#: keywords whose schemas describe the same value, as references do
+#: Keywords whose schemas describe the same value, like references.
 _IN_PLACE = ("allOf", "anyOf", "oneOf", "then", "else", "dependentSchemas", "dependencies")
-#: keywords whose schemas describe members and items
+#: Keywords whose schemas describe members and items.
 _MEMBERS = ("additionalProperties", "unevaluatedProperties")
 _ITEMS = ("items", "additionalItems", "unevaluatedItems")
 _PARTS = ("properties", "prefixItems", *_MEMBERS, *_ITEMS)
-#: keywords under which a schema may stand that is read of an instance; for those that are not followed here a pattern
-#: would have to be matched, an item tried, a condition evaluated
+#: Keywords below which a schema may apply to an instance. Following all of them would mean to match patterns, try items
+#: and evaluate conditions.
 _READ = (*sorted(KEYWORDS - REFERENCES), "contentSchema")
 
-#: where something stands: keys and indexes from the root
+#: A place: keys and indexes from the root.
 Path = tuple[str | int, ...]
 
 
 class References:
-    """Finds what a reference inside a schema points to; what lies outside of the document is not found."""
+    """Resolves references inside a schema; targets outside the document are not found."""
 
     def __init__(self, schema: dict[str, Any], dialect: Dialect) -> None:
-        #: the longest list of schemas for the first items of an array
+        #: Length of the longest list of schemas for the first items of an array.
         self.longest_tuple = 0
-        #: every object of the document that may be a schema, in its order
+        #: Every object of the document that may be a schema, in document order.
         self.schemas: list[dict[str, Any]] = []
         self._bases: dict[int, str] = {}
         self._dialects: dict[int, Dialect] = {}
@@ -68,7 +68,7 @@ class References:
                 pending += [(child, base, dialect) for child in reversed(children(subschema))]
 
     def _enter(self, schema: dict[str, Any], base: str, dialect: Dialect) -> str:
-        """Index one schema; the base URI that holds inside it."""
+        """Index one schema, and return the base URI inside it."""
         beside_reference = dialect.lone_references and "$ref" in schema
         if isinstance(identifier := schema.get(dialect.id_keyword), str) and not beside_reference:
             uri, _, anchor = identifier.partition("#")
@@ -91,14 +91,17 @@ class References:
         return base
 
     def dialect(self, schema: dict[str, Any]) -> Dialect | None:
-        """The dialect of that schema: what it or the nearest one around it declares; None for none of the document."""
+        """
+        Return the dialect that the schema or the nearest enclosing one declares; None if it is not
+        in the document.
+        """
         return self._dialects.get(id(schema))
 
     def targets(self, schema: dict[str, Any], keyword: str) -> list[object]:
         """
-        Every schema of the document that a `$dynamicRef` or `$recursiveRef` in that schema may lead to.
+        Return every schema of the document that a `$dynamicRef` or `$recursiveRef` in this schema may lead to.
 
-        Which of them it is depends on the way that led here. Empty where it may lead out of the document.
+        The actual target depends on the path of evaluation. Empty if it may be outside the document.
         """
         first = self.resolve(schema, schema[keyword])
         if not isinstance(first, (dict, bool)):
@@ -111,11 +114,7 @@ class References:
         return [first, *(other for other in others if other is not first)]
 
     def endless(self) -> dict[str, Any] | None:
-        """
-        The first schema of a circle that no value ends; None where there is no such circle.
-
-        Its references lead back to themselves, or the whole schema asks of each value whether it holds.
-        """
+        """Return the first schema of an endless cycle of references for one value; None if there is no such cycle."""
         referring = [schema for schema in self.schemas if not REFERENCES.isdisjoint(schema)]
         circle = cycle(partial(self._read_first, REFERENCES), referring) or cycle(
             partial(self._read_first, _SAME_VALUE), self.schemas[:1]
@@ -123,7 +122,7 @@ class References:
         return next((schema for schema in self.schemas if id(schema) in circle), None)
 
     def _read_first(self, keywords: frozenset[str], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The schemas that have to be read of the same value, by these keywords."""
+        """Return the schemas that these keywords apply to the same value."""
         dialect = self.dialect(schema)
         held = dialect.read(schema) if dialect else {}
         for keyword in keywords & held.keys():
@@ -131,7 +130,7 @@ class References:
             yield from (part for part in (value if isinstance(value, list) else [value]) if isinstance(part, dict))
 
     def unresolved(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """The references that lead out of the document, in its order, each with the schema that holds it."""
+        """Yield the references that lead out of the document, in document order, each with its schema."""
         for schema in self.schemas:
             reference = self._dialects[id(schema)].read(schema).get("$ref")
             if isinstance(reference, str) and self.resolve(schema, reference) is None:
@@ -139,12 +138,12 @@ class References:
 
     @property
     def depend_on_the_way(self) -> bool:
-        """True where a `$recursiveRef` may lead past a resource that is not marked, which validators get wrong."""
+        """Whether a `$recursiveRef` may lead past a resource without an anchor, which validators handle wrongly."""
         marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
         return sum(marked) > 1 and not all(marked)
 
     def resolve(self, schema: dict[str, Any], reference: object) -> object:
-        """Find what the reference in that schema points to; None where that is not in the document."""
+        """Return the target of a reference in this schema; None if it is not in the document."""
         if not isinstance(reference, str):
             return None
         uri, _, fragment = reference.partition("#")
@@ -164,7 +163,7 @@ class References:
 def cycle(
     below: Callable[[dict[str, Any]], Iterable[dict[str, Any]]], subschemas: Iterable[dict[str, Any]]
 ) -> list[int]:
-    """The identities of schemas that a walk to what stands below or is referred to comes back to; empty without any."""
+    """Return the identities of schemas to which a walk along subschemas and references returns; empty without any."""
     ways: dict[int, list[int]] = {}
     pending = list(subschemas)
     while pending:
@@ -182,14 +181,14 @@ def cycle(
 
 
 class CertainReferences:
-    """Finds the place that a reference leads to, where every reader of the schema finds the same one."""
+    """Finds the target of a reference if every reader of the schema finds the same one."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._anchors: dict[str, list[Tokens]] | None = None
 
     def find(self, origin: Tokens, reference: object) -> Tokens | None:
-        """The place that a reference at `origin` leads to; None where it is outside of the document, or not certain."""
+        """Return the place that a reference at `origin` leads to; None if it is outside the document, or uncertain."""
         if not isinstance(reference, str) or self._is_embedded(origin):
             return None
         uri, _, fragment = reference.partition("#")
@@ -200,7 +199,7 @@ class CertainReferences:
         return places[0] if len(places) == 1 and not self._is_embedded(places[0]) else None
 
     def _is_embedded(self, path: Tokens) -> bool:
-        """Tell whether a schema on the way there, below the root, has an identifier that references start from."""
+        """Return whether a schema on the way, below the root, has an identifier that changes the base of references."""
         value = self._root
         for token in path:
             value = follow(value, (token,))
@@ -224,7 +223,7 @@ class CertainReferences:
 
 
 class SchemaPlaces:
-    """Finds the subschemas that describe a value: all that may, or only those that do so whatever the value is."""
+    """Finds the subschemas that describe a value: all possible ones, or only those that apply to any value."""
 
     def __init__(self, schema: Any, *, certain: bool = False) -> None:
         self._schema = schema
@@ -234,11 +233,11 @@ class SchemaPlaces:
         self._items: tuple[str, ...] = ("items",) if certain else _ITEMS
 
     def applying(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Add the places of the schemas that these refer to or are made of."""
+        """Add the places of the schemas that these refer to or consist of."""
         return self._reached(places, self._of_same_value)
 
     def below(self, places: Iterable[Tokens], step: str | int) -> list[Tokens]:
-        """Find the places that describe a member of the value that these describe, or an item."""
+        """Return the places that describe a member or an item of the value that these describe."""
         below: list[Tokens] = []
         for place in places:
             schema = follow(self._schema, place)
@@ -256,13 +255,13 @@ class SchemaPlaces:
         return below
 
     def unknown(self, places: Iterable[Tokens]) -> list[Tokens]:
-        """Keep those of the places that may describe a value of which nobody knows here where it is."""
+        """Keep the places that may describe a value whose position is unknown."""
         certain = self._reached([()], lambda place: [*self._of_same_value(place), *self._held(place, _PARTS)])
         possible = self._reached([()], lambda place: [*self._referred(place), *self._held(place, _READ)])
         return [place for place in places if place in possible and place not in certain]
 
     def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
-        """Find the places of schemas that are reached from these by these steps, each once."""
+        """Return the places of schemas that are reached from these by these steps, each once."""
         pending, seen = list(starts), dict[Tokens, None]()
         while pending:
             place = pending.pop()
@@ -278,7 +277,7 @@ class SchemaPlaces:
         yield from self._held(place, self._same_value)
 
     def _referred(self, place: Tokens) -> Iterator[Tokens]:
-        """Find the places that references there lead to, each definition where that is not known."""
+        """Return the places that references lead to, or every definition if that is unknown."""
         for reference in self._references_at(place):
             target = self._references.find(place, reference)
             yield from self._held((), ("$defs", "definitions")) if target is None else (target,)
@@ -288,7 +287,7 @@ class SchemaPlaces:
         return [schema[keyword] for keyword in REFERENCES & schema.keys()]
 
     def _held(self, place: Tokens, keywords: Iterable[str]) -> Iterator[Tokens]:
-        """Find the places below that one under these keywords."""
+        """Return the places below this one under these keywords."""
         schema = follow(self._schema, place)
         for keyword in keywords:
             held = schema.get(keyword)
@@ -301,25 +300,25 @@ class SchemaPlaces:
 
 
 def joined(base: str, uri: str) -> str:
-    """The URI that a reference is, from a base; itself where it is none."""
+    """Return a reference resolved against a base URI; unchanged if it is not a URI."""
     try:
         return urljoin(base, uri)
-    except ValueError:  # such as "Invalid IPv6 URL"
+    except ValueError:  # for example "Invalid IPv6 URL"
         return uri
 
 
 def tokens_of(pointer: str) -> Tokens:
-    """The steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
+    """Return the steps of a JSON pointer: `/a~1b/0` is `a/b`, then `0`."""
     return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
 
 
 def pointer_of(path: Iterable[str]) -> str:
-    """The inverse of `tokens_of`."""
+    """Return a JSON pointer; the inverse of `tokens_of`."""
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in path)
 
 
 def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
-    """The value that stands at that path below the given one; the default where there is none."""
+    """Return the value at the path below the given one, or the default."""
     for token in path:
         if isinstance(value, Mapping) and token in value:
             value = value[token]
@@ -331,7 +330,7 @@ def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
 
 
 def place_of(root: Any, part: Mapping[str, Any]) -> str:
-    """The place of a part of a schema in the whole of it, as a JSON path."""
+    """Return the place of a part of a schema as a JSON path."""
     value, steps = root, list[str | int]()
     for token in next(path for path, schema in located(root) if schema is part):
         steps.append(int(token) if isinstance(value, list) else token)
@@ -340,7 +339,7 @@ def place_of(root: Any, part: Mapping[str, Any]) -> str:
 
 
 def json_path(parts: Sequence[str | int]) -> str:
-    """The place as a JSON path: `$.items[0]["x-y"]`."""
+    """Return the place as a JSON path: `$.items[0]["x-y"]`."""
     return printable("$" + "".join(map(_step, parts)), cut="middle")
 
 
@@ -352,5 +351,5 @@ def _step(part: str | int) -> str:
 
 
 def json_pointer(parts: Sequence[str | int]) -> str:
-    """The place as a JSON pointer: `/properties/a~1b/items/0`."""
+    """Return the place as a JSON pointer: `/properties/a~1b/items/0`."""
     return printable(pointer_of(shortened(str(part)) for part in parts), cut="middle")

@@ -1,4 +1,4 @@
-"""What a schema says that its author probably did not mean: misspelled keywords, and those of other standards."""
+"""Warn about what a schema's author probably did not mean: misspelled keywords, and keywords of other standards."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_jsbench.schemas.keywords import KEYWORDS, misspelt_in, schemas_in
 from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import Path, json_path
 
-#: keywords of draft 3, which all later drafts ignore, and what replaced them
+#: Keywords of draft 3, which all later drafts ignore, and their replacements.
 _DRAFT_3 = {"divisibleBy": "multipleOf", "extends": "allOf", "disallow": "not"}
-#: keywords of OpenAPI 3.0 that JSON Schema ignores, and what to write
+#: Keywords of OpenAPI 3.0 that JSON Schema ignores, and what to write instead.
 _OPENAPI = {
     "discriminator": "give the branches a `const` each",
     "example": "write examples: […]",
@@ -24,12 +24,12 @@ _REPLACED = _DRAFT_3.keys() | _OPENAPI.keys()
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _CLOSED = ("additionalProperties", "unevaluatedProperties")
 _NAMING = ("properties", "patternProperties")
-#: the name of each published draft, by its URI
+#: Name of each published draft by its URI.
 _SHORT_NAMES = {uri: name for name, uri in NAMES.items()}
 
 
 def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
-    """Describe what validates otherwise than its author probably expects: each warning once, with its place."""
+    """Describe what validates differently from what its author probably expects: each warning once, with its place."""
     dialect = _dialect(schema, default)
     places: dict[str, list[Path]] = {}
     parts = list(schemas_in(schema))
@@ -44,7 +44,7 @@ def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
 
 
 def schema_faults(schema: Schema, default: Dialect) -> list[str]:
-    """Describe what makes a schema invalid because it is written for another draft or another engine of patterns."""
+    """Describe what makes a schema invalid because it is written for another draft or another regex engine."""
     dialect = _dialect(schema, default)
     return [f"{json_path(path)}: {fault}" for path, part in schemas_in(schema) for fault in _faults(part, dialect)]
 
@@ -63,7 +63,7 @@ def _faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
 
 
 def _ignored(part: dict[str, Any], dialect: Dialect | None, *, is_root: bool) -> Iterator[str]:
-    """Give what is valid and has no effect, or more effect than it seems to have."""
+    """Yield what is valid but has no effect, or more effect than it seems to have."""
     if part.get("nullable") is True and not _allows_null(part):
         yield "`nullable` is of OpenAPI 3.0 and ignored, so null is not allowed: add null to `type`, `enum` or `anyOf`"
     for keyword in sorted(_REPLACED & part.keys()):
@@ -94,7 +94,7 @@ def _patterns(part: dict[str, Any]) -> Iterator[str]:
 
 
 def _allows_null(part: dict[str, Any]) -> bool:
-    """Tell whether null is listed, or nothing there restricts the type."""
+    """Return whether null is listed, or nothing there restricts the type."""
     branches = [*_list(part.get("anyOf")), *_list(part.get("oneOf"))]
     if "null" in _types(part) or None in _list(part.get("enum")):
         return True
@@ -111,18 +111,18 @@ def _accepts_only_the_empty_object(part: dict[str, Any]) -> bool:
     return part.get("type") == "object" and closed and not named and KEYWORDS.isdisjoint(part.keys() & _MORE)
 
 
-#: keywords by which an object without properties of its own may have some
+#: Keywords by which an object without its own properties may have some.
 _MORE = frozenset({"$ref", "allOf", "anyOf", "oneOf", "if", "enum", "const", "required", "dependentSchemas"})
 
 
 @functools.cache
 def _ignored_by(dialect: Dialect) -> frozenset[str]:
-    """Collect the keywords of other drafts; none for a dialect of one's own, whose author chose its keywords."""
+    """Collect the keywords of other drafts; none for a custom dialect, whose author chose its keywords."""
     return KEYWORDS - dialect.keywords if dialect in DIALECTS else frozenset()
 
 
 def _of_other_drafts(part: dict[str, Any], dialect: Dialect) -> Iterator[str]:
-    """Name the keywords that validate in other drafts than the schema's own."""
+    """Return the keywords that validate in other drafts than the schema's own."""
     for keyword in sorted(_ignored_by(dialect) & part.keys()):
         others = [_SHORT_NAMES[each.uri] for each in DIALECTS if keyword in each.keywords]
         yield f"`{keyword}` is of {others[0]} and ignored in {_SHORT_NAMES[dialect.uri]}"

@@ -1,4 +1,4 @@
-"""Comparers: how the values at one place are compared, as the keyword `x-jsbench-compare` or the user says."""
+"""Define how the values at one place are compared, by the keyword `x-jsbench-compare` or by the user."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.schemas.keywords import located, rebuild
 from pytest_jsbench.schemas.references import SchemaPlaces, pointer_of, tokens_of
 
-#: the keyword of a schema that names a comparer; it is no part of what a model or the judge is shown
+#: Keyword of a schema that names a comparer; the model and the judge never see it.
 KEYWORD = "x-jsbench-compare"
 _SWITCHES = ("casefold", "unordered", "date", "ignore", "sob")
 _PERCENT = re.compile(r"(\d{1,20}(?:\.\d{1,20})?) ?%")
-#: 0.1 + 0.2 is a hair more than 0.3, and nobody means that hair
+#: Relative margin for sums such as 0.1 + 0.2, which exceeds 0.3 slightly.
 _HAIR = 1 + Fraction(1, 10**9)
 
 
 class ComparerFailed(Exception):
-    """A function of the user's raised."""
+    """A user's function raised an exception."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparer:
-    """A way to compare the values at one place; by itself it takes those for equal that are equal in JSON."""
+    """How to compare the values at one place; by default, values are equal if they are equal in JSON."""
 
-    #: the greatest distance of two numbers that count as equal
+    #: Maximum difference of two equal numbers.
     tolerance: float | Fraction = 0
-    #: whether the tolerance is a part of the expected number
+    #: Whether the tolerance is relative to the expected number.
     relative: bool = False
-    #: texts are compared without regard to capitals
+    #: Compare strings ignoring case.
     casefold: bool = False
-    #: a list's items may come in any order
+    #: Compare a list's items in any order.
     unordered: bool = False
-    #: texts are compared as the dates or times that they write in ISO 8601
+    #: Compare strings as dates or times in ISO 8601.
     date: bool = False
-    #: the place is no field
+    #: Whether the place is not a field.
     ignore: bool = False
-    #: all in the place is scored as the Structured Output Benchmark scores texts
+    #: Score everything in the place as the Structured Output Benchmark scores strings.
     sob: bool = False
-    #: of the expected value and the answer's; the place is one field then, whatever is in it
+    #: Function of the expected value and the answer's; the place is then one field, whatever it contains.
     function: Callable[[Any, Any], object] | None = None
-    #: as the user said it, such as `tolerance:0.01`; empty where a schema did
+    #: Text as the user gave it, such as `tolerance:0.01`; empty if it comes from a schema.
     how: str = field(default="", compare=False)
 
     @classmethod
     def of(cls, keyword: object) -> Comparer:
-        """Read the keyword's value; ValueError says what was found and what was expected."""
+        """Parse the keyword's value; ValueError states what was found and what was expected."""
         if not isinstance(keyword, Mapping):
             raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in keyword:
@@ -74,12 +74,12 @@ class Comparer:
         return comparer
 
     def require(self) -> None:
-        """MissingRequirement, with the command that installs it, where what it compares with is not installed."""
+        """Raise MissingRequirement, with the command that installs it, if a package that it needs is missing."""
         if self.unordered and importlib.util.find_spec("scipy") is None:
             raise MissingRequirement("lists in any order need the package scipy: pip install 'pytest-jsbench[values]'")
 
     def agrees(self, expected: object, actual: object) -> bool:
-        """Ask the user's function; ComparerFailed where it raises."""
+        """Call the user's function; ComparerFailed if it raises."""
         assert self.function is not None
         try:
             return bool(self.function(copy_of(expected), copy_of(actual)))
@@ -90,7 +90,7 @@ class Comparer:
             raise ComparerFailed(f"the comparer {printable(name, 60)} raised {described(error)}") from error
 
     def equal(self, expected: object, actual: object) -> bool:
-        """Tell whether a value that is no object and no list is right."""
+        """Return whether a value other than an object or a list is correct."""
         if isinstance(expected, bool) or isinstance(actual, bool) or type(expected) is type(None):
             return expected is actual
         if isinstance(expected, int | float) and isinstance(actual, int | float):
@@ -106,7 +106,7 @@ class Comparer:
 
 
 def read_comparer(text: str) -> tuple[str, Comparer]:
-    """Read FIELD=HOW, as `--jsbench-comparer` takes it; ValueError says what was found and what was expected."""
+    """Parse FIELD=HOW, as for `--jsbench-comparer`; ValueError states what was found and what was expected."""
     field, separator, how = text.rpartition("=")
     if not (field and separator and how.partition(":")[0]):
         raise ValueError(f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}")
@@ -114,7 +114,7 @@ def read_comparer(text: str) -> tuple[str, Comparer]:
 
 
 def comparer_of(how: str) -> Comparer:
-    """Read HOW by itself, such as `tolerance:1%`; ValueError says what was found and what was expected."""
+    """Parse HOW, such as `tolerance:1%`; ValueError states what was found and what was expected."""
     kind, colon, value = how.partition(":")
     if kind == "function" and colon:
         return Comparer(function=_function(value), how=how)
@@ -136,9 +136,9 @@ def comparers_again(
     named: Mapping[str, str], given: Mapping[str, Comparer]
 ) -> tuple[dict[str, Comparer], dict[str, str]]:
     """
-    The comparers that a run named, and those that its user gives now; and the functions that are not given.
+    Return the comparers of a run, replaced by those that the user gives now, and the functions that are missing.
 
-    A run's folder may come from a stranger: no code that it names is loaded, and what needs it is not compared.
+    A run may be untrusted: no code that it names is loaded, and values that need it are not compared.
     """
     comparers, missing = dict[str, Comparer](), dict[str, str]()
     for name, how in named.items():
@@ -178,12 +178,12 @@ def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
 
 
 def _written(number: float | Fraction) -> Fraction:
-    """The number as its digits say, exactly: of doubles a difference is off, and one of 400 digits fits in none."""
+    """Return the number exactly as written: differences of doubles are inexact, and none has 400 digits."""
     return Fraction(repr(number) if isinstance(number, float) else number)
 
 
 def _time(text: str) -> datetime | None:
-    """The time that the text writes; a date is its first moment, and a time without a zone is in UTC."""
+    """Parse a time; a date is its first moment, and a time without a zone is in UTC."""
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -196,9 +196,9 @@ def _time(text: str) -> datetime | None:
 
 def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
-    The schema without the comparers that it names, and the instance that is expected with them.
+    Return the schema without comparers, and the expected instance with them.
 
-    ValueError where one of them is none.
+    ValueError if one of them is invalid.
     """
     comparers: dict[str, Any] = {}
     schema = without_comparers(schema, comparers)
@@ -215,15 +215,18 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
 
 
 def may_name_comparers(text: str) -> bool:
-    """Tell whether the keyword may stand in a schema's text, with escapes too; a walk through it takes far longer."""
+    """Return whether a schema's text may contain the keyword, also escaped; a walk through it takes far longer."""
     return KEYWORD in text or "\\u00" in text
 
 
 def without_comparers(schema: Schema, comparers: dict[str, Any] | None = None) -> Schema:
-    """The schema as a model and the judge see it; each comparer goes to `comparers` by the pointer of its schema."""
+    """
+    Return the schema as the model and the judge see it, adding each comparer to `comparers` by the pointer of its
+    schema.
+    """
     named = {pointer_of(path): part[KEYWORD] for path, part in located(schema) if KEYWORD in part}
     if not named:
-        return schema  # as few schemas have it, the others are not copied
+        return schema  # few schemas have it, so the others are not copied
     if comparers is not None:
         comparers.update(named)
     try:

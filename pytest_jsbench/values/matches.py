@@ -1,4 +1,4 @@
-"""An answer's values beside the expected ones, field by field."""
+"""Compare an answer's values with the expected ones, field by field."""
 
 from __future__ import annotations
 
@@ -20,67 +20,69 @@ from pytest_jsbench.schemas.keywords import Tokens
 from pytest_jsbench.schemas.references import Path, SchemaPlaces, json_path, tokens_of
 from pytest_jsbench.values.comparers import Comparer, ComparerFailed
 
-#: differences that a record names; all are counted
+#: Maximum number of differences in a record; all are counted.
 _MOST_NAMED = 50
-#: characters of a value that a difference shows
+#: Maximum length of a value that a difference shows, in characters.
 _LONGEST_VALUE = 200
-#: characters of a field's name
+#: Maximum length of a field's name in characters.
 _LONGEST_NAME = 120
-#: hex digits of the digest of what is expected, or of a name that is cut
+#: Number of hex digits of the digest of the expected value, or of a truncated name.
 _DIGITS = 12
-#: values of one answer that are compared in order to pair the items of lists without order
+#: Maximum number of values of one answer that are compared to pair the items of unordered lists.
 _MOST_TRIED = 40_000
-#: F1 of an answer's places and the expected ones, below which the Structured Output Benchmark takes nothing for right
+#: F1 of an answer's paths and the expected ones below which the Structured Output Benchmark counts nothing as correct.
 _COVERED = 0.95
 _ABSENT: Final = object()
 _PLAIN = Comparer()
 
 
-#: a number of fields
+#: A number of fields.
 FieldCount = Annotated[int, msgspec.Meta(ge=0, le=MOST_VALUES)]
 
 
 class Fault(StrEnum):
-    """A fault of a value in an answer."""
+    """Kinds of wrong values in an answer."""
 
     WRONG = "wrong"
     MISSING = "missing"
-    #: the answer has it, and nothing like it is expected there
+    #: The answer has a value that is not expected there.
     INVENTED = "invented"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A value that is not as expected."""
+    """A value that differs from the expected one."""
 
-    #: JSON path in the expected instance; of an invented value in the answer
+    #: JSON path in the expected instance, or in the answer for an unexpected value.
     path: str
-    #: what is wrong with it
+    #: What is wrong with it.
     fault: Fault
-    #: both as JSON values, and long texts cut; None also where there is none
+    #: Expected value as JSON, long strings truncated; None also if there is none.
     expected: Any
-    #: the answer's value, a long text cut; None also where there is none
+    #: The answer's value, long strings truncated; None also if there is none.
     found: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """The number of right values in an answer. A field is a leaf of the expected instance, and so is each list item."""
+    """
+    How many values of an answer are correct. A field is a leaf of the expected instance, including
+    each list item.
+    """
 
-    #: by the field's name (`items.*.amount`), how many are right and how many are expected
+    #: Numbers of correct and of expected values by field (`items.*.amount`).
     fields: Mapping[str, tuple[FieldCount, FieldCount]]
-    #: values of the answer that nobody expects
+    #: Number of unexpected values in the answer.
     invented: FieldCount
-    #: expected fields in whose place the answer has nothing
+    #: Number of expected fields that the answer does not have.
     missing: FieldCount = 0
-    #: why nothing could be compared; empty otherwise
+    #: Why nothing could be compared; empty otherwise.
     problem: str = ""
-    #: the first digits of the digest of what is expected, and of how it is compared; empty where that is not known
+    #: First digits of the digest of the expected value and its comparers; empty if unknown.
     compared_with: str = ""
-    #: the first of them
+    #: The first differences.
     differences: tuple[Difference, ...] = field(default=(), hash=False)
-    #: by the field's name, how many values more than are expected the answer has, or how many fewer; also of the first
-    #: 50 names that nobody expects in it. None where that is not known
+    #: Number of values more or fewer than expected, by field, including the first 50 unexpected names; None if unknown.
     surplus: Mapping[str, int] | None = None
 
     def __post_init__(self) -> None:
@@ -90,26 +92,26 @@ class Match:
 
     @property
     def right(self) -> int:
-        """Fields with the expected value."""
+        """Number of fields with the expected value."""
         return sum(right for right, _ in self.fields.values())
 
     @property
     def expected(self) -> int:
-        """Fields that are expected."""
+        """Number of expected fields."""
         return sum(expected for _, expected in self.fields.values())
 
     @property
     def given(self) -> int:
-        """Fields that the answer has."""
+        """Number of fields in the answer."""
         return self.expected - self.missing + self.invented
 
     @property
     def exact(self) -> bool:
-        """True where every value is right, and none is invented."""
+        """Whether every value is correct and none is unexpected."""
         return self.right == self.expected and not self.invented and not self.problem
 
     def counts(self) -> Match:
-        """The match without its differences, and each name of a field held once."""
+        """Return the match without its differences, sharing one string per field name."""
         fields = {sys.intern(name): counts for name, counts in self.fields.items()}
         surplus = self.surplus and {sys.intern(name): count for name, count in self.surplus.items()}
         return replace(self, fields=fields, surplus=surplus, differences=())
@@ -123,9 +125,9 @@ def match(
     comparers: Mapping[str, Comparer] | None = None,
 ) -> Match:
     """
-    The match of an answer's instance; of an answer that does not conform, and has no instance here, nothing is right.
+    Compare an answer's instance; an answer that does not conform has no instance here, and no correct values.
 
-    `comparers` are the user's, by the name of the field, and go before those that the schema named.
+    `comparers` are the user's, by field, and take precedence over those of the schema.
     """
     walk = _Walk(expected, schema, comparers or {})
     try:
@@ -155,7 +157,7 @@ def match(
 
 
 def described(match: Match) -> list[str]:
-    """The match for people: a line on all, and one on each value that is named as not right."""
+    """Return the match for people: a line with the totals, and one for each difference."""
     if match.problem:
         return [f"not compared: {match.problem}"]
     more = f", and {match.invented} that nobody expects" if match.invented else ""
@@ -187,7 +189,7 @@ class _Leaf:
 
     @classmethod
     def of(cls, path: Path, expected: object, actual: object, *, right: bool) -> _Leaf:
-        """The leaf of an expected value; right only where the answer has one."""
+        """Return the leaf of an expected value; it is correct only if the answer has an equal one."""
         if actual is _ABSENT:
             return cls(path, Fault.MISSING, expected, actual)
         return cls(path, None if right else Fault.WRONG, expected, actual)
@@ -205,9 +207,10 @@ class _Leaf:
 
 def field_name(path: Path) -> str:
     """
-    The name under which the values of all items of a list are one field: `items.*.amount`; the root is `$`.
+    Return the field's name, under which the values of all items of a list are one field: `items.*.amount`; the root is
+    `$`.
 
-    A property of whose name this could be read otherwise stands in quotes, as in JSON: `items."a.b"`.
+    A property whose name would be ambiguous is quoted as in JSON: `items."a.b"`.
     """
     name = ".".join("*" if isinstance(step, int) else _quoted(step) for step in path)
     if len(name) > _LONGEST_NAME:
@@ -234,28 +237,28 @@ def _shown(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Spot:
-    """A place of the expected value, or of the answer, and those of the schemas that describe it."""
+    """A place of the expected value or of the answer, with the places of the schemas that describe it."""
 
     path: Path
     places: Sequence[Tokens]
 
 
 class _Walk:
-    """A comparison of an answer with what is expected; `match` makes it and lets it go."""
+    """One comparison of an answer with the expected value, made by `match`."""
 
     def __init__(self, expected: Expected, schema: Schema | None, named: Mapping[str, Comparer]) -> None:
         self._named = named
         self._of_schema = {tokens_of(pointer): Comparer.of(keyword) for pointer, keyword in expected.comparers.items()}
         self._places = SchemaPlaces(schema) if self._of_schema and schema is not None else None
-        #: the whole value
+        #: The whole value.
         self.root = _Spot((), () if self._places is None else [()])
-        #: values that may still be compared in order to pair items
+        #: Number of values that may still be compared to pair items.
         self._left = _MOST_TRIED
-        #: what the user said of expected values, by the name of the field
+        #: The user's comparers by field.
         self.named: dict[str, str] = {}
 
     def leaves(self, spot: _Spot, expected: object, actual: object) -> Iterator[_Leaf]:
-        """The fields of the expected value, and what the answer has beside them."""
+        """Yield the fields of the expected value, and the answer's additional ones."""
         spot, comparer = self._compared(spot)
         if comparer.how:
             self.named[field_name(spot.path)] = comparer.how
@@ -271,7 +274,7 @@ class _Walk:
         elif isinstance(expected, list) and expected:
             yield from self._items(spot, expected, actual, ordered=not comparer.unordered)
         elif isinstance(expected, dict | list):
-            # an empty one is a field, and whatever else is in the answer's is invented
+            # an empty one is a field, and anything in the answer's is unexpected
             right = type(actual) is type(expected)
             yield _Leaf.of(spot.path, expected, actual, right=right)
             if right:
@@ -302,7 +305,7 @@ class _Walk:
         yield from self._invented(spot, {number: value for number, value in enumerate(items) if number not in taken})
 
     def _assigned(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
-        """The found item for each expected one, so that as many fields as can be are right."""
+        """Return the found item for each expected one so that as many fields as possible are correct."""
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
             same.setdefault(_written(actual[at]), []).append(at)
@@ -313,7 +316,7 @@ class _Walk:
         return pairs | (self._best(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
     def _best(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
-        """The pairs of which most fields are right, and of these most items; empty where no pair is better."""
+        """Return the pairs with the most correct fields, then the most correct items; empty if no pairing is better."""
         if not 1 < len(expected) * len(actual) <= self._left:
             return {}
         scores: list[list[int]] = []
@@ -334,13 +337,13 @@ class _Walk:
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(self, spot: _Spot, expected: object, actual: object) -> tuple[int, bool]:
-        """Count the right fields of a pair, and tell whether all are right and nothing is invented."""
+        """Count the correct fields of a pair, and return whether all are correct and nothing is unexpected."""
         faults = Counter(leaf.fault for leaf in self.leaves(spot, expected, actual))
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
     def _invented(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
-        """A leaf for each value that nobody expects, those apart that are to be ignored."""
+        """Yield a leaf for each unexpected value, except ignored ones."""
         members = actual.items() if isinstance(actual, dict) else enumerate(actual) if isinstance(actual, list) else ()
         for step, value in members:
             below, comparer = self._compared(self._below(spot, step))
@@ -352,7 +355,7 @@ class _Walk:
                 yield _Leaf(below.path, Fault.INVENTED, actual=value)
 
     def _compared(self, spot: _Spot) -> tuple[_Spot, Comparer]:
-        """The spot with all schemas that apply there, and how its value is compared."""
+        """Return the spot with all schemas that apply there, and its comparer."""
         if self._places is not None:
             spot = _Spot(spot.path, self._places.applying(spot.places))
         if self._named and (named := self._named.get(field_name(spot.path))) is not None:
@@ -370,10 +373,10 @@ class _Walk:
 
 def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
     """
-    The fields as the Structured Output Benchmark has them in texts, which is not how they are counted elsewhere.
+    Return the fields as the Structured Output Benchmark counts them in strings, which differs from other values.
 
-    An empty list or object has none, values are equal as in Python, and of an answer whose places coincide too little
-    with the expected ones nothing is right.
+    An empty list or object has none, values are equal as in Python, and an answer whose paths match the expected ones
+    too little has no correct values.
     """
     wanted, present = dict(_scalars(path, expected)), dict(_scalars(path, actual))
     covered = 2 * len(wanted.keys() & present.keys()) >= _COVERED * (len(wanted) + len(present))

@@ -1,4 +1,4 @@
-"""Text to instance: exactly one document of RFC 8259 within limits, or the reason that fits a text that is none."""
+"""Parse an answer's text: exactly one RFC 8259 document within limits, or the reason why it is not."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from pytest_jsbench.verdicts.verdicts import LONGEST_TEXT, Note, SyntaxReason
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
-#: arrays and objects within each other; labelled answers reach 34
+#: Maximum nesting of arrays and objects; labelled answers have at most 34 levels.
 DEEPEST = 128
-#: digits of a number
+#: Maximum number of digits of a number.
 LONGEST_NUMBER = 4_300
-#: from here on, not every whole number is a double
+#: From this number on, not every integer is a double.
 _WHOLE = 2**53
-#: where a double has all of its digits
+#: Above this number a double has all of its digits.
 _NORMAL = 1e-290
-#: characters of a number with a point or an exponent and no more than 15 digits, which any double keeps
+#: Maximum length of a fractional number that any double represents: 15 digits and a point or an exponent.
 _KEPT = 16
-#: the only white space that RFC 8259 allows between tokens
+#: The only white space that RFC 8259 allows between tokens.
 SPACE = " \t\r\n"
-#: a string, or the rest of the text where it has no end
+#: A string, or the rest of the text if it is not closed.
 STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class NotJson:
-    """A text that is not one JSON document, and the reason."""
+    """A text that is not one JSON document, with the reason."""
 
     reason: SyntaxReason
     message: str
@@ -44,7 +44,7 @@ class NotJson:
 
 
 class RefusedError(Exception):
-    """JSON by its grammar that is not read: of Python's own dialect, or beyond a limit."""
+    """JSON by its grammar that is rejected: Python's own dialect, or beyond a limit."""
 
     def __init__(self, reason: SyntaxReason, message: str) -> None:
         super().__init__(message)
@@ -52,10 +52,10 @@ class RefusedError(Exception):
 
 
 class Decoder:
-    """The standard library's decoder with hooks that refuse what RFC 8259 or the limits do not allow."""
+    """The standard library's decoder, with hooks that reject what RFC 8259 or the limits do not allow."""
 
     def __init__(self, *, exact: bool = True) -> None:
-        #: the first key that an object had twice
+        #: First key that an object has twice.
         self.duplicate_key: str | None = None
         self._parse_float = exact_number if exact else functools.partial(exact_number, exact=False)
 
@@ -64,19 +64,19 @@ class Decoder:
             object_pairs_hook=self._object,
             parse_constant=_refuse_constant,
             parse_float=self._parse_float,
-            # the decoder knows a short cut for it, and no number is longer than the text
+            # the decoder has a fast path for it, and no number is longer than the text
             parse_int=int if len(text) <= LONGEST_NUMBER else _int,
         )
 
     def decode(self, text: str) -> object:
-        """The document that the text is; JSONDecodeError or RefusedError where it is none."""
+        """Return the document; JSONDecodeError or RefusedError if the text is not one."""
         instance = self._reader(text).decode(text)
         if holds_lone_surrogate(text, instance):
             raise RefusedError(SyntaxReason.LONE_SURROGATE, "a lone surrogate, which no UTF-8 text can hold")
         return instance
 
     def fault(self, text: str) -> RefusedError | json.JSONDecodeError | None:
-        """Find the fault for which the text is no document; None where it is one."""
+        """Return the reason why the text is not a document; None if it is one."""
         try:
             self.decode(text)
         except (RefusedError, json.JSONDecodeError) as error:
@@ -84,7 +84,7 @@ class Decoder:
         return None
 
     def end_of_first(self, text: str) -> int | None:
-        """Find the end of the value that begins the text; None where none does, or it does not end."""
+        """Return the end of the value that begins the text; None if there is none, or it does not end."""
         try:
             return self._reader(text).raw_decode(text)[1]
         except (json.JSONDecodeError, RefusedError):
@@ -99,7 +99,7 @@ class Decoder:
 
 
 def holds_lone_surrogate(text: str, value: object) -> bool:
-    """Tell whether a string of the JSON value that the text is cannot be written as UTF-8."""
+    """Return whether a string of the JSON value cannot be encoded as UTF-8."""
     escaped = "\\ud" in text or "\\uD" in text
     if not escaped and text.isascii():
         return False
@@ -116,10 +116,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
     """
-    The number as it is written (JSON Schema core, 4.2.2 and 6.3); RefusedError beyond the limits.
+    Return the number as it is written (JSON Schema core, 4.2.2 and 6.3); RefusedError beyond the limits.
 
-    It is a float where that means the same number to all who compare it, or need not be exact; both validators take
-    Decimals too.
+    It is a float if that is the same number for everyone who compares it, or need not be exact; both validators also
+    accept Decimals.
     """
     number = float(digits)
     if len(digits) <= _KEPT and _NORMAL < abs(number) < _WHOLE:
@@ -130,7 +130,7 @@ def exact_number(digits: str, *, exact: bool = True) -> float | Decimal:
         return number
     try:
         written = Decimal(digits)
-    except InvalidOperation:  # of an exponent that is beyond it
+    except InvalidOperation:  # the exponent is out of range
         written = None
     if written is None or written.adjusted() < -LONGEST_NUMBER:
         message = f"the number {digits[:20]}… begins more than {LONGEST_NUMBER:,} digits after the point"
@@ -145,7 +145,7 @@ def _int(digits: str) -> int:
     return int(digits)
 
 
-#: what opens and closes a model's reasoning, in any case; docs/judging.md says whose these are
+#: Tags that open and close a model's reasoning, in any case; docs/judging.md lists their models.
 _TAG_NAMES = r"think|thinking|thought|reasoning|seed:think"
 OPENING_TAG = re.compile(
     rf"<(?:{_TAG_NAMES})>|\[THINK\]|◁think▷|<\|(?:START_THINKING|begin_of_thought)\|>", re.IGNORECASE
@@ -154,21 +154,21 @@ CLOSING_TAG = re.compile(
     rf"</(?:{_TAG_NAMES})>|\[/THINK\]|◁/think▷|<\|(?:END_THINKING|end_of_thought)\|>", re.IGNORECASE
 )
 
-#: where the answer begins after reasoning: blocks may follow each other
+#: Where the answer begins after reasoning; several blocks can follow each other.
 _END_OF_REASONING = re.compile(rf"(?:{CLOSING_TAG.pattern})\s*(?!{OPENING_TAG.pattern})(?=\S)", re.IGNORECASE)
 
-#: no prose begins with these
+#: Characters that do not begin prose.
 _OPENERS = '{["'
-#: JSON's own, and never the beginning of a document
+#: JSON's punctuation, which never begins a document.
 _PUNCTUATION = "]},:"
 _FENCE_LINE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _FENCE = re.compile(r"```|~~~")
-#: what is JSON in another notation: `01`, `+1`, `.5`, `0x10`, `True`, `'a'`, `/* … */ {}`
+#: JSON in another notation: `01`, `+1`, `.5`, `0x10`, `True`, `'a'`, `/* … */ {}`.
 _NEARLY_JSON = re.compile(
     r"[-+.]?\d[\w.+-]*|true|false|null|none|undefined|nan|[-+]?inf(?:inity)?|'.*'|(?://|/\*).*",
     re.IGNORECASE | re.DOTALL,
 )
-#: characters that show nothing: controls, format characters such as a zero-width space, spaces, separators
+#: Invisible characters: controls, format characters such as a zero-width space, spaces, separators.
 _BLANK = "".join(
     map(
         chr,
@@ -177,7 +177,7 @@ _BLANK = "".join(
     )
 )  # fmt: skip
 _LITERALS = ("true", "false", "null")
-#: characters of a literal or an exponent that has begun: `fals`
+#: Maximum length of an incomplete literal or exponent, such as `fals`.
 _LONGEST_BEGINNING = 4
 _ESCAPE_BEGUN = re.compile(r"u[0-9A-Fa-f]{0,4}")
 
@@ -195,7 +195,10 @@ _EXPLANATIONS = {
 
 
 def start_of_answer(text: str) -> int | None:
-    """Find the answer in a text that begins with reasoning; None where it does not, or that never ends."""
+    """
+    Return the start of the answer in a text that begins with reasoning; None if it does not, or the reasoning never
+    ends.
+    """
     begun = text.lstrip()
     if begun[:1] in _OPENERS and not OPENING_TAG.match(begun):
         return None
@@ -204,7 +207,7 @@ def start_of_answer(text: str) -> int | None:
 
 
 def why_not(text: str, error: RefusedError | json.JSONDecodeError) -> NotJson:
-    """The reason and the message for a text without JSON's white space around it, and what its decoder said."""
+    """Return the reason and the message for a text that the decoder rejected, without surrounding white space."""
     visible = text.strip(_BLANK)
     if visible != text and not text.startswith("\ufeff"):
         if (inner := Decoder().fault(visible)) is not None:
@@ -226,7 +229,7 @@ def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReas
         return SyntaxReason.BOM
     if OPENING_TAG.match(text) and not CLOSING_TAG.search(text):
         return SyntaxReason.UNCLOSED_REASONING
-    # in a string of JSON a tag is data
+    # a tag in a JSON string is data
     if CLOSING_TAG.search(STRING.sub("", text) if text[0] in _OPENERS else text):
         return SyntaxReason.REASONING_PREAMBLE
     if (end := _end_of_value(text)) is not None:
@@ -242,14 +245,14 @@ def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReas
 
 
 def _end_of_value(text: str) -> int | None:
-    """Find the end of the first value of the text; None where the text does not begin with a whole one."""
+    """Return the end of the first value of the text; None if the text does not begin with a complete one."""
     end = Decoder().end_of_first(text)
     apart = end is None or text[0] in _OPENERS or end == len(text) or text[end] in SPACE + _PUNCTUATION + _OPENERS
     return end if apart else None
 
 
 def _after_value(text: str, end: int) -> SyntaxReason:
-    """The reason for what follows a whole value."""
+    """Return the reason for text after a complete value."""
     rest = text[end:].strip(_BLANK)
     if _FENCE.match(rest):
         return SyntaxReason.FENCE_NOT_ALONE
@@ -262,7 +265,7 @@ def _after_value(text: str, end: int) -> SyntaxReason:
 
 
 def _first_fault(text: str, error: json.JSONDecodeError) -> SyntaxReason:
-    """The reason for a document that has begun and does not get to its end."""
+    """Return the reason for a document that begins but is not complete."""
     if _ends_early(text, error):
         return SyntaxReason.INCOMPLETE
     in_string = error.msg.startswith(("Invalid", "Unterminated"))
@@ -277,7 +280,7 @@ def _breaks_off(text: str) -> bool:
 
 
 def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
-    """Tell whether the text has no fault but that it ends."""
+    """Return whether the text's only fault is that it ends early."""
     if error.msg.startswith("Unterminated string"):
         return True
     if error.msg.startswith("Invalid \\u"):
@@ -286,7 +289,7 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _goes_on(text: str, position: int) -> bool:
-    """Tell whether the text from there is the beginning of a number or a literal, or nothing, where one may stand."""
+    """Return whether the rest of the text is the beginning of a number or a literal, or empty, where one may be."""
     begun = text[position:]
     if not begun or len(begun) > _LONGEST_BEGINNING:
         return not begun
@@ -295,9 +298,9 @@ def _goes_on(text: str, position: int) -> bool:
     return any(fault is None or getattr(fault, "pos", -1) >= len(text) for fault in faults)
 
 
-#: arrays and objects of an answer: each takes up to a hundred times the size of its text
+#: Maximum number of arrays and objects of an answer: each takes up to a hundred times the size of its text.
 _MOST_CONTAINERS = 500_000
-#: closing tags of reasoning after which the answer is looked for, beside the last one
+#: Number of closing tags of reasoning after which an answer is tried, in addition to the last one.
 _MOST_BLOCKS = 8
 
 _OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r|\n|\Z)")
@@ -305,7 +308,7 @@ _OPENING_FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})(?P<info>[^\r\n]*)(?:\r\n|\r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerDocument:
-    """The one JSON value that a text holds."""
+    """The one JSON value of a text."""
 
     instance: object
     notes: tuple[Note, ...] = ()
@@ -314,10 +317,10 @@ class AnswerDocument:
 
 def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
     """
-    The document that a model's answer is.
+    Parse a model's answer.
 
-    A fence around the whole answer is opened, and reasoning before it dropped, only as the policy says;
-    nothing is ever searched for or repaired.
+    A fence around the whole answer is removed, and reasoning before it dropped, only as the policy allows; nothing is
+    ever searched for or repaired.
     """
     if len(text) > LONGEST_TEXT:
         return NotJson(SyntaxReason.TOO_LARGE, f"more than {LONGEST_TEXT:,} characters")
@@ -337,10 +340,10 @@ def read_answer(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
 
 def _after_reasoning(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson | None:
     """
-    Read what follows the reasoning of an answer that is no document as it stands; None where no reasoning ends.
+    Parse what follows the reasoning of an answer that is not a document by itself; None if no reasoning ends.
 
-    It ends at the first closing tag that a document follows, whoever opened it, and whatever blocks are in it: a tag
-    further on is the answer's own. Where no document follows any, what follows the last is the answer.
+    Reasoning ends at the first closing tag that is followed by a document, whichever tag opened it, since a later tag
+    is part of the answer. If no document follows any tag, the text after the last tag is the answer.
     """
     ends = [tag.end() for tag in CLOSING_TAG.finditer(text)]
     answer = None
@@ -352,7 +355,7 @@ def _after_reasoning(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson
 
 
 def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
-    """The document, or what is inside of the one fence around it."""
+    """Return the document, or the inside of the one fence around it."""
     text = text.strip(SPACE)
     opening = _OPENING_FENCE.match(text)
     if opening is None:
@@ -366,7 +369,7 @@ def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
 def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> AnswerDocument | NotJson:
     fence, info = opening["fence"], opening["info"].strip()
     if "\n" not in text and "\r" not in text and text[len(fence) :].endswith(fence):
-        # all on one line, as models write it, though CommonMark knows no such fence
+        # all on one line, as models write it, although CommonMark has no such fence
         inside = text[len(fence) :].rstrip(fence[0])
         marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
         return _read(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
@@ -381,7 +384,7 @@ def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Answ
             message = "text after the closing fence; expected the fenced document alone"
             return NotJson(SyntaxReason.FENCE_NOT_ALONE, message)
     else:
-        # by CommonMark a fence closes on a line of its own; but no document ends with one either
+        # in CommonMark a fence closes on its own line; but no document ends with one either
         end = max(len(text.rstrip(fence[0])), opening.end())
     closed = len(text) - end >= len(fence)
     inside = text[opening.end() : end if closed else len(text)]
@@ -389,10 +392,10 @@ def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Answ
 
 
 def _read(text: str, policy: JudgePolicy, *notes: Note) -> AnswerDocument | NotJson:
-    """Decode text that has no white space around it."""
+    """Decode text without surrounding white space."""
     if too_deep(text, DEEPEST):
         return NotJson(SyntaxReason.TOO_DEEP, f"arrays and objects more than {DEEPEST} levels deep", notes)
-    # jsonschema alone reproduces figures that were made with doubles
+    # jsonschema alone reproduces figures that were computed with doubles
     decoder = Decoder(exact=policy.validator != "jsonschema")
     try:
         instance = decoder.decode(text)

@@ -1,8 +1,8 @@
 """
-The branch of a failed `anyOf` or `oneOf` that an answer was meant for, and what is wrong with the answer there.
+Find the branch of a failed `anyOf` or `oneOf` that an answer was meant for, and what is wrong with the answer there.
 
-That is the branch of the right type whose constants the answer has, which names most of its fields, and whose faults
-are the deepest. Inner `anyOf` and `oneOf` are followed to the fault that no branch explains any further.
+It is the branch of the right type whose constants the answer has, which names most of its fields, and whose faults are
+the deepest. Inner `anyOf` and `oneOf` are followed to the fault that no branch explains any further.
 """
 
 from __future__ import annotations
@@ -20,54 +20,55 @@ from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.patterns import matcher
 from pytest_jsbench.verdicts.verdicts import Violation
 
-#: faults that are looked at for one message; a union of unions can have very many
+#: Maximum number of faults that are examined for one message; a union of unions can have very many.
 _MOST_FAULTS = 3_000
 _UNIONS = frozenset({"anyOf", "oneOf"})
-#: characters of what is said of the union, of the fault in its nearest branch, and of the name of a branch
+#: Maximum lengths in characters: of the text about the union, of the fault in its nearest branch, and of a branch's
+#: name.
 _LONGEST_OF_UNION, _LONGEST_MESSAGE, _LONGEST_NAME = 100, 120, 40
-#: inner branches that a message names
+#: Maximum number of inner branches that a message names.
 _MOST_NAMED = 3
-#: steps from the union to a property whose constants tell its branches apart; values that such a property may have
+#: Maximum depth of a property whose constants distinguish branches, and maximum number of its values.
 _DEEPEST_CONSTANT, _MOST_CONSTANTS = 2, 100
-#: schemas of one branch that are read for its constants
+#: Maximum number of schemas of one branch that are read for constants.
 _MOST_READ = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedError:
-    """One error of a validator: a place where an instance breaks a schema."""
+    """One error of a validator: a place where an instance violates a schema."""
 
     keyword: str
-    #: of the value that is wrong, from the root of the instance
+    #: Place of the wrong value, from the root of the instance.
     place: Path
-    #: of the keyword, from the root of the schema; references are followed or are steps of it
+    #: Place of the keyword, from the root of the schema; references are followed or are steps of it.
     schema_path: Path
     message: str
-    #: values of which the instance must have one, by `enum` or `const`; None by another keyword
+    #: Allowed values of `enum` or `const`; None for other keywords.
     allowed: Sequence[object] | None = None
-    #: whether a `false` schema allows no value there
+    #: Whether a `false` schema allows no value there.
     forbidden: bool = False
-    #: schemas of the branches of a failed `anyOf` or `oneOf`; None to look them up by the path
+    #: Schemas of the branches of a failed `anyOf` or `oneOf`; None to look them up by the path.
     schemas: Sequence[object] | None = None
-    #: reads the faults in each branch of a failed `anyOf` or `oneOf`
+    #: Reads the faults in each branch of a failed `anyOf` or `oneOf`.
     read_branches: Callable[[], Sequence[Sequence[ReportedError]]] = tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Branch:
-    """A branch of a union, with the faults in it that have no branches themselves."""
+    """A branch of a union, with its faults that have no branches themselves."""
 
     number: int
     schema: object
-    #: that of the branch, and of the branches inside it that are nearest for the same value
+    #: Schema of the branch, and of the nearest branches inside it for the same value.
     schemas: tuple[object, ...]
     faults: Sequence[ReportedError]
-    #: the branches inside it that are nearest, outermost first, of the union that comes first
+    #: The nearest branches inside it, outermost first, of the first union.
     inner: tuple[_Branch, ...] = ()
 
     @property
     def name(self) -> str:
-        """The number, with the name of the definition that it refers to or its title."""
+        """Number, with the name of the referenced definition or the title."""
         schema = self.schema if isinstance(self.schema, Mapping) else {}
         reference, title = schema.get("$ref"), schema.get("title")
         name = reference.rpartition("/")[2] if isinstance(reference, str) else title
@@ -75,22 +76,22 @@ class _Branch:
         return f"branch {self.number}{named}"
 
 
-#: the values that properties of a branch may have, as JSON texts
+#: Possible values of a branch's properties, as JSON texts.
 Constants = Mapping[Path, frozenset[str]]
 
 
 class NearestBranches:
-    """Finds the nearest branch of each union that one instance breaks."""
+    """Finds the nearest branch of each union that one instance violates."""
 
     def __init__(self, instance: object, names: FieldNames) -> None:
         self._instance = instance
         self._names = names
         self._left = _MOST_FAULTS
-        #: by the identities of the schemas of a branch, which the schema keeps in memory
+        #: Constants by the identities of a branch's schemas, which the schema keeps in memory.
         self._known: dict[tuple[int, ...], Constants] = {}
 
     def violation(self, fault: ReportedError) -> Violation:
-        """Describe a fault, with the nearest branch where it is of a union."""
+        """Describe a fault, with the nearest branch if it is of a union."""
         fault = self._placed(fault)
         message = fault.message
         if fault.keyword in _UNIONS and (nearest := self.describe(fault)):
@@ -103,7 +104,7 @@ class NearestBranches:
         )
 
     def describe(self, union: ReportedError) -> str:
-        """Name the nearest branch and what is wrong in it; empty where the union is too large to look at."""
+        """Name the nearest branch and what is wrong in it; empty if the union is too large to examine."""
         if self._left < 0:
             return ""
         fitting = [str(number) for number, faults in enumerate(union.read_branches()) if not faults]
@@ -120,7 +121,7 @@ class NearestBranches:
         return f"nearest is {chain}: {json_path(first.place)}: {message}" + (f" (and {more} more)" if more else "")
 
     def _placed(self, fault: ReportedError) -> ReportedError:
-        """Write names that are digits as names: jsonschema-rs writes them as indexes."""
+        """Write names that are digits as names; jsonschema-rs writes them as indexes."""
         if not any(isinstance(step, int) for step in fault.place):
             return fault
         value: Any = self._instance
@@ -131,7 +132,7 @@ class NearestBranches:
         return replace(fault, place=tuple(place))
 
     def _nearest(self, union: ReportedError) -> _Branch | None:
-        """Find the nearest branch; None where the fault has no branches, or too many faults to look at."""
+        """Return the nearest branch; None if the fault has no branches, or too many faults to examine."""
         if self._left < 0:
             return None
         faults = [[self._placed(fault) for fault in branch] for branch in union.read_branches()]
@@ -145,12 +146,12 @@ class NearestBranches:
         return rating.with_telling_first(min(branches, key=rating.distance))
 
     def _schemas(self, union: ReportedError, number: int) -> list[object]:
-        """Find the schema of each branch; None where it is not found."""
+        """Return the schema of each branch; None if it is not found."""
         listed = self._names.at(union.schema_path) if union.schemas is None else union.schemas
         return list(listed) if isinstance(listed, list) and len(listed) == number else [None] * number
 
     def _followed(self, number: int, branch: tuple[object, Sequence[ReportedError]], union: ReportedError) -> _Branch:
-        """Replace each failed union inside a branch by the faults in the nearest branch of that."""
+        """Replace each failed union inside a branch by the faults in its nearest branch."""
         schema, faults = branch
         leaves: list[ReportedError] = []
         schemas = [schema]
@@ -168,7 +169,7 @@ class NearestBranches:
         return _Branch(number=number, schema=schema, schemas=tuple(schemas), faults=leaves, inner=inner)
 
     def _telling(self, branches: Sequence[_Branch]) -> list[Constants]:
-        """Read of each branch the constants of those properties by which branches differ."""
+        """Return for each branch the constants of the properties by which branches differ."""
         constants = [self._constants(branch.schemas) for branch in branches]
         paths = {path for own in constants for path in own}
         differing = set[Path]()
@@ -179,7 +180,7 @@ class NearestBranches:
         return [{path: values for path, values in own.items() if path in differing} for own in constants]
 
     def _constants(self, schemas: Sequence[object]) -> Constants:
-        """Find the properties for which a branch lists all the values, with the values; each branch is read once."""
+        """Return the properties for which a branch lists all values, with the values; each branch is read once."""
         key = tuple(map(id, schemas))
         if key not in self._known:
             self._known[key] = self._read_constants(schemas)
@@ -206,18 +207,21 @@ class NearestBranches:
 
 
 class _Rating:
-    """Rates how far the branches of one union are from the value there."""
+    """Rates the distance of a union's branches from the value at its place."""
 
     def __init__(self, value: object, depth: int, constants: Sequence[Constants], names: FieldNames) -> None:
         self._value = value
-        #: of the union, in the instance
+        #: Depth of the union in the instance.
         self._depth = depth
         self._constants = constants
         self._telling = {path for own in constants for path in own}
         self._names = names
 
     def distance(self, branch: _Branch) -> tuple[int, ...]:
-        """Rate a branch: by type, telling constants, fields, missing fields, then by its faults from the deepest."""
+        """
+        Rate a branch: by type, distinguishing constants, fields, missing fields, then by its faults
+        from the deepest.
+        """
         faults = branch.faults
         here = [fault for fault in faults if len(fault.place) == self._depth]
         return (
@@ -231,7 +235,10 @@ class _Rating:
         )
 
     def with_telling_first(self, branch: _Branch) -> _Branch:
-        """Put the faults of telling constants first, with the values of all branches where none has that constant."""
+        """
+        Put the faults of distinguishing constants first, with the values of all branches if none
+        has that constant.
+        """
         wrong = {path for path, is_right in self._compared(branch) if not is_right}
         telling = [fault for fault in branch.faults if self._path(fault) in wrong]
         if not telling:
@@ -245,7 +252,7 @@ class _Rating:
         return fault.place[self._depth :]
 
     def _message_of_all(self, fault: ReportedError) -> str:
-        """Say which values the branches list for a property, where all of them do."""
+        """Return which values the branches list for a property, if all of them do."""
         path = self._path(fault)
         if not all(path in own for own in self._constants):
             return fault.message
@@ -253,13 +260,13 @@ class _Rating:
         return enum_message(_at(self._value, path), [json.loads(text) for text in texts])
 
     def _is_of_type(self, fault: ReportedError) -> bool:
-        """Tell whether it is the type of the value for which no such branch is meant."""
+        """Return whether the type matches the value."""
         if fault.allowed is not None:
             return all(json_type(value) != json_type(self._value) for value in fault.allowed)
         return fault.forbidden or fault.keyword == "type"
 
     def _compared(self, branch: _Branch) -> Iterator[tuple[Path, bool]]:
-        """Give each telling property that the value has, and whether its value is one of the branch's."""
+        """Return each distinguishing property of the value, and whether its value is one of the branch's."""
         own = self._constants[branch.number]
         for path in self._telling:
             held = _at(self._value, path, default=_ABSENT)
@@ -273,20 +280,23 @@ class _Rating:
         return compared.count(False), -compared.count(True)
 
     def _unnamed(self, branch: _Branch) -> int:
-        """Count the fields of the value for which the branch has no name, or only a pattern that they do not fit."""
+        """
+        Count the fields of the value that the branch does not name, or names only by a pattern that
+        they do not match.
+        """
         if not isinstance(self._value, dict) or not isinstance(branch.schema, dict):
             return 0
         fields = self._names.fields(branch.schema)
         is_map = self._is_map(branch.schema)
         if not (fields.names or fields.patterns or fields.shaped or is_map):
-            return 0  # it says nothing of names
-        # a value that is wrong itself, and not further inside, is not one of those that the pattern is for
+            return 0  # it does not define names
+        # a value that is wrong itself, and not further inside, is not meant by the pattern
         broken = {fault.place[self._depth] for fault in branch.faults if len(fault.place) == self._depth + 1}
         others = [name for name in self._value if name not in fields.names]
         return sum(name in broken or not (is_map or _fits(name, fields.patterns)) for name in others)
 
     def _is_map(self, schema: dict[str, Any]) -> bool:
-        """Tell whether it has a schema for fields of any name."""
+        """Return whether it has a schema for fields of any name."""
         pending: list[object] = [schema]
         seen: set[int] = set()
         while pending:
@@ -309,12 +319,12 @@ def _fits(name: str, patterns: set[str]) -> bool:
 
 
 def _key(value: object) -> str:
-    """Write a JSON value so that only the same values are written the same."""
+    """Return a key that is equal for equal JSON values only."""
     return json.dumps(value, sort_keys=True, default=float)
 
 
 def _at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
-    """Find the value at a place of an instance."""
+    """Return the value at a place of an instance."""
     for step in path:
         is_member = isinstance(value, dict) and step in value
         is_item = isinstance(value, list) and isinstance(step, int) and step < len(value)
@@ -324,12 +334,12 @@ def _at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
     return value
 
 
-#: characters of a list of values, and of one of them; values that are compared with the one that was found
+#: Maximum lengths in characters of a list of values and of one value, and number of values that are compared.
 _LONGEST_LIST, _LONGEST_VALUE, _MOST_COMPARED = 200, 60, 1_000
 
 
 def enum_message(found: object, allowed: Sequence[object]) -> str:
-    """Say which values are allowed: the nearest first, then the others in their order, as many as fit."""
+    """List the allowed values: the nearest first, then the others in their order, as many as fit."""
     texts = [_shown(value) for value in _nearest_first(found, allowed)]
     fitting = [texts[0]] if texts else []
     length = sum(map(len, fitting))
@@ -347,7 +357,7 @@ def _shown(value: object) -> str:
 
 
 def _nearest_first(found: object, allowed: Sequence[object]) -> list[object]:
-    """Put the text first that differs least from the one that was found, if one is near."""
+    """Put the text first that differs least from the found one, if one is near."""
     if not isinstance(found, str):
         return list(allowed)
     lowered = {value.lower(): value for value in reversed(allowed[:_MOST_COMPARED]) if isinstance(value, str)}

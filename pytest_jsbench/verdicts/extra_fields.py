@@ -1,9 +1,9 @@
 """
-Fields of an instance that its schema does not name: here, or anywhere.
+Find fields of an instance that its schema does not name: at their place, or anywhere.
 
-The names that a schema gives are found by a static walk. At each object every subschema that can apply there is looked
-at, in any branch, taken or not, and of each the keywords that its own dialect knows. Where in doubt an object is open:
-free-form objects, open alternatives, references that lead out of the document.
+The names are found by a static walk. At each object, every subschema that can apply there is inspected, in any branch,
+taken or not, for the keywords that its dialect has. In case of doubt an object is open: free-form objects, open
+alternatives, references that lead out of the document.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.schemas.dialects import Dialect
     from pytest_jsbench.schemas.references import Path
 
-#: extra fields that a verdict lists
+#: Maximum number of extra fields that a verdict lists.
 _MOST_LISTED = 100
-#: what an editor reads at the root of any JSON file: the schema's URI, and no field of the answer
+#: The schema's URI, which editors read at the root of any JSON file; it is not a field of the answer.
 _POINTER_TO_SCHEMA = "$schema"
-#: places remembered; free-form names and deep recursion make ever new ones
+#: Maximum number of places that are cached; free-form names and deep recursion always make new ones.
 _MOST_PLACES = 4096
 _ALTERNATIVE = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
 _DEPENDENT = ("dependentRequired", "dependentSchemas", "dependencies")
-#: those that give names to fields
+#: Keywords that name fields.
 _NAMING = frozenset({"properties", "required", "enum", "const", "propertyNames", *_DEPENDENT})
 _DYNAMIC = ("$dynamicRef", "$recursiveRef")
-#: those that make another schema speak of the same value
+#: Keywords that apply another schema to the same value.
 _APPLYING = frozenset({"$ref", "allOf", *_ALTERNATIVE, *_CONDITIONAL, "dependentSchemas", "dependencies", *_DYNAMIC})
 _TYPES = {dict: "object", list: "array", str: "string"}
 
@@ -44,17 +44,17 @@ _TYPES = {dict: "object", list: "array", str: "string"}
 class ObjectFields:
     """The keys of an object that a schema allows or names."""
 
-    #: whichever branch is taken, it says which keys there are
+    #: Whether keys are defined in whichever branch is taken.
     shaped: bool = False
-    #: somewhere it says that any other key is welcome
+    #: Whether any other key is allowed somewhere.
     open: bool = False
-    #: how many keys there must be
+    #: Minimum number of keys.
     least: float = 0
     names: set[str] = field(default_factory=set)
     patterns: set[str] = field(default_factory=set)
 
     def take(self, alternatives: Sequence[ObjectFields]) -> None:
-        """Add what is said by others, of which one holds."""
+        """Add the fields of alternatives, of which one applies."""
         for other in alternatives:
             self.open = self.open or other.open
             self.names |= other.names
@@ -63,7 +63,7 @@ class ObjectFields:
         self.least = max(self.least, min((other.least for other in alternatives), default=0))
 
     def unnamed(self, instance: dict[str, Any]) -> set[str]:
-        """The keys of that object that have no name here."""
+        """Return the keys of an object that have no name here."""
         must_invent = self.least > len(self.names) and not self.patterns
         if self.open or not self.shaped or must_invent or self.names.issuperset(instance):
             return set()
@@ -73,27 +73,27 @@ class ObjectFields:
 
 
 def by_spelling(names: Iterable[str]) -> dict[str, str]:
-    """Each name, by how it is spelt."""
+    """Names by their spelling."""
     return {spelling(name): name for name in sorted(names, reverse=True)}
 
 
 def spelling(name: str) -> str:
-    """The name without its white space, and the same for upper and lower case."""
+    """Return the name in lower case and without white space."""
     return "".join(name.split()).casefold()
 
 
 def all_names(schemas: Iterable[dict[str, Any]]) -> frozenset[str]:
-    """Every name that one of the schemas gives to a field, also where its dialect does not read it."""
+    """Return all names that the schemas give to fields, including those that their dialect ignores."""
     names: set[str] = set()
     for schema in schemas:
-        # most schemas of a large document give no names
+        # most schemas of a large document name no fields
         if not _NAMING.isdisjoint(schema):
             names.update(_names(schema), _listed(_dict(schema.get("propertyNames")), str))
     return frozenset(names)
 
 
 _T = TypeVar("_T")
-#: schemas by identity, each once however many references lead to it
+#: Schemas by identity, each once, however many references lead to it.
 _Parts = dict[int, object]
 
 
@@ -102,7 +102,7 @@ def _parts(*schemas: object) -> _Parts:
 
 
 def _names(keywords: dict[str, Any]) -> Iterator[str]:
-    """The names that its own keywords give to fields."""
+    """Return the names that the schema's own keywords give to fields."""
     yield from _dict(keywords.get("properties"))
     yield from _strings(keywords.get("required"))
     for keyword in _DEPENDENT:
@@ -115,19 +115,19 @@ def _names(keywords: dict[str, Any]) -> Iterator[str]:
 
 
 def _listed(keywords: dict[str, Any], kind: type) -> list[Any]:
-    """The values of that kind that `enum` and `const` list."""
+    """Return the values of this type that `enum` and `const` list."""
     if "enum" not in keywords and "const" not in keywords:
         return []
     return [value for value in (*_list(keywords.get("enum")), keywords.get("const")) if isinstance(value, kind)]
 
 
 def _rest(keywords: dict[str, Any]) -> object:
-    """The schema for keys without one of their own; None where there is none."""
+    """Return the schema of keys that have no schema of their own; None if there is none."""
     return keywords.get("additionalProperties", keywords.get("unevaluatedProperties"))
 
 
 def _own_below(keywords: dict[str, Any], step: str | int) -> list[object]:
-    """The schemas that the schema's own keywords apply at a key or an index."""
+    """Return the schemas that the schema's own keywords apply at a key or an index."""
     if isinstance(step, int):
         return _own_items(keywords, step)
     properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
@@ -148,7 +148,7 @@ def _own_items(keywords: dict[str, Any], index: int) -> list[object]:
 
 
 def _sometimes(keywords: dict[str, Any]) -> Iterator[object]:
-    """The subschemas that hold for the same value on some condition; `then` and `else` need an `if`."""
+    """Return the subschemas that apply to the same value under a condition; `then` and `else` need an `if`."""
     for keyword in _CONDITIONAL if "if" in keywords else ():
         if keyword in keywords:
             yield keywords[keyword]
@@ -159,7 +159,7 @@ def _sometimes(keywords: dict[str, Any]) -> Iterator[object]:
 
 
 def _takes(keywords: dict[str, Any], kind: type) -> bool:
-    """Tell whether the schema's `type`, `enum` and `const` leave room for such a value."""
+    """Return whether the schema's `type`, `enum` and `const` allow values of this type."""
     if "type" in keywords and kind in _TYPES and _TYPES[kind] not in (keywords["type"], *_list(keywords["type"])):
         return False
     if "enum" in keywords and not any(isinstance(value, kind) for value in _list(keywords["enum"])):
@@ -180,51 +180,51 @@ def _strings(value: object) -> list[str]:
 
 
 class ExtraFieldReason(StrEnum):
-    """The reasons why an answer's extra fields are not named."""
+    """Reasons why extra fields of an answer are not named."""
 
-    #: each is the name of a field elsewhere in the schema
+    #: Each is the name of a field elsewhere in the schema.
     MISPLACED = "misplaced"
-    #: of one at least the schema has no such name anywhere
+    #: At least one is not named anywhere in the schema.
     UNNAMED = "unnamed"
 
 
 class ExtraFields:
-    """The extra fields of one instance, in its order; of those within each other the outermost alone."""
+    """The extra fields of one instance, in its order; of nested ones only the outermost."""
 
     def __init__(self, instance: object) -> None:
-        #: the instance without them; what is not on the way to one is shared
+        #: The instance without them; parts that contain none are shared.
         self.rest = instance
-        #: how many there are for each reason that there is
+        #: Number of fields per reason.
         self.count: dict[ExtraFieldReason, int] = {}
         self._kept: list[tuple[Path, ExtraFieldReason]] = []
 
     def add(self, path: Path, reason: ExtraFieldReason) -> None:
-        """Count one more; the first ones for each reason are kept."""
+        """Count one more, and keep the first ones of each reason."""
         self.count[reason] = self.count.get(reason, 0) + 1
         if self.count[reason] <= _MOST_LISTED:
             self._kept.append((path, reason))
 
     @property
     def reason(self) -> ExtraFieldReason | None:
-        """The reason for all of them together; None where there are none."""
+        """Reason for all of them together; None if there are none."""
         if not self.count:
             return None
         return ExtraFieldReason.UNNAMED if ExtraFieldReason.UNNAMED in self.count else ExtraFieldReason.MISPLACED
 
     def first(self, reason: ExtraFieldReason) -> list[Path]:
-        """The first ones for that reason."""
+        """Return the first ones with this reason."""
         return [path for path, own in self._kept if own is reason]
 
     def listed(self, reason: ExtraFieldReason | None = None) -> tuple[str, ...]:
-        """The first of all as JSON paths, or those of them for one reason."""
+        """Return the first ones as JSON paths, optionally only those with one reason."""
         return tuple(json_path(path) for path, own in self._kept[:_MOST_LISTED] if reason in {None, own})
 
 
 class FieldNames:
     """
-    The names that one schema gives to fields, by a look at the schemas that can apply to the values of instances.
+    The names that one schema gives to fields, with a cache of the schemas that can apply at each place.
 
-    What was seen is remembered by identity; each schema is held so that no other object can take its place.
+    The cache uses identities; each schema is kept so that no other object can get its identity.
     """
 
     def __init__(self, schema: bool | dict[str, Any], dialect: Dialect) -> None:
@@ -241,18 +241,18 @@ class FieldNames:
         return by_spelling(self._names)
 
     def extra_fields(self, instance: object, ignored: Collection[str] = ()) -> ExtraFields:
-        """The fields of the instance that it does not name where they stand."""
+        """Return the fields of the instance that are not named at their place."""
         fields = ExtraFields(instance)
         if isinstance(instance, (dict, list)):
             try:
                 fields.rest = self._search(self._schema, instance, (), fields, frozenset(ignored))
             except RecursionError:
-                # a chain of references too long to follow is one that cannot be resolved: never flagged
+                # a chain of references that is too long cannot be resolved, so nothing is flagged
                 return ExtraFields(instance)
         return fields
 
     def _search(self, schema: object, value: Any, path: Path, fields: ExtraFields, ignored: frozenset[str]) -> Any:
-        """Find the extra fields of an object or in an array, and below it; what is left of it without them."""
+        """Find the extra fields in an object or array, and return the rest of it."""
         extra: set[str] = set()
         steps: Iterable[tuple[str | int, object]]
         if isinstance(value, dict):
@@ -268,7 +268,7 @@ class FieldNames:
                 fields.add((*path, step), reason)
             elif child and isinstance(child, (dict, list)):
                 below = self._below(schema, step)
-                # where no schema speaks, none names a field
+                # where no schema applies, none names a field
                 if isinstance(below, dict):
                     rest = self._search(below, child, (*path, step), fields, ignored)
                     if rest is not child:
@@ -280,7 +280,10 @@ class FieldNames:
         return {key: changed.get(key, child) for key, child in value.items() if key not in extra}
 
     def meant(self, path: Path) -> str | None:
-        """The name, there or else anywhere, that the extra field's differs from by white space or case alone."""
+        """
+        Return the name, at that place or else anywhere, that differs from the extra field's only by white space or
+        case.
+        """
         schema: object = self._schema
         for step in path[:-1]:
             schema = self._below(schema, step)
@@ -289,7 +292,7 @@ class FieldNames:
         return here or (None if path[-1] in self._names else self._spellings.get(spelt))
 
     def at(self, path: Path) -> object:
-        """Find a part of the schema by the way of a validator to it, through references; None where there is none."""
+        """Return the part of the schema at a validator's schema path, following references; None if there is none."""
         value: object = self._schema
         holder: dict[str, Any] = {}
         for step in path:
@@ -306,7 +309,7 @@ class FieldNames:
         self._memory: dict[tuple[object, ...], tuple[object, Any]] = {}
 
     def _once(self, schema: object, look: Callable[..., _T], *arguments: object) -> _T:
-        """The result of a method on the schema, which is called once."""
+        """Return the result of a method for the schema, calling it once."""
         key = (look.__name__, id(schema), *arguments)
         entry = self._memory.get(key)
         if entry is None:
@@ -315,7 +318,7 @@ class FieldNames:
         return seen
 
     def keywords(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema as its dialect reads it; all of it where it was made here."""
+        """Return the schema as its dialect reads it; schemas made here are returned whole."""
         entry = self._read.get(id(schema))
         if entry is None:
             dialect = self.references.dialect(schema)
@@ -323,11 +326,11 @@ class FieldNames:
         return entry[1]
 
     def fields(self, schema: object) -> ObjectFields:
-        """The keys that the schema allows or names."""
+        """Return the keys that the schema allows or names."""
         return self._once(schema, self._look, dict)
 
     def _look(self, schema: object, kind: type, seen: dict[int, ObjectFields] | None = None) -> ObjectFields:
-        """The keys that the schema of an object names; or those that the schema of a key (`str`) takes."""
+        """Compute the keys that the schema of an object names, or those that the schema of a key (`str`) accepts."""
         seen = {} if seen is None else seen
         if not isinstance(schema, dict) or id(schema) in seen:
             return seen.get(id(schema), ObjectFields(shaped=kind is str and schema is False))
@@ -342,7 +345,7 @@ class FieldNames:
         if _APPLYING.isdisjoint(keywords):
             return fields
         if any(keyword in keywords and not self.references.targets(schema, keyword) for keyword in _DYNAMIC):
-            fields.open = True  # what is referred to cannot be known here
+            fields.open = True  # the target of the reference is unknown here
         if "$ref" in keywords and not isinstance(self.references.resolve(schema, keywords["$ref"]), (dict, bool)):
             fields.open = True
         for alternatives, certain in self._choices(schema, kind):
@@ -351,19 +354,19 @@ class FieldNames:
         return fields
 
     def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
-        """Add what the schema's own keywords say of an object's keys."""
+        """Add what the schema's own keywords define for an object's keys."""
         properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
         fields.names.update(_names(keywords))
         fields.patterns.update(patterns)
-        # what only forbids some keys says nothing of the others
+        # a keyword that only forbids some keys does not define the others
         fields.shaped = any(self._can_hold(each, object) for each in (*properties.values(), *patterns.values()))
         fields.shaped = fields.shaped or bool(_listed(keywords, dict))
         if (rest := _rest(keywords)) is not None:
-            # a schema for the others names every key by what its value must be
+            # a schema for the other keys defines them by their values
             fields.open = self._can_hold(rest, object)
             fields.shaped = fields.shaped or not fields.open
         if "propertyNames" in keywords:
-            # the list of all keys there can be, or patterns of some
+            # a list of all possible keys, or patterns of some
             keys = self._look(keywords["propertyNames"], str)
             fields.names |= keys.names
             if keys.shaped:
@@ -375,7 +378,7 @@ class FieldNames:
             fields.least = least
 
     def _take_listed(self, fields: ObjectFields, schema: dict[str, Any], keywords: dict[str, Any]) -> None:
-        """Add the keys that a schema of keys lists, or finds by a pattern; any other limit to a key names none."""
+        """Add the keys that a schema of keys lists, or matches by a pattern; other limits on keys name none."""
         listed = _listed(keywords, str)
         fields.names.update(listed)
         fields.shaped = bool(listed) or not self._can_hold(schema, str)
@@ -383,7 +386,7 @@ class FieldNames:
             fields.patterns.add(pattern)
 
     def _below(self, schema: object, step: str | int) -> object:
-        """The schema that says all that this one says of the value at that place; True where that is nothing."""
+        """Return the schema of everything that this one defines for the value at that place; True if nothing."""
         if self._places >= _MOST_PLACES:
             self._forget()
         place = min(step, self.references.longest_tuple) if isinstance(step, int) else step
@@ -409,7 +412,7 @@ class FieldNames:
         for alternatives, certain in self._choices(schema, kind):
             branches = [branch for each in alternatives if (branch := self._parts_below(each, step, seen))]
             if certain and len(branches) == 1:
-                # it is not wrapped, or it would grow with each level of the instance
+                # not wrapped, since it would grow with each level of the instance
                 parts.update(branches[0])
             elif branches:
                 every = [all_of(branch.values()) for branch in branches]
@@ -417,7 +420,7 @@ class FieldNames:
         return parts
 
     def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
-        """Lists of schemas that are read of the same value: one of each holds; where that is not certain, or none."""
+        """Return lists of schemas of which one applies to the same value; if that is uncertain, possibly none."""
         keywords = self.keywords(schema)
         yield from (([part], True) for part in self.always(schema))
         if kind is not str:
@@ -430,20 +433,20 @@ class FieldNames:
             yield [alternative for alternative in choice if self._can_hold(alternative, kind)], True
 
     def always(self, schema: dict[str, Any]) -> Iterator[object]:
-        """The subschemas that hold for the same value whenever this one does."""
+        """Return the subschemas that apply to the same value whenever this one does."""
         keywords = self.keywords(schema)
         if "$ref" in keywords:
             yield self.references.resolve(schema, keywords["$ref"])
         yield from _list(keywords.get("allOf"))
 
     def _conditional(self, schema: dict[str, Any], kind: type) -> list[object]:
-        """The two ways past an `if`; one where every such value goes that way. Made once, to keep its identity."""
+        """Return the two ways past an `if`, or one if all values of this type take it; cached, to keep its identity."""
         ways: list[object] = [{"allOf": [schema["if"], schema.get("then", True)]}]
         return ways if self._takes_all(schema["if"], kind) else [*ways, schema.get("else", True)]
 
     def _can_hold(self, schema: object, kind: type, hops: int = 8) -> bool:
-        """Tell whether it leaves room for a value of that kind; `object` is any kind."""
-        # what a reference does not find may be anything
+        """Return whether the schema allows values of this type; `object` is any type."""
+        # an unresolved reference can be anything
         return self._once(schema, self._leaves_room, kind, hops) if isinstance(schema, dict) else schema is not False
 
     def _leaves_room(self, schema: dict[str, Any], kind: type, hops: int) -> bool:
@@ -460,7 +463,7 @@ class FieldNames:
         )
 
     def _takes_all(self, schema: object, kind: type) -> bool:
-        """Tell whether the schema asks for nothing but that type."""
+        """Return whether the schema requires only this type."""
         if not isinstance(schema, dict):
             return schema is True
         keywords = self.keywords(schema)

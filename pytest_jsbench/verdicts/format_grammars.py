@@ -1,8 +1,8 @@
 """
-The formats of 2020-12 once more, by the grammars of their RFCs, for the second opinion.
+Check the formats of 2020-12 by the grammars of their RFCs, for the second opinion.
 
-Nothing here is shared with the first opinion (`formats`): the standard library and regular expressions written
-from the ABNF decide, and the package `idna` where it is installed. None says that a string is beyond them.
+Nothing is shared with the first opinion (`formats`): the standard library and regular expressions written from the ABNF
+decide, with the package `idna` if it is installed. The result can be None for a string that they cannot decide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def conforms(name: str, text: str, dialect: Dialect) -> bool | None:
-    """Tell whether the string is of that format; None where nobody here can tell, True of a format that is unknown."""
+    """Return whether the string is of the format; None if unknown, True for an unknown format."""
     if name == "hostname" and dialect in {DRAFT_4, DRAFT_6}:
         return _is_ldh_name(text)
     opinion = _GRAMMARS.get(name)
@@ -34,7 +34,7 @@ def _fullmatch(pattern: str, flags: int = 0) -> Callable[[str], re.Match[str] | 
 
 
 def _by(pattern: str, flags: int = 0) -> Opinion:
-    """The opinion of a grammar that is wholly regular."""
+    """Return a check by a regular grammar."""
     matches = _fullmatch(pattern, flags)
     return lambda text: matches(text) is not None
 
@@ -57,7 +57,7 @@ def _is_day(match: re.Match[str] | None) -> bool:
     if not match:
         return False
     year, month, day = (int(match[part]) for part in ("year", "month", "day"))
-    # year 0 was a leap year, as 400 was; monthrange begins with 1
+    # year 0 was a leap year, like 400; monthrange begins with year 1
     return day <= monthrange(year or 400, month)[1]
 
 
@@ -67,7 +67,10 @@ def _is_time(text: str) -> bool:
 
 
 def _utc_minutes(match: re.Match[str]) -> int:
-    """Minutes from midnight in the same day's UTC: negative the day before, from 1440 on the day after."""
+    """
+    Return the minutes since midnight UTC of the same day: negative for the day before, from 1440
+    for the day after.
+    """
     offset = int(match["hours"] or 0) * 60 + int(match["minutes"] or 0)
     return int(match["hour"]) * 60 + int(match["minute"]) + (offset if match["sign"] == "-" else -offset)
 
@@ -110,7 +113,7 @@ _IPRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 
 
 class _References:
-    """URIs, or IRIs where characters beyond ASCII are unreserved as well."""
+    """URIs, or IRIs, in which characters beyond ASCII are unreserved too."""
 
     def __init__(self, beyond_ascii: str = "", private: str = "") -> None:
         name = rf"[A-Za-z0-9._~!$&'()*+,;=\-{beyond_ascii}]|%[0-9A-Fa-f]{{2}}"
@@ -123,12 +126,12 @@ class _References:
         self._fragment = _fullmatch(rf"(?:{name}|[:@/?])*+")
 
     def is_absolute(self, text: str) -> bool:
-        """URI, IRI."""
+        """Return whether the text is a URI or IRI."""
         parts = _PARTS(text)
         return parts is not None and parts[1] is not None and self.is_reference(text)
 
     def is_reference(self, text: str) -> bool:
-        """URI-reference, IRI-reference."""
+        """Return whether the text is a URI or IRI reference."""
         parts = _PARTS(text)
         assert parts is not None
         scheme, authority, path, query, fragment = parts.groups()
@@ -155,7 +158,7 @@ def _is_ldh_name(text: str) -> bool:
 
 
 def _is_hostname(text: str) -> bool | None:
-    # beside A-labels, hyphens may stand at places 3 and 4
+    # hyphens at positions 3 and 4 are allowed in labels other than A-labels
     plain = re.sub(r"(?i)(?<![^.])(?!xn--)[^.]+", lambda label: label[0].translate({0x2D: "a"}), text)
     return text.isascii() and _is_ldh_name(text) and _is_idn_hostname(plain)
 
@@ -165,7 +168,7 @@ def _is_idn_hostname(text: str) -> bool | None:
     if all(label.isascii() and label[2:4] != "--" for label in labels):
         return _is_ldh_name(".".join(labels))
     if len(text) > _LONGEST_NAME:
-        return False  # and its A-labels are longer still
+        return False  # its A-labels are even longer
     try:
         import idna
     except ImportError:
@@ -178,7 +181,7 @@ def _is_idn_hostname(text: str) -> bool | None:
             for label in u_labels:
                 idna.check_bidi(label, check_ltr=True)
     except idna.IDNABidiError:
-        # for directions idna asks Python's own Unicode, which may be too old for a character
+        # idna uses Python's own Unicode for directions, which may be too old for a character
         return None if any(category(character) == "Cn" for label in u_labels for character in label) else False
     except UnicodeError:
         return False
@@ -194,7 +197,7 @@ _LONGEST_LOCAL_PART = 64
 
 
 def _is_idn_email(text: str) -> bool | None:
-    # neither a domain nor an address literal has another @
+    # neither a domain nor an address literal contains another @
     local, at, domain = text.rpartition("@")
     if not at or len(local.encode()) > _LONGEST_LOCAL_PART or not _is_local_part(local):
         return False
@@ -234,7 +237,7 @@ def _is_address_literal(text: str) -> bool:
             return False
         last = "0:0"
     address = groups + colon + last
-    # here `::` stands for two groups or more
+    # here `::` stands for at least two groups
     return _is_ipv6(address) and ("::" not in address or sum(map(bool, address.split(":"))) <= 6)
 
 
@@ -243,8 +246,8 @@ def _is_snums(text: str) -> bool:
     return len(numbers) == 4 and all(re.fullmatch("[0-9]{1,3}", number) and int(number) <= 255 for number in numbers)
 
 
-# what ECMA-262 and Python's re read alike: no classes, no counted repetition, nothing that begins with `(?`;
-# and not too long, since re compiles it
+# Only what ECMA-262 and Python's re read the same way: no classes, no counted repetition, nothing that begins with
+# `(?`; and not too long, since re compiles it.
 
 _PLAIN_PATTERN = _fullmatch(
     r"""(?: [\w\ ^$.|)\-,:;=@/%&~'"<>!] | \((?!\?) | [*+?](?!\+) | \\[dDwWsSnrtfv.*+?^$()|/\\] ){0,1000}+"""

@@ -1,8 +1,7 @@
 """
-The formats of 2020-12 as their RFCs say: jsonschema-rs's own checks, and what must hold as well where those err.
+Check the formats of 2020-12 by their RFCs: jsonschema-rs's checks, and additional ones where they are wrong.
 
-`docs/upstream.md` names the faults, and when each guard can go. The second opinion has grammars of its own
-(`format_grammars`).
+`docs/upstream.md` lists the faults. The second opinion has separate grammars (`format_grammars`).
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ if TYPE_CHECKING:
 
     Check = Callable[[str], bool]
 
-#: strings of which each format refuses at least one
+#: Strings of which each format rejects at least one.
 _PROBES = ("\x00 {{[(<\\", "%", "/~a")
-#: the drafts whose `hostname` is that of RFC 1034 and 1123 alone, without the A-labels of RFC 5890
+#: Drafts whose `hostname` is that of RFC 1034 and 1123, without the A-labels of RFC 5890.
 _WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
 
 
 @functools.cache
 def checks(dialect: Dialect) -> Mapping[str, Check]:
-    """The formats that jsonschema-rs does not check in that dialect as their RFCs say, each with its check."""
+    """Return a check for each format that jsonschema-rs does not check as its RFC defines in this dialect."""
     left_out = {name for name in FORMATS if all(map(_builtin(name, dialect), _PROBES))}
     chosen = {name: _GUARDED.get(name) or _builtin(name) for name in FORMATS if name in _GUARDED or name in left_out}
     if dialect in _WITHOUT_A_LABELS:
@@ -59,19 +58,22 @@ _TIMES = {
 
 
 def _is_time(name: str, text: str) -> bool:
-    """RFC 3339, section 5.6: full-date, full-time; appendix A: duration, in letters of either case (RFC 2234, 2.3)."""
+    """
+    Check full-date and full-time (RFC 3339, section 5.6), and durations (appendix A) in either case
+    (RFC 2234, 2.3).
+    """
     shaped = _TIMES[name].fullmatch(text) is not None
     return shaped and _builtin(name)(text.upper() if name == "duration" else text)
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339, section 5.6: date-time; section 5.7: a leap second can only end a month in UTC."""
+    """Check a date-time (RFC 3339, section 5.6); a leap second can only end a month in UTC (section 5.7)."""
     date, time = text[:10], text[11:]
     if not (text[10:11] in {"T", "t"} and _is_time("date", date) and _is_time("time", time)):
         return False
     if time[6:8] != "60":
         return True
-    # the calendar is the same every 400 years, and datetime has neither year 0 nor a year after 9999
+    # the calendar repeats every 400 years, and datetime has neither year 0 nor years after 9999
     year = 2000 + int(date[:4]) % 400
     offset = "+00:00" if time[-1] in "Zz" else time[-6:]
     last = datetime.fromisoformat(f"{year}{date[4:]}T{time[:5]}:59{offset}").astimezone(UTC)
@@ -98,23 +100,24 @@ def _mailbox(label: str, beyond_ascii: str) -> re.Pattern[str]:
 
 _MAILBOX = _mailbox(_LABEL, "")
 _IDN_MAILBOX = _mailbox(_U_LABEL, "\u0080-\U0010ffff")
-#: RFC 5321, section 4.5.3.1: of a local part; RFC 1035, section 2.3.4: of a domain, without its length octets
+#: Maximum length of a local part (RFC 5321, section 4.5.3.1), and of a domain without length octets (RFC 1035, section
+#: 2.3.4).
 _LONGEST_LOCAL_PART, _LONGEST_DOMAIN = 64, 253
 
 
 def is_email(text: str) -> bool:
-    """RFC 5321, section 4.1.2: Mailbox."""
+    """Check a Mailbox (RFC 5321, section 4.1.2)."""
     return len(text) <= _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN and _fits(_MAILBOX.fullmatch(text))
 
 
 def is_idn_email(text: str) -> bool:
-    """RFC 6531, section 3.3: the same Mailbox, with characters beyond ASCII in local parts, and U-labels."""
+    """Check a Mailbox with characters beyond ASCII in local parts, and U-labels (RFC 6531, section 3.3)."""
     if len(text) > _LONGEST_LOCAL_PART + 1 + _LONGEST_DOMAIN:
         return False
     match = _IDN_MAILBOX.fullmatch(text)
     if not (match and _fits(match)):
         return False
-    # the domain may be in another form than NFC; whoever looks it up brings it there
+    # the domain may be in another form than NFC; a lookup normalizes it
     return all(_is_domain_label(label) for label in normalize("NFC", match["domain"] or "a").split("."))
 
 
@@ -131,7 +134,7 @@ def _fits(match: re.Match[str] | None) -> bool:
         return len(match["domain"].encode()) <= _LONGEST_DOMAIN
     if match["ipv6"] is None:
         return True
-    # `::` stands for two groups at least, where RFC 4291 lets it stand for one
+    # `::` stands for at least two groups, while RFC 4291 allows one
     groups = [group for group in match["ipv6"].split(":") if group]
     shortened = len(groups) <= (4 if match["ipv4"] else 6) or "::" not in match["ipv6"]
     return shortened and _builtin("ipv6")(match["ipv6"] + ("0.0.0.0" if match["ipv4"] else ""))  # noqa: S104
@@ -142,16 +145,16 @@ def _fits(match: re.Match[str] | None) -> bool:
 _LDH_LABEL = re.compile(_LABEL).fullmatch
 _A_LABEL = re.compile("(?i:xn)--").match
 _FULL_STOPS = re.compile("[.\u3002\uff0e\uff61]")
-#: RFC 5892, section 2.6, and those that appendix A allows in some contexts, which the library looks at
+#: RFC 5892, section 2.6, and characters that appendix A allows in contexts that the library checks.
 _EXCEPTIONS = frozenset("-\u00df\u03c2\u06fd\u06fe\u0f0b\u3007\u00b7\u0375\u05f3\u05f4\u30fb\u200c\u200d")
-#: RFC 5892, section 2.1; and what Python's own Unicode does not know yet, while the library's may
+#: RFC 5892, section 2.1; and characters that Python's Unicode does not have yet, while the library's may.
 _LETTER_DIGITS = frozenset({"Ll", "Lu", "Lo", "Nd", "Lm", "Mn", "Mc", "Cn"})
-#: RFC 5892, sections 2.3, 2.4 and 2.9: what is ignored, marks for symbols and for music, and old Hangul's jamo
+#: RFC 5892, sections 2.3, 2.4 and 2.9: ignored characters, marks for symbols and for music, old Hangul jamo.
 _DISALLOWED = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
     "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
 )
-#: RFC 5892, appendices A.4 and A.7: before a Greek character, and beside one of Hiragana, Katakana or Han
+#: RFC 5892, appendices A.4 and A.7: before a Greek character, and next to Hiragana, Katakana or Han.
 _KERAIA, _MIDDLE_DOT = "\u0375", "\u30fb"
 _GREEK = ("GREEK ",)
 _JAPANESE = (
@@ -161,16 +164,19 @@ _JAPANESE = (
 
 
 def is_hostname(text: str) -> bool:
-    """RFC 1123, section 2.1, and RFC 5891, section 4.4: labels of letters, digits and hyphens, among them A-labels."""
+    """
+    Check labels of letters, digits and hyphens (RFC 1123, section 2.1), including A-labels (RFC 5891,
+    section 4.4).
+    """
     labels = text.split(".")
     if len(text) > _LONGEST_DOMAIN or not all(map(_LDH_LABEL, labels)):
         return False
-    # IDNA reserves hyphens at places 3 and 4 for itself, and RFC 1123 takes them
+    # IDNA reserves hyphens at positions 3 and 4, and RFC 1123 accepts them
     return is_idn_hostname(".".join(label if _A_LABEL(label) else re.sub("-+", "-", label) for label in labels))
 
 
 def is_idn_hostname(text: str) -> bool:
-    """RFC 5890, section 2.3.2.3: a hostname, or one with U-labels."""
+    """Check a hostname, or one with U-labels (RFC 5890, section 2.3.2.3)."""
     if text.isascii() and "--" not in text:
         return _builtin("idn-hostname")(text)
     if len(text) > _LONGEST_DOMAIN:
@@ -183,7 +189,7 @@ def is_idn_hostname(text: str) -> bool:
 
 
 def _in_known_blocks(labels: str) -> str:
-    """The labels for two rules of context, which ask for scripts: the library knows one block of each."""
+    """Replace characters for two context rules that require scripts, of which the library knows one block each."""
     return "".join(
         character if character in {_KERAIA, _MIDDLE_DOT}
         else "\u03b1" if _is_of(_GREEK, character)
@@ -194,7 +200,7 @@ def _in_known_blocks(labels: str) -> str:
 
 
 def _u_label(label: str) -> str:
-    """The label, of an A-label the U-label; nothing of one that is not in its one right form."""
+    """Return the label, or the U-label of an A-label; None if it is not in its one valid form."""
     if not _A_LABEL(label) or not label.isascii():
         return label
     encoded = label[4:].lower().encode()
@@ -206,7 +212,7 @@ def _u_label(label: str) -> str:
 
 
 def _holds_valid_characters(label: str) -> bool:
-    """RFC 5892, section 3: whether its characters are valid, by themselves and for two rules of appendix A."""
+    """Return whether all characters are valid by RFC 5892, section 3, and two rules of appendix A."""
     return label.isascii() or (
         normalize("NFC", label) == label
         and _DISALLOWED.search(label) is None
@@ -221,7 +227,7 @@ def _is_of(names: tuple[str, ...], characters: str) -> bool:
 
 
 def _is_valid_character(character: str) -> bool:
-    # section 2.2: nothing changes when its case is folded
+    # section 2.2: case folding changes nothing
     return unicodedata.category(character) in _LETTER_DIGITS and normalize("NFKC", character.casefold()) == character
 
 
@@ -236,12 +242,12 @@ _INDEX_MANIPULATION = re.compile(r"\A(0|[1-9]\d*)[+-](?:0|[1-9]\d*)(?=[/#]|\Z)",
 
 
 def is_uri_template(text: str) -> bool:
-    """RFC 6570, section 2.1: of the characters beyond ASCII, literals hold ucschar and iprivate alone."""
+    """Check that literals beyond ASCII are ucschar or iprivate only (RFC 6570, section 2.1)."""
     return _LITERALS(text) is not None and _builtin("uri-template")(text)
 
 
 def is_relative_json_pointer(text: str) -> bool:
-    """draft-bhutton-relative-json-pointer-00, sections 3 and 5.1: the index may be moved forward or backward."""
+    """Check a pointer with optional index manipulation (draft-bhutton-relative-json-pointer-00, sections 3 and 5.1)."""
     return _builtin("relative-json-pointer")(_INDEX_MANIPULATION.sub(r"\1", text))
 
 

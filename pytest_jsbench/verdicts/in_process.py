@@ -1,4 +1,4 @@
-"""Judging itself, with no guard against hangs and crashes: a `Judge` has its child call `inspected` and `judged`."""
+"""Judge answers without protection against hangs and crashes; `Judge` calls `inspected` and `judged` in its child."""
 
 from __future__ import annotations
 
@@ -37,51 +37,51 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 5
 _LONGEST_PATH = 120
-#: kept ready from when they are inspected until an answer comes, for as many calls as may be in flight
+#: Number of compiled schemas to keep: they are compiled before the call, and as many calls may be in flight.
 _COMPILED_SCHEMAS = 128
-#: characters of their texts: compiled, a schema takes many times the size of its text
+#: Total length of their texts in characters; compiled, a schema takes many times the size of its text.
 _COMPILED_LENGTH = 1_000_000
-#: characters of an answer of which all violations are asked for: jsonschema-rs makes each before it gives the first,
-#: of more than a kilobyte, and an answer can have one for every second character
+#: Maximum length of an answer for which all violations are listed: jsonschema-rs makes all of them before it returns
+#: the first, each takes over a kilobyte, and an answer can have one per two characters.
 _LONGEST_LISTED = 150_000
-#: characters of an answer times those of its schema: without references it has at most so many violations, and of few
-#: all are listed at once
+#: Maximum product of the lengths of answer and schema for which all violations are listed at once: without references
+#: there are at most so many.
 _FEW_VIOLATIONS = 2_000_000
-#: characters of an answer of which one violation, or a second opinion, is asked for: a violation holds a copy of what
-#: is wrong, a hundred times the size of its text, and jsonschema needs seconds
+#: Maximum length of an answer for which one violation, or a second opinion, is computed: a violation copies the wrong
+#: value, at a hundred times the size of its text, and jsonschema takes seconds.
 _LONGEST_DETAILED = 1_000_000
 
-#: reasons for which a schema may be invalid in one draft and valid in another
+#: Reasons for which a schema may be invalid in one draft and valid in another.
 _OF_A_DIALECT = frozenset({SchemaReason.METASCHEMA.value, SchemaReason.UNRESOLVABLE_REFERENCE.value})
-#: the drafts that a schema without `$schema` may be written for, the most common first
+#: Drafts that a schema without `$schema` may be written for, the most common first.
 _LIKELY_DRAFTS = ("draft-07", "2019-09", "draft-04", "draft-06", "2020-12")
-#: characters of a schema that is tried in other drafts
+#: Maximum length of a schema that is tried in other drafts, in characters.
 _LONGEST_TRIED = 1_000_000
 
 
 class Compiled:
-    """A schema that is ready to be judged by."""
+    """A compiled schema."""
 
     def __init__(self, read: ReadSchema, validator: RustValidator | PythonValidator, *, formats: bool) -> None:
         self.read = read
         self.validator = validator
         self._formats = formats
-        #: whether it can say the same of one value very many times, by a reference of any keyword
+        #: Whether references may lead to the same value very many times.
         self.refers = 'ef"' in read.text or read.hides_ascii
 
     @functools.cached_property
     def field_names(self) -> FieldNames:
-        """The names that the schema gives to fields."""
+        """Names that the schema gives to fields."""
         return FieldNames(self.read.schema, self.read.dialect)
 
     @functools.cached_property
     def constants(self) -> tuple[str, ...]:
-        """The constant answers that conform."""
+        """Constant answers that conform."""
         return tuple(text for text in CONSTANT_ANSWERS if self.validator.is_valid(json.loads(text)))
 
     @functools.cached_property
     def second(self) -> SecondOpinionSeeker | None:
-        """The other validator; None where that has decided itself, or both may make the same mistake."""
+        """The other validator; None if that has decided itself, or both may make the same mistake."""
         doubtful = self.refers and self.field_names.references.depend_on_the_way
         if doubtful or isinstance(self.validator, PythonValidator):
             return None
@@ -89,12 +89,12 @@ class Compiled:
 
 
 class InProcessJudge:
-    """Decides on answers under one policy, and trusts schema and answer not to hang or crash it."""
+    """Decides on answers under one policy, trusting that schema and answer do not make it hang or crash."""
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        #: by their texts, in the order in which they were compiled: one whose answer was judged goes before one that
-        #: still waits for its own
+        #: Compiled schemas by text, oldest first; one whose answer was judged is dropped before one that still waits
+        #: for it.
         self._kept: dict[str, Compiled | Verdict] = {}
         self._kept_length = 0
 
@@ -117,7 +117,10 @@ class InProcessJudge:
         return compiled
 
     def _with_other_dialect(self, schema_text: str, problem: Verdict) -> Verdict:
-        """Name the other draft in which a schema that declares none has no problem, one that knows its keywords."""
+        """
+        Add the name of another draft in which a schema that declares none is valid, if that draft
+        has its keywords.
+        """
         schema = json.loads(schema_text)
         if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
             return problem
@@ -136,7 +139,7 @@ class InProcessJudge:
             return read
         formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
         compiled_by_rust = compile_schema(read, formats=formats) if exact else None
-        # where it refuses a pattern, only jsonschema can be given an engine of ECMA-262
+        # if jsonschema-rs rejects a pattern, only jsonschema can use an ECMA-262 engine
         validator = compiled_by_rust or compile_with_jsonschema(read, formats=formats, exact=exact)
         if isinstance(validator, Verdict):
             return validator
@@ -148,17 +151,17 @@ class InProcessJudge:
         return compiled
 
     def inspect(self, schema_text: str) -> Verdict | None:
-        """Find the problem for which nothing can be judged by the schema; None when all is well."""
+        """Return the problem that makes the schema unusable; None if there is none."""
         compiled = self._compiled(schema_text)
         return compiled if isinstance(compiled, Verdict) else None
 
     def constants(self, schema_text: str) -> tuple[str, ...] | None:
-        """The constant answers that conform; None where nothing can be judged by the schema."""
+        """Return the constant answers that conform; None if the schema is unusable."""
         compiled = self._compiled(schema_text)
         return None if isinstance(compiled, Verdict) else compiled.constants
 
     def judge(self, schema_text: str, text: str, *, truncated: bool) -> Iterator[Verdict]:
-        """The verdict, and the same verdict again each time that more of its details are known."""
+        """Yield the verdict, and again each time that more of its details are known."""
         compiled = self._compiled(schema_text)
         if isinstance(compiled, Verdict):
             yield compiled
@@ -194,7 +197,7 @@ class InProcessJudge:
             misplaced_fields=extra.listed(ExtraFieldReason.MISPLACED),
             notes=(*read.notes, *compiled.read.notes),
             dialect=compiled.read.dialect.uri,
-            # until it has spoken, and for good if it never does
+            # until it is known, and for good if it is never known
             second_opinion=SecondOpinion.UNDECIDED if wanted else SecondOpinion.NOT_ASKED,
             instance=instance,
         )
@@ -229,7 +232,7 @@ def _message(failure_type: FailureType | None, extra: ExtraFields, names: FieldN
 
 
 def _shown(path: Path, meant: str | None) -> str:
-    """The field's path, and the name that it may have been meant for."""
+    """Return the field's path, with the name that was probably meant."""
     shown = printable(json_path(path), _LONGEST_PATH, cut="middle")
     if meant is not None:
         return f"{shown} (it names {printable(json.dumps(meant, ensure_ascii=False), _LONGEST_PATH)})"
@@ -237,7 +240,7 @@ def _shown(path: Path, meant: str | None) -> str:
 
 
 def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Iterator[Verdict]:
-    """The verdict, then with one violation, then with more, since listing them all can go out of bounds."""
+    """Yield the verdict, then with one violation, then with more, since listing all can exceed the limits."""
     yield verdict
     if verdict.valid or length > _LONGEST_DETAILED:
         return
@@ -257,33 +260,34 @@ def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
 
 @functools.cache
 def _judge(policy: str) -> InProcessJudge:
-    """The judge of a policy as JSON; the child keeps it, and it the schemas that it has compiled."""
+    """Return the judge of a policy given as JSON; the child keeps it with its compiled schemas."""
     values = json.loads(policy)
     return InProcessJudge(JudgePolicy(**{**values, "ignored_fields": tuple(values["ignored_fields"])}))
 
 
 def inspected(schema: str, policy: str) -> Any:
-    """Inspect a schema for the parent."""
+    """Inspect a schema for the parent process."""
     return to_json(_judge(policy).inspect(schema))
 
 
 def constants(schema: str, policy: str) -> Any:
-    """Try constant answers for the parent."""
+    """Find conforming constant answers for the parent process."""
     return _judge(policy).constants(schema)
 
 
 def judged(schema: str, policy: str, text: str, truncated: bool, trivial: bool) -> Iterator[Any]:
     """
-    Judge an answer for the parent: the verdict and its instance, then all details each time that more are known.
+    Judge an answer for the parent process: yield the verdict and its instance, then all details as they become known.
 
-    The parent reads the instance itself where that is the whole text. `trivial` asks for the constant answers too.
+    The parent parses the instance itself if that is the whole text. `trivial` requests the conforming constant answers
+    too.
     """
     judge = _judge(policy)
     verdicts = judge.judge(schema, text, truncated=truncated)
     first = next(verdicts)
     if trivial:
         first = structs.replace(first, trivial=judge.constants(schema))
-    # a Decimal leaves as the double that everyone else reads
+    # a Decimal is passed on as a double
     instance = "null" if PARTLY.isdisjoint(first.notes) else json.dumps(first.instance, default=float)
     yield first.to_dict(), instance
     for verdict in verdicts:

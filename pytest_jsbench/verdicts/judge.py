@@ -1,4 +1,4 @@
-"""The judge that everyone else calls."""
+"""Judge answers in a child process, and decide about attempts without an answer; all other packages use this module."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.core.generations import Generation
 
-#: of the rules by which verdicts are reached; verdicts of different versions are not to be compared
+#: Version of the rules; verdicts of different versions are not comparable.
 JUDGE_VERSION = "5"
-#: the reason of an answer without text whose provider gave a JSON document as reasoning
+#: Reason for an answer without text whose provider returned a JSON document as reasoning.
 IN_REASONING = "in_reasoning"
-#: bytes of address space; judging the largest real schemas takes a tenth of it
+#: Memory limit in bytes of address space; judging the largest real schemas takes a tenth of it.
 _MEMORY = 4 << 30
-#: what the child runs
+#: Module that the child runs.
 _IN_CHILD = "pytest_jsbench.verdicts.in_process"
-#: finish reasons of an answer that may have been stopped before it was complete
+#: Finish reasons of an answer that may have been stopped before it was complete.
 _STOPPED_BEFORE = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-#: keywords of the schema of a tool without parameters
+#: Keywords in the schema of a tool without parameters.
 _OF_NO_PARAMETERS = frozenset(
     {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
 )
@@ -60,11 +60,10 @@ class Judge:
     """
     Decides on answers under one policy, in a child process; usable from any thread.
 
-    A worker of the plugin, the fixture and each command that judges make one, and close it at the end. The child is its
-    own, or that of the calls that it is given. It starts with the first request, or before it in a thread of its own
-    (`start`). A child that hangs ends by its own alarm, one that crashes or takes too much memory ends by itself; the
-    answer is then `unjudged` and the next request starts another child. `close` ends a child of its own, and so does
-    the end of the parent.
+    Workers of the plugin, the fixture and commands that judge create one and close it at the end. It has its own child,
+    or that of the given calls. The child starts with the first request, or earlier in a thread (`start`). A child that
+    hangs is ended by its alarm, and one that crashes or exhausts memory ends itself; the answer is then `unjudged`, and
+    the next request starts another child. `close`, or the end of the parent, ends its own child.
     """
 
     def __init__(self, policy: JudgePolicy = _DEFAULT_POLICY, *, calls: GuardedCalls | None = None) -> None:
@@ -79,7 +78,7 @@ class Judge:
         self._starting: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the child now, while the caller does something else; where that fails, the first request says why."""
+        """Start the child in the background; a failure is reported by the first request."""
         if self._starting is None:
             starting = threading.Thread(target=self._start_child, name="jsbench-judge", daemon=True)
             with suppress(RuntimeError):  # no more threads: the first request starts it
@@ -87,11 +86,11 @@ class Judge:
                 self._starting = starting
 
     def _start_child(self) -> None:
-        with suppress(JudgeError, OSError, MemoryError):  # the first request says it
+        with suppress(JudgeError, OSError, MemoryError):  # the first request reports it
             self._ask("inspected", "true")
 
     def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:
-        """Have the child call a function of `in_process`; JudgeError where it cannot be called."""
+        """Call a function of `in_process` in the child; JudgeError if there is no child."""
         try:
             return self._calls.values_of(
                 f"{_IN_CHILD}:{function}",
@@ -104,7 +103,7 @@ class Judge:
             raise JudgeError(f"the judge's process did not start: {error}") from error
 
     def inspect(self, schema: Schema) -> Verdict | None:
-        """Find the problem for which nothing can be judged by the schema; None when all is well."""
+        """Return the problem that makes the schema unusable; None if there is none."""
         text = write_schema(schema)
         if isinstance(text, Verdict):
             return text
@@ -116,18 +115,18 @@ class Judge:
 
     def judge(self, schema: Schema, text: str, *, truncated: bool = False, trivial: bool = False) -> Verdict:
         """
-        The verdict on an answer; `truncated` says that the provider stopped it at the token limit.
+        Return the verdict on an answer; `truncated` means that the provider stopped it at the token limit.
 
-        With `trivial` it lists the constant answers that conform to the schema.
+        With `trivial` the verdict lists the constant answers that conform to the schema.
         """
         written = write_schema(schema)
         if isinstance(written, Verdict):
             return written
-        # one character over the limit is as much too long as any number of them
+        # one character more is enough to be too long
         text = text[: LONGEST_TEXT + 1]
         reply = self._ask("judged", written, text, truncated, trivial)
         if reply.values:
-            # what came before the child ended stands, with fewer details
+            # values sent before the child ended remain valid, with fewer details
             (verdict, instance), *details = reply.values
             if verdict["valid"] is not None and PARTLY.isdisjoint(verdict["notes"]):
                 instance = text
@@ -136,7 +135,7 @@ class Judge:
         return self._undecided(reply)
 
     def constants(self, schema: Schema) -> tuple[str, ...] | None:
-        """The constant answers that conform to the schema, such as `{}`; None where it cannot be said."""
+        """Return the constant answers that conform to the schema, such as `{}`; None if unknown."""
         written = write_schema(schema)
         if isinstance(written, Verdict):
             return None
@@ -144,7 +143,7 @@ class Judge:
         return None if not values or values[0] is None else tuple(values[0])
 
     def _undecided(self, reply: ChildReply) -> Verdict:
-        """The verdict on what the child did not come to an end of."""
+        """Return the verdict for a request that the child did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
             message = f"the judge had not decided after {self.policy.timeout:g} s"
@@ -154,7 +153,7 @@ class Judge:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Give the versions of the judge's own rules, the libraries and Python."""
+        """Versions of the judge's rules, the libraries and Python."""
         from importlib.metadata import version
 
         return {
@@ -166,7 +165,7 @@ class Judge:
         }
 
     def close(self) -> None:
-        """Let a child of its own go; it is started again when it is needed again."""
+        """End its own child; a later request starts another."""
         if self._starting is not None:
             self._starting.join()
         if self._owned:
@@ -180,7 +179,7 @@ class Judge:
 
 
 def decide(generation: Generation, schema: Schema, judge: Judge) -> Verdict:
-    """The verdict on an attempt; `schema` is the case's own, whatever the engine was sent."""
+    """Return the verdict on an attempt by the case's own schema, whatever the engine was sent."""
     match generation:
         case Completion():
             return _decide_completion(generation, schema, judge)
@@ -237,8 +236,8 @@ def _quoted(tools: Iterable[str]) -> str:
 
 
 def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: Judge) -> Verdict:
-    """The verdict on each call by the schema of its own tool; the first that does not pass stands for all."""
-    # a server that leaves the name out says nothing against the model
+    """Judge each call by the schema of its tool; the first that does not pass decides."""
+    # a server that omits the name is not counted against the model
     names = [call.name for call in completion.calls if call.name]
     for failure_type, right, fault in (
         (FailureType.UNKNOWN_TOOL, tuple(tools.schemas), "but it is not declared"),
@@ -278,14 +277,14 @@ def _has_no_parameters(schema: Schema) -> bool:
 
 
 def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -> Schema:
-    """The schema by which an attempt was judged: of the tool whose call decided, where it has one of its own."""
+    """Return the schema by which an attempt was judged: that of the tool whose call decided, or the case's."""
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
     return schema if own is None else own
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:
-    """Tell whether the reasoning is one JSON document, or ends with an object or array that begins a line."""
+    """Return whether the reasoning is one JSON document, or ends with an object or array at the start of a line."""
     begun = [line.end() for line in _DOCUMENT_LINE.finditer(reasoning)]
     ends = [reasoning[at:].rstrip("`~ \r\n\t") for at in dict.fromkeys((*begun[:1], *begun[-1:]))]
     return any(judge.judge(schema, text).valid is not None for text in (reasoning, *ends) if text)
@@ -296,7 +295,7 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
         case DeclineReason.UNSUPPORTED_SCHEMA:
             return FailureType.UNSUPPORTED_SCHEMA, None
         case DeclineReason.CONTEXT_LENGTH | DeclineReason.UNSUPPORTED_MESSAGES:
-            # no fault that another call could mend: this model, asked so, cannot do this schema
+            # a retry would not help: this model, with this request, cannot handle this schema
             return FailureType.UNSUPPORTED_SCHEMA, reason.value
         case DeclineReason.REFUSAL:
             return FailureType.REFUSAL, None
@@ -305,7 +304,7 @@ def _declined(reason: DeclineReason) -> tuple[FailureType, str | None]:
 
 
 def _judge_decisions(decided: Decided) -> Verdict:
-    """Each decision is held against its label; nobody has to look at the schema."""
+    """Compare each decision with its label; the schema is not needed."""
     faults: dict[str, str] = {}
     for valid, reason, verb in ((True, "over_constraint", "rejected"), (False, "under_constraint", "accepted")):
         labelled = [decision for decision in decided.decisions if decision.valid is valid]

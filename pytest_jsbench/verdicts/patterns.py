@@ -1,9 +1,9 @@
 r"""
-Patterns of schemas, as ECMA-262 reads them: with the flag `u`, or without it where only that gives them a meaning.
+Read patterns of schemas as ECMA-262 does: with the flag `u`, or without it if only that gives them a meaning.
 
-`regress`, an engine of ECMA-262, says what a pattern is. It backtracks, so that some patterns take exponential time;
-those that Rust's engine reads alike once they are written out (no look-around, reference, word's edge or property)
-are matched by that, in linear time.
+`regress`, an ECMA-262 engine, decides what a pattern is. It backtracks, so some patterns take exponential time; those
+that Rust's engine reads the same way once they are rewritten (no look-around, reference, word boundary or property) are
+matched by that, in linear time.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     Matcher = Callable[[str], bool]
 
-#: an escaped u before a brace, beside other escapes, and beside names of groups, where braces hold a code point
+#: An escaped u before a brace, other escapes, and names of groups, in which braces contain a code point.
 _BRACED: Final = re.compile(r"\\(?:(u)(?=\{)|k<[^>]*>|.)|\(\?<(?![=!])[^>]*>", re.DOTALL)
-#: halves of surrogate pairs in a row; classes and other escapes are passed over
+#: Halves of surrogate pairs in a row; classes and other escapes are skipped.
 _HALVES: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|((?:\\u[dD][89a-fA-F][0-9a-fA-F]{2})+)|\\.", re.DOTALL)
-#: a quantifier after a word's edge, in the one group; classes and other escapes are passed over
+#: A quantifier after a word boundary, in the one group; classes and other escapes are skipped.
 _QUANTIFIED_EDGE: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]|(\\[bB](?:[*+?]|\{\d+(?:,\d*)?\}))|\\.", re.DOTALL)
 
-#: one character by itself or by an escape that means the same with the flag and without it
+#: One character, or an escape for one that means the same with and without the flag.
 _CHARACTER: Final = r"\\(?:[fnrtv]|x[0-9A-Fa-f]{2}|u(?![dD][89a-fA-F])[0-9A-Fa-f]{4}|[^\w\s]|[ _])|[^\\\[\](){}|^$*+?.]"
 _PLAIN: Final = re.compile(
     rf"(?P<syntax>\(\?:|\((?!\?)|[)|^$*+?]|\{{[0-9]+(?:,[0-9]*)?\}})"
@@ -56,7 +56,7 @@ _SETS: Final = {
 _CONTROLS: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SPECIAL: Final = frozenset("^$\\.*+?()[]{}|")
 _SPECIAL_IN_CLASS: Final = frozenset("^\\[]-")
-#: two of them in a class would mean an operation on sets
+#: Characters that mean a set operation when doubled in a class.
 _OPERATORS: Final = frozenset("&~")
 
 
@@ -64,20 +64,20 @@ _KEYWORDS: Final = frozenset({"pattern", "patternProperties"})
 
 
 class NotAPatternError(ValueError):
-    """The text is no pattern of ECMA-262, whatever other engines take it for."""
+    """The text is not an ECMA-262 pattern, whatever other engines make of it."""
 
 
 @functools.lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
-    """The pattern, and whether it is one with the flag `u`; or NotAPatternError."""
+    """Return the compiled pattern, and whether it uses the flag `u`; NotAPatternError if the text is not a pattern."""
     if any(token[1] for token in _QUANTIFIED_EDGE.finditer(pattern)):
-        raise NotAPatternError("Nothing to repeat")  # which the engine overlooks
+        raise NotAPatternError("Nothing to repeat")  # the engine accepts it
     try:
         return regress.Regex(_HALVES.sub(_half_in_class, pattern), "u"), True
     except regress.RegressError as error:
         fault = str(error)
     try:
-        # it takes `\\u{61}` for a code point even without the flag, where that is the letter u 61 times
+        # it reads `\\u{61}` as a code point even without the flag, where it is the letter u 61 times
         legacy = _BRACED.sub(lambda escape: escape[1] or escape[0], pattern)
         return regress.Regex(_HALVES.sub(_half_in_class, legacy)), False
     except regress.RegressError:
@@ -85,13 +85,13 @@ def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
 
 
 def _half_in_class(match: re.Match[str]) -> str:
-    # it does not step over an optional half of a surrogate pair, unless that stands in a class
+    # an optional half of a surrogate pair never matches, unless it is in a class
     halves: str | None = match[1]
     return f"[{halves}]" if halves is not None and len(halves) == len(r"\uD800") else match[0]
 
 
 def pattern_fault(text: str) -> str | None:
-    """Say why a text is no pattern of ECMA-262; None where it is one."""
+    """Return why a text is not an ECMA-262 pattern; None if it is one."""
     try:
         _compiled(text)
     except NotAPatternError as fault:
@@ -100,15 +100,15 @@ def pattern_fault(text: str) -> str | None:
 
 
 def is_unicode_pattern(text: str) -> bool:
-    """Tell whether a text is a pattern of ECMA-262 with the flag `u`."""
+    """Return whether a text is an ECMA-262 pattern with the flag `u`."""
     return pattern_fault(text) is None and _compiled(text)[1]
 
 
 def is_regex(text: str) -> bool:
     r"""
-    Tell whether a text is of the format `regex`: what the keyword `pattern` accepts, in any draft.
+    Return whether a text is of the format `regex`: whatever the keyword `pattern` accepts, in any draft.
 
-    An escaped letter that has no meaning in ECMA-262, such as `\Z`, is not, as the official test suite asks.
+    An escaped letter without a meaning in ECMA-262, such as `\Z`, is not, as the official test suite requires.
     """
     if pattern_fault(text) is not None:
         return False
@@ -116,14 +116,14 @@ def is_regex(text: str) -> bool:
 
 
 def ecma_matcher(pattern: str) -> Matcher:
-    """Make a matcher of an engine of ECMA-262, which backtracks without a limit."""
+    """Return a matcher of an ECMA-262 engine, which backtracks without a limit."""
     find = _compiled(pattern)[0].find
     return lambda text: find(text) is not None
 
 
 @functools.lru_cache(maxsize=4096)
 def matcher(pattern: str) -> Matcher:
-    """Make a matcher of the pattern, anywhere in a string; nothing matches what is no pattern."""
+    """Return a matcher that searches a string for the pattern; text that is not a pattern matches nothing."""
     if pattern_fault(pattern) is not None:
         return lambda _text: False
     if (written := linear(pattern)) is not None:
@@ -136,8 +136,8 @@ def matcher(pattern: str) -> Matcher:
 
 @functools.lru_cache(maxsize=4096)
 def linear(pattern: str) -> str | None:
-    """The pattern as Rust's engine reads it alike; None where it cannot be said to that, or takes backtracking."""
-    # what has to be ahead of the first character, or must not, is looked at once
+    """Rewrite the pattern for Rust's engine; None if that is impossible, or it needs backtracking."""
+    # a look-ahead at the start of the text is tried only once
     ahead = pattern[:4] in {"^(?!", "^(?="} and is_unicode_pattern(pattern)
     written = pattern[:4] if ahead else ""
     at = len(written)
@@ -160,7 +160,7 @@ def linear(pattern: str) -> str | None:
 
 
 def _members(text: str) -> str | None:
-    """Write out the members of a class; None where that cannot be done, or there are none."""
+    """Expand the members of a class; None if that is impossible, or it is empty."""
     written, at = "", 0
     while at < len(text):
         member = _MEMBER.match(text, at)
@@ -176,7 +176,7 @@ def _members(text: str) -> str | None:
 
 
 def _code(character: str, special: frozenset[str]) -> str:
-    """The character, so that it means nothing but itself."""
+    """Escape the character, so that it has no special meaning."""
     kind, digits = character[1:2], character[2:]
     plain = chr(int(digits, 16)) if digits else _CONTROLS.get(kind, character[-1])
     if plain in special:
@@ -185,7 +185,10 @@ def _code(character: str, special: frozenset[str]) -> str:
 
 
 def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
-    """The keyword `pattern` for jsonschema-rs, of a schema whose patterns are written out; how each was before."""
+    """
+    Return the keyword `pattern` for jsonschema-rs, for a schema with rewritten patterns, with a map
+    to the originals.
+    """
 
     class Pattern:
         def __init__(self, _parent: object, value: str, _path: object) -> None:
@@ -204,7 +207,7 @@ def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
 
 @contextmanager
 def written_out(schema: Any) -> Iterator[dict[str, str]]:
-    """While jsonschema-rs reads the schema, its patterns as Rust's engine takes them; how each was before."""
+    """Rewrite the schema's patterns for Rust's engine while jsonschema-rs reads it; yield a map to the originals."""
     originals: dict[str, str] = {}
     own: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for subschema in walk(schema):
@@ -224,7 +227,7 @@ def written_out(schema: Any) -> Iterator[dict[str, str]]:
 
 
 def _written(pattern: str, originals: dict[str, str], *, otherwise: str) -> str:
-    """The pattern for Rust's engine, another one for each; what is none as one that it refuses."""
+    """Return the pattern for Rust's engine, unique for each; text that is not a pattern becomes one that it rejects."""
     if pattern_fault(pattern) is not None:
         return f"*{pattern}"
     written = linear(pattern)

@@ -1,4 +1,4 @@
-"""Schema text to schema and dialect, or the reason why nothing can be judged by it."""
+"""Parse schema text to a schema and its dialect, or find the reason why it is unusable."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from pytest_jsbench.verdicts.verdicts import Note, SchemaReason, Verdict, invali
 if TYPE_CHECKING:
     from pytest_jsbench.verdicts.verdicts import JudgePolicy
 
-#: levels of arrays and objects in a schema; jsonschema-rs stops at 255
+#: Maximum nesting of arrays and objects in a schema; jsonschema-rs stops at 255.
 DEEPEST_SCHEMA = 250
 
-#: a letter, a digit or a sign of ASCII as an escape, which no writer of JSON needs
+#: An ASCII letter, digit or sign written as an escape, which no JSON writer needs.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: what a URI may hold as it is, before its fragment and in it; RFC 3986, appendix A
+#: Characters that a URI may contain unescaped, before its fragment and in it (RFC 3986, appendix A).
 _URI, _FRAGMENT = "%/?:@!$&'()*+,;=[]", "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
-#: an identifier that has both a URI and a fragment
+#: An identifier that has both a URI and a fragment.
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
 
 
@@ -40,28 +40,28 @@ class ReadSchema:
     schema: bool | dict[str, Any]
     dialect: Dialect
     text: str
-    #: whether it holds a number that no double is
+    #: Whether it contains a number that is not a double.
     has_decimals: bool
-    #: what every verdict by it notes
+    #: Notes for every verdict by this schema.
     notes: tuple[Note, ...] = ()
 
     @property
     def hides_ascii(self) -> bool:
-        """Tell whether its text has escapes where a search for a keyword or a name would not find it."""
+        """Whether its text has escapes that hide keywords or names from a text search."""
         return "\\u00" in self.text and _ESCAPED_ASCII.search(self.text) is not None
 
     def asserts_formats(self, policy: JudgePolicy) -> bool:
-        """Tell whether `format` can make an instance invalid."""
+        """Return whether `format` can make an instance invalid."""
         asserted = self.dialect.asserts_formats
         return policy.formats == "assert" if asserted is None else asserted
 
     def in_its_draft(self) -> bool | dict[str, Any]:
-        """Give the schema as a reader that knows the published drafts alone reads it alike."""
+        """Return an equivalent schema for a reader that knows only the published drafts."""
         return self.schema if self.dialect in DIALECTS else reduced(self.schema, self.dialect)
 
 
 def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
-    """The schema that a JSON text holds, with its dialect."""
+    """Parse a JSON text as a schema with its dialect."""
     if too_deep(text, DEEPEST_SCHEMA):
         return invalid(SchemaReason.TOO_DEEP, f"the schema nests more than {DEEPEST_SCHEMA} levels deep")
     kinds: set[type] = set()
@@ -94,10 +94,10 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
 
 def _drop_fragments_of_ids(root: dict[str, Any], dialect: Dialect) -> None:
     """
-    Reduce `$id: "uri#name"` to its URI, and references to that name with it: they mean the same schema.
+    Reduce `$id: "uri#name"` to its URI, and references to that name with it, since they mean the same schema.
 
     Drafts 4 to 7 only advise against such an identifier, and jsonschema-rs finds no reference below it. Identifiers
-    below the root that have a JSON pointer name a place and are no base URI.
+    below the root with a JSON pointer name a place and are not a base URI.
     """
     references = References(root, dialect)
     named: list[tuple[dict[str, Any], str]] = []
@@ -121,7 +121,7 @@ def _text_of(schema: dict[str, Any], keyword: str) -> str:
 
 
 def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
-    """Percent-encode what references hold and no URI may, and refer to resources where they stand; whether any did."""
+    """Percent-encode references, and refer to resources at their place; return whether a reference was encoded."""
     schemas, encoded, dynamic = list(walk(root)), False, False
     for schema in schemas:
         for keyword in REFERENCES & schema.keys():
@@ -135,7 +135,7 @@ def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
         for child in children(schema):
             name = child.get("$id")
             if isinstance(name, str) and not name.startswith("#") and id(child) not in named:
-                # of one that is not entered by a reference, both libraries forget which are around it (core, 7.1)
+                # both libraries lose the enclosing resources of one that is not entered by a reference (core, 7.1)
                 resource = dict(child)
                 child.clear()
                 child.update({"$ref": name, "$defs": {"resource": resource}})
@@ -143,7 +143,7 @@ def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
 
 
 def _dialect(schema: bool | dict[str, Any], default: Dialect) -> Dialect | Verdict:
-    """The dialect that the schema declares, a published one or that of a metaschema embedded in it."""
+    """Return the dialect that the schema declares: a published one, or that of an embedded metaschema."""
     published = dialect_of(schema, default)
     if published is not None or isinstance(schema, bool):
         return published or default

@@ -1,4 +1,4 @@
-"""The second opinion, or the only one where a user asks for it: jsonschema."""
+"""Validate with jsonschema: for the second opinion, or as the only validator if the user chooses it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from pytest_jsbench.schemas.dialects import Dialect
 
-#: the set by which the published labels were made, whatever the schema's own draft
+#: The formats by which the published labels were made, whatever the schema's draft.
 _FORMAT_CHECKER = jsonschema.Draft202012Validator.FORMAT_CHECKER
-#: where validity can change either way when one string more is of its format
+#: Keywords with which one more string of the right format can change validity either way.
 _MAY_TURN = re.compile(r'"(?:not|oneOf|if|maxContains)"')
 
 _UNIONS = frozenset({"anyOf", "oneOf"})
@@ -43,9 +43,9 @@ _UNIONS = frozenset({"anyOf", "oneOf"})
 
 class GrammarChecker(jsonschema.FormatChecker):
     """
-    Formats by their grammars, in one dialect: a seeker makes it once, and sets what it assumes before each look.
+    Formats by their grammars in one dialect; a seeker makes it once, and sets `assumed` before each validation.
 
-    Where nobody can tell whether a string is of its format, it takes that for `assumed`, and remembers the string.
+    If a string's format cannot be decided, the result is `assumed`, and the string is recorded.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -55,7 +55,7 @@ class GrammarChecker(jsonschema.FormatChecker):
         self.undecided: set[tuple[str, str]] = set()
 
     def check(self, instance: object, format: str) -> None:  # noqa: A002  the name of jsonschema's own parameter
-        """Nothing, or FormatError for a string that is not of the format."""
+        """Raise FormatError for a string that does not have the format."""
         if not isinstance(instance, str):
             return
         conforming = conforms(format, instance, self._dialect)
@@ -73,7 +73,7 @@ def _extended(validator: str, *, exact: bool) -> Any:
     types = cls.TYPE_CHECKER
     if exact:
         keywords["multipleOf"] = _multiple_of
-        # jsonschema hears it up to draft 7; the test suite has it for the later drafts too
+        # jsonschema has it up to draft 7; the test suite has it for later drafts too
         keywords.setdefault("dependencies", jsonschema.Draft7Validator.VALIDATORS["dependencies"])
     if exact and types.is_type(1.0, "integer"):
         types = types.redefine("integer", _is_integer)
@@ -103,7 +103,7 @@ def _pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any,
 
 
 def _additional_properties(validator: Any, rest: object, instance: Any, schema: dict[str, Any]) -> Errors:
-    # jsonschema makes one pattern of all `patternProperties`, which is another
+    # jsonschema joins all `patternProperties` to one pattern, which means something else
     matchers = [ecma_matcher(pattern) for pattern in schema.get("patternProperties", {})]
     for name in instance if validator.is_type(instance, "object") else ():
         if name not in schema.get("properties", {}) and not any(matches(name) for matches in matchers):
@@ -121,16 +121,16 @@ _ECMA_KEYWORDS: Mapping[str, Any] = {
 
 
 def _multiple_of(validator: Any, factor: object, instance: Any, _schema: object) -> Errors:
-    """`multipleOf` by the decimals as written; by binary fractions 4.35 is no multiple of 0.01."""
+    """Check `multipleOf` by decimals as written; as binary fractions, 4.35 is not a multiple of 0.01."""
     if validator.is_type(instance, "number") and Fraction(str(instance)) % Fraction(str(factor)):
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {factor!r}")
 
 
 class PythonValidator:
     """
-    A schema compiled by jsonschema, to compare numbers as they are written where it is to be exact.
+    A schema compiled by jsonschema, comparing numbers as they are written if it is exact.
 
-    Python compares a Decimal with a float by the float's binary value: beside one Decimal, every float becomes one.
+    Python compares a Decimal with a float by the float's binary value, so a single Decimal converts every float.
     """
 
     def __init__(self, read: ReadSchema, checker: jsonschema.FormatChecker | None, *, exact: bool) -> None:
@@ -147,7 +147,7 @@ class PythonValidator:
         return self._compile(replace(self._read, schema=_as_decimals(self._read.schema)))
 
     def _compile(self, read: ReadSchema) -> Validator:
-        # a registry of its own keeps jsonschema from fetching references over the network or from disk
+        # a separate registry keeps jsonschema from fetching references from the network or the disk
         cls = _extended(read.dialect.validator, exact=self._exact)
         compiled: Validator = cls(read.in_its_draft(), registry=REGISTRY, format_checker=self._checker)
         return compiled
@@ -158,7 +158,7 @@ class PythonValidator:
         return self._as_it_is.iter_errors(instance)
 
     def is_valid(self, instance: Any) -> bool:
-        """Tell whether the instance conforms."""
+        """Return whether the instance conforms."""
         return next(self._errors(instance), None) is None
 
     def violations(self, instance: Any, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
@@ -210,7 +210,7 @@ def _as_decimals(value: Any) -> Any:
 
 
 class SecondOpinionSeeker:
-    """Asks jsonschema about instances that jsonschema-rs has judged."""
+    """Gets jsonschema's opinion on instances that jsonschema-rs has judged."""
 
     def __init__(self, read: ReadSchema, *, formats: bool) -> None:
         self._checker = GrammarChecker(read.dialect)
@@ -218,11 +218,11 @@ class SecondOpinionSeeker:
         self._may_turn = _MAY_TURN.search(read.text) is not None
 
     def opinion(self, instance: Any, *, valid: bool) -> SecondOpinion:
-        """Ask jsonschema about a verdict; undecided where that hangs on a string that nobody could look at."""
+        """Return jsonschema's opinion on a verdict; undecided if it depends on a string that cannot be checked."""
         try:
             others = self._answers(instance)
         except BaseException as error:
-            # rpds panics where Python's stack ends inside it, and the panics of Rust are no Exceptions
+            # rpds panics at the end of Python's stack, and Rust panics are not Exceptions
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             return SecondOpinion.UNDECIDED
@@ -231,7 +231,7 @@ class SecondOpinionSeeker:
         return SecondOpinion.AGREES if others == {valid} else SecondOpinion.DISAGREES
 
     def _answers(self, instance: Any) -> set[bool]:
-        """Tell whether the instance is valid if each string beyond the checker is of its format, and if none is."""
+        """Return whether the instance is valid if each undecidable string has its format, and if none has."""
         self._checker.undecided.clear()
         self._checker.assumed = True
         answers = {self._validator.is_valid(instance)}
@@ -242,9 +242,9 @@ class SecondOpinionSeeker:
 
 
 def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> PythonValidator | Verdict:
-    """The schema as jsonschema reads it; jsonschema-rs tries the references out, which it leaves for later."""
+    """Compile the schema with jsonschema; jsonschema-rs resolves the references, which jsonschema does later."""
     cls: Any = getattr(jsonschema, read.dialect.validator)
-    # as it is, it takes no Decimals for integers
+    # in this form, Decimals are not integers
     plain = replace(read, schema=json.loads(read.text))
     metaschema = cls(cls.META_SCHEMA, registry=REGISTRY, format_checker=_schema_formats(read.dialect.validator))
     faults = ((json_path(error.absolute_path), error) for error in metaschema.iter_errors(plain.schema))
@@ -264,7 +264,7 @@ def compile_with_jsonschema(read: ReadSchema, *, formats: bool, exact: bool) -> 
 
 @functools.cache
 def _schema_formats(validator: str) -> jsonschema.FormatChecker:
-    """The formats of the dialect's metaschema, with patterns read as ECMA-262 reads them."""
+    """Return the formats of the dialect's metaschema, with patterns read as ECMA-262."""
     checker = jsonschema.FormatChecker()
     checker.checkers = {**getattr(jsonschema, validator).FORMAT_CHECKER.checkers, "regex": (_is_pattern, ())}
     return checker
@@ -282,7 +282,7 @@ def _bad_pattern(pattern: str, path: str) -> Verdict:
 
 
 def _first_bad_pattern(schema: dict[str, Any]) -> Verdict | None:
-    """The first pattern that is none, wherever a schema may stand: the metaschemas know fewer places."""
+    """Return the first invalid pattern, wherever a schema may be; the metaschemas cover fewer places."""
     for subschema in walk(schema):
         named = subschema.get("patternProperties")
         for pattern in (subschema.get("pattern"), *(named if isinstance(named, dict) else ())):

@@ -1,4 +1,4 @@
-"""The verdict's own validator: jsonschema-rs."""
+"""Validate with jsonschema-rs, which decides the verdict."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
     from jsonschema_rs import KeywordValidator
 
-#: violations that a verdict lists
+#: Maximum number of violations that a verdict lists.
 MOST_VIOLATIONS = 20
 
-#: characters of a schema, or of a part, whose faults are all listed: the library makes each before it gives the first
+#: Maximum length of a schema, or a part of one, whose faults are all listed: the library makes all before it returns
+#: the first.
 _LONGEST_SORTED = 150_000
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
-#: a search for fixed words is a tenth of what one for a pattern costs
+#: A search for fixed text takes a tenth of the time of a pattern.
 _REFERENCE = '"$ref": "http'
 _METASCHEMA = re.compile(r"https?://json-schema\.org/")
 _METASCHEMA_REFERENCE = re.compile(r'"\$ref": "https?://json-schema\.org/')
@@ -42,13 +43,13 @@ _CONTENTS = ("contentEncoding", "contentMediaType")
 
 
 class _Annotation:
-    """A keyword that no instance can break, for jsonschema-rs."""
+    """A keyword for jsonschema-rs that no instance can violate."""
 
     def __init__(self, parent_schema: object, value: object, schema_path: object) -> None:
         pass
 
     def validate(self, instance: object) -> None:
-        """Whatever it is."""
+        """Accept any value."""
 
 
 class RustValidator:
@@ -59,11 +60,11 @@ class RustValidator:
         self._originals = originals
 
     def is_valid(self, instance: object) -> bool:
-        """Tell whether the instance conforms."""
+        """Return whether the instance conforms."""
         return self._compiled.is_valid(instance)
 
     def violations(self, instance: object, names: FieldNames, most: int = MOST_VIOLATIONS) -> tuple[Violation, ...]:
-        """Return the first violations of an instance that does not conform; a single one is found by itself."""
+        """Return the first violations of an instance that does not conform; a single one is computed alone."""
         errors: Iterable[jsonschema_rs.ValidationError] = ()
         if most > 1:
             errors = islice(self._compiled.iter_errors(instance), most)
@@ -77,16 +78,16 @@ class RustValidator:
 
 
 def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdict | None:
-    """The schema in its own dialect, offline; None where it may be a pattern that the library refuses."""
-    # no other schema is worth the search
+    """Compile the schema in its own dialect, offline; None if the library may have rejected a pattern."""
+    # other schemas need no search
     has_patterns = '"pattern' in read.text or read.hides_ascii
     if has_patterns and "patternProperties/" in read.text:
-        return None  # a reference may lead through one that is written otherwise
+        return None  # a reference may lead through an escaped one
     try:
         with written_out(read.schema if has_patterns else {}) as originals:
             keywords = {"pattern": pattern_keyword(originals)} if has_patterns else {}
             compiled = _compile(read, keywords, formats=formats)
-        # of draft 4 the library's own metaschema takes any values for `enum`
+        # the library's metaschema of draft 4 accepts any values for `enum`
         if read.dialect.validator == DRAFT_4.validator and ('"enum"' in read.text or read.hides_ascii):
             _metaschema(read.dialect.validator).validate(read.schema)
     except (ValueError, jsonschema_rs.ReferencingError) as refused:
@@ -100,11 +101,11 @@ def _compile(
 ) -> jsonschema_rs.Validator:
     validator: type[jsonschema_rs.Validator] = getattr(jsonschema_rs, read.dialect.validator)
     refers = _REFERENCE in read.text and _METASCHEMA_REFERENCE.search(read.text)
-    # draft 6 does not know them, and draft 7 (validation, 8) lets them be asserted, as it does `format`
+    # draft 6 does not have them, and draft 7 (validation, 8) allows asserting them, like `format`
     asserts_contents = formats and read.dialect.validator == DRAFT_7.validator
     if not asserts_contents and ('"content' in read.text or read.hides_ascii):
         keywords |= dict.fromkeys(_CONTENTS, _Annotation)
-    # each check costs time in every build, so only those of formats that the schema names are handed over
+    # each check costs time in every build, so only those of the schema's formats are passed
     available = checks(read.dialect) if formats else {}
     named = available if read.hides_ascii else _FORMAT.findall(read.text)
     return validator(
@@ -119,7 +120,7 @@ def _compile(
 
 @functools.cache
 def _metaschemas() -> jsonschema_rs.Registry:
-    """The published metaschemas: the library itself knows only that of the dialect at hand."""
+    """Return the published metaschemas; the library itself has only that of the current dialect."""
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 
     return jsonschema_rs.Registry([(uri, REGISTRY.contents(uri)) for uri in REGISTRY])
@@ -127,7 +128,7 @@ def _metaschemas() -> jsonschema_rs.Registry:
 
 @functools.cache
 def _metaschema(draft: str) -> jsonschema_rs.Validator:
-    """The published metaschema of a draft; patterns are looked at elsewhere."""
+    """Return the published metaschema of a draft; patterns are checked elsewhere."""
     from jsonschema_specifications import REGISTRY
 
     uri = next(dialect.uri for dialect in DIALECTS if dialect.validator == draft)
@@ -137,10 +138,10 @@ def _metaschema(draft: str) -> jsonschema_rs.Validator:
 
 
 def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
-    """The first by its place of the faults of which the library has named one; of one very large part that one."""
+    """Return the first fault by place, if the library reports any; of one very large part, the reported one."""
     metaschema, schema = _metaschema(read.dialect.validator), read.schema
     if len(read.text) > _LONGEST_SORTED and isinstance(schema, dict):
-        # the metaschema of draft 4 asks for them beside others
+        # the metaschema of draft 4 requires them next to others
         bounds = {keyword: schema[keyword] for keyword in ("minimum", "maximum") if keyword in schema}
         parts = ({**bounds, **part} for part in _parts(schema))
         schema = next((part for part in parts if not metaschema.is_valid(part)), schema)
@@ -151,7 +152,7 @@ def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> json
 
 
 def _parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schema keyword by keyword, and name by name where it has names for schemas, in the order of their places."""
+    """Yield parts of the schema by keyword, and by name in maps of schemas, in the order of their places."""
     for keyword in sorted(schema, key=lambda keyword: json_path((keyword,))):
         held = schema[keyword]
         if keyword in NAMED and isinstance(held, dict):
@@ -168,7 +169,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return invalid(SchemaReason.METASCHEMA, str(error).partition("\n")[0])
     if _refers_to_nothing(error):
-        # of several the library names another one each time
+        # of several unresolvable references the library names another one each time
         return unresolvable(read) or invalid(SchemaReason.UNRESOLVABLE_REFERENCE, error.message)
     error = _first_fault(error, read)
     message = error.message
@@ -179,7 +180,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
 
 
 def unresolvable(read: ReadSchema) -> Verdict | None:
-    """The problem of a schema that refers to what is nowhere."""
+    """Return the problem of a schema with a reference that cannot be resolved."""
     whole = {} if isinstance(read.schema, bool) else read.schema
     for schema, reference in References(whole, read.dialect).unresolved():
         if not _METASCHEMA.match(reference):
@@ -190,7 +191,7 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
 
 def _fault(error: jsonschema_rs.ValidationError, originals: Mapping[str, str]) -> ReportedError:
     kind: Any = error.kind
-    # below `propertyNames` the path begins anew at a reference
+    # below `propertyNames` the path begins again at a reference
     names = type(kind).__name__ == "PropertyNames"
     keyword = "propertyNames" if names else last_keyword(error.evaluation_path)
     steps = tuple(error.schema_path)

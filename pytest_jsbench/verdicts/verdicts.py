@@ -1,4 +1,4 @@
-"""The values that a verdict is made of, and a verdict in words."""
+"""Define the types of a verdict, and format verdicts for people."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from pytest_jsbench.core.text import printable
 
 
 class FailureType(StrEnum):
-    """The reasons why an attempt did not pass, in the order in which they are decided, the first that holds."""
+    """Reasons why an attempt did not pass, in the order in which they are decided; the first that applies."""
 
-    #: the dataset's fault: the case is excluded
+    #: Dataset fault: the case is excluded.
     INVALID_SCHEMA = "invalid_schema"
-    #: the infrastructure's fault: no completion was seen
+    #: Infrastructure fault: there is no completion.
     API_ERROR = "api_error"
-    #: the engine says that it cannot do this schema
+    #: The engine does not support this schema.
     UNSUPPORTED_SCHEMA = "unsupported_schema"
-    #: the provider's refusal field, stop reason, or a content filter without text
+    #: The provider's refusal field, stop reason, or a content filter without text.
     REFUSAL = "refusal"
-    #: a tool was to be called, and none was, though the token limit did not end the answer
+    #: A tool had to be called and was not, though the token limit did not end the answer.
     NO_CALL = "no_call"
-    #: a tool is called that the request does not declare
+    #: A tool is called that the request does not declare.
     UNKNOWN_TOOL = "unknown_tool"
-    #: a tool is called that is declared, and may not be called
+    #: A declared tool is called that must not be called.
     WRONG_TOOL = "wrong_tool"
-    #: stopped at the token limit, and the text is not a complete document
+    #: Stopped at the token limit, and the text is not a complete document.
     TRUNCATED = "truncated"
-    #: the text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits
+    #: The text, or the only fence around it, is not exactly one JSON document (RFC 8259) within the limits.
     SYNTAX_ERROR = "syntax_error"
-    #: nobody's fault: the judge ran out of time or memory, or crashed
+    #: No fault of the model: the judge ran out of time or memory, or crashed.
     UNJUDGED = "unjudged"
-    #: fields the schema does not name there, and the instance is valid, or becomes valid without them
+    #: The schema does not name some fields there, and the instance is valid, or becomes valid without them.
     HALLUCINATION = "hallucination"
-    #: otherwise not valid
+    #: Not valid for any other reason.
     SCHEMA_VIOLATION = "schema_violation"
-    #: of labelled answers: the grammar rejects a valid one, or accepts an invalid one
+    #: For labelled answers: the grammar rejects a valid one, or accepts an invalid one.
     WRONG_DECISION = "wrong_decision"
 
 
 class SyntaxReason(StrEnum):
-    """The reasons why a text is not one JSON document; the first that holds."""
+    """Reasons why a text is not one JSON document; the first that applies."""
 
     TOO_LARGE = "too_large"
-    #: a fence where the policy forbids one
+    #: A fence, although the policy forbids fences.
     FENCE_FORBIDDEN = "fence_forbidden"
-    #: a fence that says it holds something other than JSON
+    #: A fence that declares content other than JSON.
     FENCE_NOT_JSON = "fence_not_json"
     TOO_DEEP = "too_deep"
     EMPTY = "empty"
@@ -65,40 +65,40 @@ class SyntaxReason(StrEnum):
     NAN_OR_INFINITY = "nan_or_infinity"
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
     LONE_SURROGATE = "lone_surrogate"
-    #: reasoning that never ends, so that there is no answer
+    #: Reasoning without an end, so that there is no answer.
     UNCLOSED_REASONING = "unclosed_reasoning"
     REASONING_PREAMBLE = "reasoning_preamble"
-    #: a fence with something before, after or inside it that is not the document
+    #: A fence with text before, after or inside it that is not the document.
     FENCE_NOT_ALONE = "fence_not_alone"
     SEVERAL_DOCUMENTS = "several_documents"
     TRAILING_TEXT = "trailing_text"
-    #: the document ends before it is complete
+    #: The document ends before it is complete.
     INCOMPLETE = "incomplete"
-    #: white space, or what does not show either, where JSON does not allow it
+    #: White space, or invisible characters, where JSON does not allow them.
     WHITE_SPACE = "white_space"
-    #: begins as JSON and breaks its grammar: single quotes, comments, trailing commas, …
+    #: Begins as JSON and violates its grammar: single quotes, comments, trailing commas, …
     MALFORMED = "malformed"
     PROSE = "prose"
-    #: an object with a key twice, where the policy forbids it
+    #: An object has a key twice, although the policy forbids it.
     DUPLICATE_KEYS = "duplicate_keys"
 
 
 class SchemaReason(StrEnum):
-    """The reasons why nothing can be judged by a schema."""
+    """Reasons why a schema is unusable."""
 
     NOT_JSON = "not_json"
     NOT_A_SCHEMA = "not_a_schema"
     TOO_DEEP = "too_deep"
     UNKNOWN_DIALECT = "unknown_dialect"
-    #: its metaschema requires a vocabulary that is not among the published ones
+    #: Its metaschema requires a vocabulary that is not among the published ones.
     UNKNOWN_VOCABULARY = "unknown_vocabulary"
-    #: breaks the metaschema of its own dialect
+    #: Invalid by the metaschema of its own dialect.
     METASCHEMA = "metaschema"
     UNRESOLVABLE_REFERENCE = "unresolvable_reference"
     PATTERN = "pattern"
 
 
-#: failure types that say nothing about the model
+#: Failure types that say nothing about the model.
 NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
 
 
@@ -112,86 +112,86 @@ class SecondOpinion(StrEnum):
 
 
 class Note(StrEnum):
-    """An observation on the way to a verdict that did not decide it."""
+    """An observation that did not decide the verdict."""
 
     FENCED = "fenced"
     UNCLOSED_FENCE = "unclosed_fence"
     DUPLICATE_KEYS = "duplicate_keys"
     REASONING_STRIPPED = "reasoning_stripped"
-    #: a text is a value that `enum` or `const` lists, but for its capitals
+    #: A string matches a value of `enum` or `const` except for upper and lower case.
     CAPITALS = "capitals"
-    #: the answer breaks a keyword that was left out of the schema that the engine was sent
+    #: The answer violates a keyword that was removed from the schema that the engine was sent.
     ADAPTATION_LOSS = "adaptation_loss"
-    #: the engine was to send the schema, and what carried its request left it out
+    #: The engine's request did not carry the schema.
     NOT_ENFORCED = "not_enforced"
-    #: the server sent another JSON value where its API has a text
+    #: The server sent another JSON value where its API has a string.
     NOT_TEXT = "not_text"
-    #: the schema refers by what is no URI, as it holds what has to be percent-encoded there
+    #: The schema contains a reference that is not a URI, since characters are not percent-encoded.
     UNENCODED_REFERENCE = "unencoded_reference"
-    #: the answer quoted a secret of the run, and was judged, and is kept, with as many `*` in its place
+    #: The answer quoted a secret of the run; it was judged and recorded with `*` in its place.
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
-    #: the server's finish reason does not say whether the answer is complete, and it is a complete document
+    #: The server's finish reason does not say whether the answer is complete, and it is a complete document.
     UNKNOWN_FINISH_REASON = "unknown_finish_reason"
-    #: a tool without parameters was called with an empty text as its arguments, which was judged as {}
+    #: A tool without parameters was called with empty text as its arguments, which was judged as {}.
     EMPTY_ARGUMENTS = "empty_arguments"
 
 
-#: notes that the document is a part of the text
+#: Notes that the document is a part of the text.
 PARTLY = frozenset({Note.FENCED, Note.UNCLOSED_FENCE, Note.REASONING_STRIPPED})
-#: characters of an answer
+#: Maximum length of an answer in characters.
 LONGEST_TEXT = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A place where an instance breaks its schema."""
+    """A place where an instance violates its schema."""
 
-    #: the keyword that failed: `type`, `required`, `oneOf`, …
+    #: The keyword that failed: `type`, `required`, `oneOf`, …
     keyword: str
-    #: where in the instance, as a JSON path: `$.items[0].sku`
+    #: Place in the instance, as a JSON path: `$.items[0].sku`.
     instance_path: str
-    #: where in the schema, as a JSON pointer: `/properties/items/items/required`
+    #: Place in the schema, as a JSON pointer: `/properties/items/items/required`.
     schema_path: str
-    #: one line, bounded in length
+    #: One line of limited length.
     message: str
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The judge's decision on an attempt, by the original schema."""
 
-    #: whether nothing at all was wrong; it follows from the failure type
+    #: Whether nothing was wrong; follows from the failure type.
     passed: bool = cast("bool", UNSET)
-    #: None when the attempt passed
+    #: None if the attempt passed.
     failure_type: FailureType | None
-    #: whether the instance conforms to the schema; None when there was no instance, or no one could say
+    #: Whether the instance conforms to the schema; None if there is no instance, or it is unknown.
     valid: bool | None
-    #: the finer reason: a fault kind, a syntax reason, which extra fields, what stopped the judge
+    #: Finer reason: a fault kind, a syntax reason, the kind of extra fields, what stopped the judge.
     reason: str | None = written(None)
-    #: one line for people; empty when the attempt passed
+    #: One line for people; empty if the attempt passed.
     message: str = written("")
-    #: the tool of whose call this is the verdict, the first that did not pass; None where the text was judged
+    #: Tool whose call decided the verdict, the first that did not pass; None if the text was judged.
     tool: str | None = written(None)
-    #: the first 20 places where the instance breaks the schema
+    #: The first 20 places where the instance violates the schema.
     violations: tuple[Violation, ...] = written(())
-    #: JSON paths of the fields that the schema does not name where they stand
+    #: JSON paths of the fields that the schema does not name at their place.
     extra_fields: tuple[str, ...] = written(())
-    #: those of them that have the name of a field elsewhere in the schema
+    #: Those of the extra fields that have the name of a field elsewhere in the schema.
     misplaced_fields: tuple[str, ...] = written(())
-    #: what was seen on the way and did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped,
-    #: capitals, adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced,
-    #: unknown_finish_reason, empty_arguments
+    #: Observations that did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped, capitals,
+    #: adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
+    #: empty_arguments.
     notes: tuple[Note, ...] = written(())
-    #: whether the properties of a conforming answer come in the schema's order; None where that means nothing
+    #: Whether the properties of a conforming answer are in the schema's order; None if that does not apply.
     order_kept: bool | None = written(None)
-    #: the constant answers that conform to the case's schema, whatever was asked; None where nobody could say
+    #: Constant answers that conform to the case's schema; None if unknown.
     trivial: tuple[str, ...] | None = written(None)
-    #: the `$schema` URI by which the schema was read
+    #: The `$schema` URI of the dialect by which the schema was read.
     dialect: str | None = written(None)
-    #: the draft in which an invalid schema without `$schema` is valid, as --jsbench-default-dialect accepts it
+    #: Draft in which an invalid schema without `$schema` is valid, as a value of --jsbench-default-dialect.
     valid_in: str | None = written(None)
-    #: what the other validator said of the same instance
+    #: The other validator's opinion on the same instance.
     second_opinion: SecondOpinion = written(SecondOpinion.NOT_ASKED)
-    #: the parsed instance, where there is one; not part of a record, which holds the text
+    #: The parsed instance, if any; not part of a record, which has the text.
     instance: object = None
 
     def __post_init__(self) -> None:
@@ -203,41 +203,41 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def disputed(self) -> bool:
-        """Tell whether the two validators disagree."""
+        """Whether the two validators disagree."""
         return self.second_opinion is SecondOpinion.DISAGREES
 
     @property
     def keyword(self) -> str | None:
-        """The keyword of the first violation."""
+        """Keyword of the first violation."""
         return self.violations[0].keyword if self.violations else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as JSON values, without its instance."""
+        """Return the verdict as JSON values, without its instance."""
         values: dict[str, Any] = to_json(replace(self, instance=None))
         return values
 
 
-#: answers that look at nothing, each as its text; what they pass, no model needs to be asked for
+#: Answers that ignore the prompt, as texts; a case that one of them passes does not test a model.
 CONSTANT_ANSWERS = ("{}", "[]", '""', "0", "true", "null")
 
 
 @arguments(ignored_fields=names, timeout=number("seconds above 0", above=0))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgePolicy:
-    """The strictness of judging; a run has one policy, and its records say which."""
+    """How strictly to judge; a run has one policy, which its records include."""
 
     extra_fields: Literal["fail", "allow"] = "fail"
-    #: names of fields that are never hallucinations
+    #: Names of fields that never count as hallucinations.
     ignored_fields: tuple[str, ...] = ()
-    #: an object with a key twice: the last wins and it is noted, or it is a syntax error
+    #: What to do with an object that has a key twice: note it and use the last value, or fail with a syntax error.
     duplicate_keys: Literal["note", "fail"] = "note"
     fences: Literal["strip", "forbid"] = "strip"
     reasoning: Literal["keep", "strip"] = "keep"
     formats: Literal["assert", "ignore"] = "assert"
-    #: the dialect of a schema that declares none
+    #: Dialect of a schema that declares none.
     default_dialect: str = "https://json-schema.org/draft/2020-12/schema"
     validator: Literal["both", "jsonschema-rs", "jsonschema"] = "both"
-    #: seconds for one schema or answer
+    #: Time limit in seconds for one schema or answer.
     timeout: float = 5.0
 
     def __post_init__(self) -> None:
@@ -249,29 +249,29 @@ class JudgePolicy:
     @classmethod
     @functools.cache
     def choices(cls) -> dict[str, tuple[str, ...]]:
-        """The values of each field that has a fixed set of them, by the field's name."""
+        """Return the allowed values of each field that has a fixed set of them."""
         hints = get_type_hints(cls)
         return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
-#: what to say to who gives a part of a policy to a function that takes a policy
+#: Advice for callers who pass a field of the policy to a function that takes a policy.
 POLICY_OFFERS = {name: f"give policy=JudgePolicy({name}=…)" for name in JudgePolicy.__dataclass_fields__}
-#: the reason where there is no schema at all: the answer to an application's free question
+#: Reason if there is no schema at all: the answer to an application's unconstrained call.
 UNDESCRIBED = "no_schema"
 
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:
-    """The verdict on an attempt, or on all by a schema, of which no instance can be judged."""
+    """Return the verdict on an attempt, or on all attempts by a schema, without an instance to judge."""
     return Verdict(failure_type=failure_type, valid=None, reason=reason, message=printable(message, cut="middle"))
 
 
 def invalid(reason: SchemaReason, message: str) -> Verdict:
-    """The verdict on whatever answers a schema that nothing can be judged by."""
+    """Return the verdict on every answer to an unusable schema."""
     return no_instance(FailureType.INVALID_SCHEMA, reason.value, message)
 
 
 def write_schema(schema: object) -> str | Verdict:
-    """The schema as JSON text."""
+    """Return the schema as JSON text."""
     try:
         return _ENCODER.encode(schema)
     except RecursionError:
@@ -283,9 +283,9 @@ def write_schema(schema: object) -> str | Verdict:
 _ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 
-# a verdict in words: on one line, or on a few
+# verdicts as text: on one line, or on a few
 
-#: of an excerpt
+#: Width and numbers of lines of an excerpt.
 _WIDTH, _FIRST_LINES, _LAST_LINES, _LONGEST_EXCERPT = 100, 10, 4, 2000
 _VIOLATIONS = 3
 _MEANINGS = {
@@ -300,14 +300,14 @@ _MEANINGS = {
 
 
 def headline(verdict: Verdict, *, remark: str = "") -> str:
-    """Say on one line the failure type, its reason and a remark, then the message."""
+    """Return one line: failure type, reason and a remark, then the message."""
     kind = verdict.failure_type.value if verdict.failure_type else "passed"
     reason = f" ({verdict.reason})" if verdict.reason else ""
     return f"{kind}{reason}{remark}" + (f": {printable(verdict.message)}" if verdict.message else "")
 
 
 def verdict_text(verdict: Verdict, text: str | None) -> str:
-    """The headline, each place that is wrong, and an excerpt of the answer, where there is one."""
+    """Return the headline, each wrong place, and an excerpt of the answer, if any."""
     lines = [headline(verdict), *_details(verdict)]
     if text is not None:
         lines += excerpt("answer", text)
@@ -328,8 +328,8 @@ def _details(verdict: Verdict) -> Iterator[str]:
 
 
 def extra_fields(verdict: Verdict) -> Iterator[tuple[str, list[str]]]:
-    """Give each fault of the extra fields, with the paths of the fields that have it."""
-    # paths can be alike: those of a redacted verdict are
+    """Yield each kind of extra fields, with the paths of the fields."""
+    # paths of a redacted verdict can be equal
     misplaced = Counter(verdict.misplaced_fields)
     unnamed = list((Counter(verdict.extra_fields) - misplaced).elements())
     for fault, paths in (
@@ -347,7 +347,7 @@ def _violation(violation: Violation, *, in_headline: bool) -> str:
 
 
 def excerpt(label: str, text: str) -> list[str]:
-    """A text below its label: its first lines, and the last ones, which show where a truncated one broke off."""
+    """Return a text below its label: its first and last lines, which show where a truncated one ends."""
     if len(text) > 2 * _LONGEST_EXCERPT:
         text = f"{text[:_LONGEST_EXCERPT]}\n…\n{text[-_LONGEST_EXCERPT:]}"
     wrapper = textwrap.TextWrapper(

@@ -246,7 +246,7 @@ def test_a_marker_that_cannot_be_read_is_refused_before_anything_is_paid_for(ben
         [
             "*ERROR collecting test_one.py*",
             "test_one.py::test_it: the marker jsbench has no argument 'shema': did you mean 'schema'[?] *",
-            "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number of at least 1, not 0",
+            "test_one.py::test_one[[]1]: the marker jsbench: repeats is a whole number from 1 to 10,000, not 0",
         ]
     )
     assert not (bench.path / "calls.txt").exists()

@@ -61,11 +61,11 @@ def test_the_ini_file_may_replay_and_the_command_line_asks_an_engine_all_the_sam
     [
         (
             ["--jsbench-replay=kept", "--jsbench-engine=local"],
-            "--jsbench-replay asks recorded answers and --jsbench-engine an engine; leave one of them out",
+            "--jsbench-replay uses recorded answers, but --jsbench-engine needs an engine; remove one of them",
         ),
         (
             ["--jsbench-replay=kept", "--jsbench-record-mode=new"],
-            "--jsbench-record-mode=new fills up a folder of recorded answers: add --jsb",
+            "--jsbench-record-mode=new needs a directory of recorded answers; add --jsb",
         ),
         (["--jsbench-record=kept"], "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb"),
         (["--jsbench-replay=kept"], "no recorded answers: */kept is no folder; fill it with --jsbench-record and"),

@@ -472,7 +472,7 @@ def test_an_answer_that_the_judge_has_no_memory_for_is_kept_to_be_judged_later(
     assert isinstance(record.generation, Completion)
     assert (record.verdict.failure_type, record.verdict.reason) == (FailureType.UNJUDGED, "exhausted")
     assert judge_again(record, judge).verdict.passed
-    with pytest.raises(Refused, match="no more memory"):
+    with pytest.raises(Refused, match="out of memory"):
         limited.attempt(CASE)
 
 
@@ -485,7 +485,7 @@ def test_an_engine_that_runs_out_of_memory_ends_the_calls_and_says_so(judge: Jud
 
     assert isinstance(record.generation, Failed)
     assert record.generation.message.startswith("out of memory")
-    with pytest.raises(Refused, match="no more memory") as refused:
+    with pytest.raises(Refused, match="out of memory") as refused:
         limited.attempt(CASE)
     assert refused.value.reason is MissingReason.EXHAUSTED
 

@@ -335,7 +335,7 @@ def test_limits_that_cannot_be_asked_refuse_the_call_before_it_is_made(
 
     monkeypatch.setattr(shared, "reserve", broken)
 
-    with pytest.raises(Refused, match=r"no more open files \(ulimit -n\)") as refused:
+    with pytest.raises(Refused, match=r"out of open files \(ulimit -n\)") as refused:
         admission.enter(lambda: ESTIMATE)
     assert refused.value.reason is MissingReason.EXHAUSTED
 

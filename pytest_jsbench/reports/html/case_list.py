@@ -1,4 +1,4 @@
-"""The list of all attempts in report.html: a line for each, and its details in compressed chunks."""
+"""Build the list of all attempts in report.html: a line for each, with details in compressed chunks."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import OwnOutcome, Record
     from pytest_jsbench.verdicts import Verdict
 
-#: attempts in one compressed chunk, and in one step of the list
+#: Number of attempts in one compressed chunk, and in one step of the list.
 CHUNK = 100
-#: characters that the details may take in the page, and bytes that the compressed list may
+#: Maximum length of the details in characters, and of the compressed list in bytes.
 _ROOM_OF_DETAILS = 4_000_000
 _ROOM_OF_LIST = 3_300_000
 _LONGEST_TEXT = 10_000
 _LONGEST_MESSAGE = 200
-#: characters that the messages of all attempts may take together
+#: Maximum total length of the messages of all attempts in characters.
 _ALL_MESSAGES = 8_000_000
-#: the rank of attempts that passed and are right in all
+#: Rank of attempts that passed and are correct in all values.
 _RIGHT = 3
 
 
 class PackedCases(NamedTuple):
-    """All attempts, as the page holds them."""
+    """All attempts as the page contains them."""
 
-    #: in each the details of attempts that follow each other in the list
+    #: Each has the details of consecutive attempts of the list.
     chunks: list[str]
-    #: what the list shows and searches of each, and with which of them each chunk begins
+    #: What the list shows and searches for each attempt, and the first attempt of each chunk.
     listing: str
 
 
 def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
-    List a run's attempts, with what the comparisons say of each; each record is read at most once, and none is kept.
+    List a run's attempts with the comparisons; each record is read at most once, and none is kept in memory.
 
-    Those that did not pass come first, then those that passed and are not right in all. So it is attempts that are
-    right that have no details, and in the end no line, in a page without more room.
+    Failed attempts come first, then those that passed but are not correct in all values. So if space runs out, correct
+    attempts lose their details first, and then their line.
     """
     ranked = len(run.outcomes) > CHUNK
     outcomes = sorted(run.outcomes, key=rank)
@@ -73,12 +73,12 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
             part = outcomes[listed : listed + CHUNK]
             details: list[dict[str, Any]] = []
             for number, outcome in enumerate(part, listed):
-                # what is right in all is the last, and needs no record once there is no room
+                # correct attempts are last, and need no record once space has run out
                 record = None if ranked and not room and rank(outcome) == _RIGHT else next(records)
                 if record is not None and room:
                     details.append(details_of(record))
                 repeats = run.metadata.repeats if variants else planned[outcome.key]
-                # what the list shows of it; in a run of variants which of them it is of, in their order
+                # what the list shows of it; in a run of variants the index of its variant
                 entry: dict[str, Any] = {"variant": variants.get(outcome.variant, -1)} if variants else {}
                 entry |= {
                     "task": outcome.key.task,
@@ -117,7 +117,10 @@ def _json_bytes(data: object) -> bytes:
 
 
 def rank(outcome: AttemptOutcome) -> int:
-    """Rank what failed first, then what says nothing about the model, what passed and is not right, and the rest."""
+    """
+    Rank failed attempts first, then those that say nothing about the model, those with wrong
+    values, and the rest.
+    """
     if not outcome.passed:
         return 0 if outcome.failing else 1
     if _failed_test(outcome):
@@ -126,18 +129,18 @@ def rank(outcome: AttemptOutcome) -> int:
 
 
 def ending_of(outcome: AttemptOutcome) -> str:
-    """Say in a word how an attempt ended: its failure type, what its own test failed of, or `passed`."""
+    """Return how an attempt ended as a word: its failure type, why its own test failed, or `passed`."""
     return outcome.failure_type or _failed_test(outcome) or "passed"
 
 
 def _failed_test(outcome: AttemptOutcome) -> str:
-    """The cause of its own test's failure, in a word; empty where it did not."""
+    """Return why its own test failed, as a word; empty if it did not."""
     test = outcome.test_outcome
     return test.cause.value if test is not None and test.cause is not None else ""
 
 
 def reason_of(record: Record) -> str:
-    """Say why an attempt did not pass; else what of it is not right all the same."""
+    """Return why an attempt did not pass, or else what is wrong with its values."""
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
@@ -147,7 +150,7 @@ def reason_of(record: Record) -> str:
 
 
 def details_of(record: Record) -> dict[str, Any]:
-    """All of an attempt, by the names that the page's script knows."""
+    """Return everything about an attempt, by the names that the page's script uses."""
     generation, redacted, prompt = record.generation, record.redacted, record.prompt
     sent = getattr(generation, "sent", None)
     answer = ""
@@ -192,7 +195,7 @@ def _verdict(verdict: Verdict) -> Iterator[str]:
 
 
 def _test(test: OwnOutcome | None) -> str:
-    """The end of the test that asked; empty where none did, or where it ended as the verdict says."""
+    """Return how its test ended; empty without a test, or if it ended like the verdict."""
     if test is None or test.cause is Cause.ANSWER:
         return ""
     field = "" if test.field is None else f" ({test.field})"
@@ -200,11 +203,11 @@ def _test(test: OwnOutcome | None) -> str:
 
 
 def _expected(record: Record) -> list[tuple[str, str]]:
-    """The expected instance in lines, each with what the answer has instead where its value is not right."""
+    """Return the expected instance as lines, each with the answer's value if that is wrong."""
     if record.expected is None:
         return []
     differences = () if record.match is None else record.match.differences
-    # what is invented stands at its place in the answer
+    # unexpected values are at their place in the answer
     wrong = {difference.path: difference for difference in differences if difference.fault is not Fault.INVENTED}
     lines: list[tuple[str, str]] = []
     room = _LONGEST_TEXT
@@ -219,7 +222,7 @@ def _expected(record: Record) -> list[tuple[str, str]]:
 def _laid_out(
     value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
 ) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
-    """Each line of the value as indented JSON, with the place of what begins there."""
+    """Yield each line of the value as indented JSON, with the path of what begins there."""
     indent = "  " * min(len(path), 50) + before
     if not (isinstance(value, dict | list) and value):
         yield f"{indent}{_json(value)}{after}", path
@@ -259,7 +262,7 @@ def _measured(record: Record) -> Iterator[str]:
 
 
 def _json(value: object) -> str:
-    """The value as JSON on one line, whole or marked as cut; hidden characters stand in it as escapes."""
+    """Return the value as JSON on one line, truncated if necessary; hidden characters are escaped."""
     text = json_text(value)
     more = "\n… cut: all of it, {:,} characters, is in records.jsonl"
     return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + more.format(len(text))

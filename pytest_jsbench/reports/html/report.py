@@ -1,4 +1,4 @@
-"""`report.html`: a run as one page that loads nothing and runs no script but its own."""
+"""Write `report.html`: a run as one page that loads nothing and runs only its own script."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write(
     gates: Sequence[GateResult] = (),
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> None:
-    """Write the page in one step, and as it is made; JSBenchError where that fails."""
+    """Write the page atomically, while it is rendered; JSBenchError if that fails."""
     write_atomically(path, render(run, summary, gates, comparisons))
 
 
@@ -62,9 +62,9 @@ def render(
     comparisons: Mapping[str, Comparison] | None = None,
 ) -> Iterator[str]:
     """
-    The page, in parts; text of a model, a schema or a file is never markup in it.
+    Render the page in parts; untrusted text in it is never markup.
 
-    `comparisons` with a baseline are by variant, or that of no name.
+    `comparisons` with a baseline are by variant, or under an empty name.
     """
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
@@ -107,21 +107,21 @@ def render(
 
 
 def _beside(comparison: Comparison) -> list[Fact]:
-    """The facts that stand beside a baseline's verdict; a run without one does not import what writes them."""
+    """Return the facts for a baseline's verdict; without a baseline, their module is not imported."""
     from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
 
     return [*beside_verdicts(comparison), *apart(comparison.settings)]
 
 
-#: the room whose pages the templates of other rooms draw their tables with
+#: Package whose templates draw tables for pages of other packages.
 _ROOM = "pytest_jsbench.reports.html"
 
 
 def page_environment(needed: str, *rooms: str) -> Environment:
     """
-    The templates of these rooms and of ours, in which every text is escaped.
+    Return the templates of these packages and of this one, with every text escaped.
 
-    MissingRequirement says what needs jinja2.
+    MissingRequirement names the feature that needs jinja2.
     """
     if importlib.util.find_spec("jinja2") is None:
         raise MissingRequirement(f"{needed}: pip install 'pytest-jsbench[report]'")
@@ -134,7 +134,7 @@ def page_environment(needed: str, *rooms: str) -> Environment:
 
 
 def html_table(table: TableBlock) -> str:
-    """The table as HTML for a notebook, in which every text is escaped."""
+    """Return the table as HTML for a notebook, with every text escaped."""
     heads = "".join(f"<th>{_escaped(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
     lines = [f"<tr>{heads}</tr>"]
     for name, cells in table.rows:
@@ -148,7 +148,7 @@ def _escaped(text: str) -> str:
 
 
 def page_part(name: str, room: str = _ROOM) -> str:
-    """The text of a file that the pages of a room are made of."""
+    """Return the text of a file of a package's pages."""
     return files(room).joinpath("page", name).read_text("utf-8")
 
 
@@ -161,28 +161,31 @@ def _visible(text: Any, limit: int | None = 300) -> str:
 
 
 _BINS = 24
-#: multiples of the 95th percentile that the bars of equal width reach
+#: Multiple of the 95th percentile up to which bars have equal width.
 _REACH = 2
-#: times that have no chart
+#: Times without a chart.
 _NOT_DRAWN = ("gct", "queue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A histogram of one time; the last bar holds all beyond `edge`, so that an outlier does not flatten the others."""
+    """
+    A histogram of one time; the last bar has everything beyond `edge`, so that outliers do not
+    flatten the others.
+    """
 
     figure: Figure
     spread: Distribution
     low: float
-    #: where the last bar begins to hold all up to `high`
+    #: Start of the last bar, which reaches up to `high`.
     edge: float
     high: float
-    #: of equal width up to `edge`
+    #: Counts per bar, of equal width up to `edge`.
     counts: tuple[int, ...]
 
 
 def charts(metrics: Metrics) -> list[Chart]:
-    """A chart for each time that has measurements."""
+    """Return a chart for each time that has measurements."""
     spreads = [(row, getattr(metrics, row.name)) for row in TIMES.values() if row.name not in _NOT_DRAWN]
     return [_chart(row, spread) for row, spread in spreads if spread.count]
 
