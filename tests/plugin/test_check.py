@@ -170,6 +170,10 @@ def test_object(jsbench):
     assert answer.parsed is BILL
     assert answer.match.exact
 
+@pytest.mark.jsbench(schema={"properties": {"out": {"type": "integer"}, "double": {}, "key": {}}})
+def test_plain_schema(jsbench):
+    assert jsbench.check(BILL).parsed["out"] == 3
+
 @pytest.mark.jsbench(schema=list[Bill])
 def test_list(jsbench):
     assert jsbench.check([BILL]).instance[0]["double"] == 6
@@ -191,7 +195,7 @@ def test_marker(jsbench):
 def test_objects_are_judged_by_the_schema_of_their_form(bench: Bench) -> None:
     result = run_one(bench, OBJECTS, "--jsbench-output=out")
 
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
     assert "confidential-key" not in json.dumps(bench.records())
 
 
