@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from pytest_jsbench.core.cases import Schema
+    from pytest_jsbench.schemas.modes import Mode
 
 
 def is_described(described: object) -> bool:
@@ -42,11 +43,13 @@ def require_pydantic(purpose: str) -> None:
         raise MissingRequirement(f"{purpose} needs the package pydantic: pip install 'pytest-jsbench[pydantic]'")
 
 
-def schema_of(described: Any) -> Schema:
-    """Return the JSON Schema by which Pydantic validates the type; ContractError if it has none."""
+def schema_of(described: Any, mode: Mode = "validation") -> Schema:
+    """Return the JSON Schema of what the type reads or is written as; raise ContractError if it has none."""
     adapter = _adapter(described)
+    from pytest_jsbench.schemas.python_objects import SchemaWriter
+
     try:
-        schema: dict[str, Any] = adapter.json_schema(mode="validation")
+        schema: dict[str, Any] = adapter.json_schema(mode=mode, schema_generator=SchemaWriter)
     except Exception as error:
         raise _no_schema(described, error) from error
     return schema
@@ -78,9 +81,32 @@ def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
     return None
 
 
-def to_json(value: object) -> str:
-    """Return an object of such a type as JSON text, with the names of its JSON Schema."""
-    return _adapter(type(value)).dump_json(value, by_alias=True).decode()
+def is_object(value: object) -> bool:
+    """Tell whether a value is or contains a Python object that JSON has no form for, such as a model's object."""
+    try:
+        json.dumps(value)
+    except TypeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def to_json(value: object, described: Any = None, mode: Mode = "serialization") -> str:
+    """
+    Return an object as JSON text that its type's JSON Schema of that mode describes.
+
+    The type is the object's own; `described` is used for values without one, such as a list of models.
+    """
+    adapter = _adapter(type(value) if described is None or is_described(type(value)) else described)
+    from pytest_jsbench.schemas.python_objects import dump
+
+    try:
+        return dump(adapter, value, mode)
+    except Exception as error:
+        reason = str(error).partition("\n")[0]
+        message = f"the {name_of(type(value))} cannot be written as JSON: {type(error).__name__}: {reason}"
+        raise ContractError(message) from error
 
 
 def name_of(described: Any) -> str:

@@ -148,3 +148,63 @@ def test_no_secret_and_no_private_text_of_it_is_written(bench: Bench, monkeypatc
     (one,) = bench.records()
     assert (set(one["generation"]["text"]), one["generation"]["secret_replaced"]) == ({'"', "*"}, True)
     assert "private" not in json.dumps(bench.records("kept"))
+
+
+OBJECTS = """
+from pydantic import BaseModel, Field, SecretStr, computed_field
+
+class Bill(BaseModel):
+    model_config = {"extra": "forbid"}
+    total: int = Field(validation_alias="in", serialization_alias="out")
+    key: SecretStr = Field(min_length=12)
+
+    @computed_field
+    def double(self) -> int:
+        return 2 * self.total
+
+BILL = Bill.model_validate({"in": 3, "key": "confidential-key"})
+
+@pytest.mark.jsbench(schema=Bill)
+def test_object(jsbench):
+    answer = jsbench.check(BILL, expected=BILL)
+    assert answer.parsed is BILL
+    assert answer.match.exact
+
+@pytest.mark.jsbench(schema={"properties": {"out": {"type": "integer"}, "double": {}, "key": {}}})
+def test_plain_schema(jsbench):
+    assert jsbench.check(BILL).parsed["out"] == 3
+
+@pytest.mark.jsbench(schema=list[Bill])
+def test_list(jsbench):
+    assert jsbench.check([BILL]).instance[0]["double"] == 6
+
+@pytest.mark.jsbench(schema=Bill, expected=Bill.model_validate({"in": 3, "key": "another-secret"}))
+def test_text(jsbench):
+    text = '{"in": 3, "key": "another-secret"}'
+    assert jsbench.check(text).match.exact
+    assert not jsbench.check(text, mode="serialization", check=False).verdict.passed
+    assert not jsbench.using(mode="serialization").check(text, check=False).verdict.passed
+
+@pytest.mark.jsbench(schema=Bill, mode="serialization")
+def test_marker(jsbench):
+    assert jsbench.check('{"out": 3, "double": 6, "key": "************"}').instance["out"] == 3
+    assert not jsbench.check('{"in": 3, "key": "another-secret"}', check=False).verdict.passed
+"""
+
+
+def test_objects_are_judged_by_the_schema_of_their_form(bench: Bench) -> None:
+    result = run_one(bench, OBJECTS, "--jsbench-output=out")
+
+    result.assert_outcomes(passed=5)
+    assert "confidential-key" not in json.dumps(bench.records())
+
+
+def test_unknown_mode_names_the_modes(bench: Bench) -> None:
+    source = """
+@pytest.mark.jsbench(schema={}, mode="both")
+def test_mode(jsbench):
+    jsbench.check("{}")
+"""
+    result = run_one(bench, source)
+
+    assert "mode is 'validation' or 'serialization', not 'both'" in result.stdout.str()
