@@ -204,6 +204,8 @@ class Tools:
     allowed: tuple[str, ...]
     #: whether one of them must be
     required: bool
+    #: Whether the request allows one call at most.
+    single: bool = False
 
 
 class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -221,6 +223,8 @@ class Sent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked_otherwise: str | None = None
     #: whether what carried the request left out the schema that it was to send
     left_out: bool = False
+    #: Whether an application made the request by itself, through the endpoint.
+    by_application: bool = False
     #: None where no tool was declared
     tools: Tools | None = None
     #: the decoding library whose grammar of the schema the answer had to match, with its version; empty where none is

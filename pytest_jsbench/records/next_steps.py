@@ -27,7 +27,7 @@ from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.schemas.schema_warnings import schema_faults
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
-from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
 #: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
@@ -128,6 +128,8 @@ def next_step(
             return "require the call in the request (tool_choice), or say in the prompt when the tool is to be called"
         case FailureType.UNKNOWN_TOOL:
             return "declare the tool in the request, or name in the prompt the tools that there are"
+        case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
+            return "report it to the server, which was to allow one call; or allow several (parallel_tool_calls)"
         case FailureType.WRONG_TOOL:
             return "allow the tool in tool_choice, or say in each tool's description when it is to be called"
         case FailureType.WRONG_DECISION:
@@ -176,6 +178,9 @@ def _after_declining(verdict: Verdict) -> str:
 
 def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
     if _format(generation) is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
+        if isinstance(generation, Completion) and generation.sent is not None and generation.sent.by_application:
+            # the endpoint passes on the application's request as it is, whatever the run's response format
+            return "the application's request named no format: add response_format (or text.format) to its call"
         return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Completion, Declined
 from pytest_jsbench.schemas.references import SchemaPlaces, follow, json_path, tokens_of
 from pytest_jsbench.values import match
 from pytest_jsbench.verdicts import FailureType, Judge, Note, Verdict, decide
-from pytest_jsbench.verdicts.judge import judged_by
+from pytest_jsbench.verdicts.judge import constants_of, judged_by
 
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation import Change
@@ -47,7 +47,7 @@ def verdict_on(generation: Generation, schema: Schema, changes: tuple[Change, ..
         notes=(*verdict.notes, *(note for note, is_seen in seen.items() if is_seen)),
         order_kept=order_kept(schema_of_text, verdict.instance) if verdict.valid else verdict.order_kept,
         # the judge has not seen a text of the model yet
-        trivial=judge.constants(schema) if verdict.trivial is None else verdict.trivial,
+        trivial=constants_of(generation, verdict.tool, schema, judge) if verdict.trivial is None else verdict.trivial,
     )
 
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 JUDGE_VERSION = "5"
 #: Reason for an answer without text whose provider returned a JSON document as reasoning.
 IN_REASONING = "in_reasoning"
+#: Reason if the model called several tools, and the request allowed one call.
+SEVERAL_CALLS = "several_calls"
 #: Memory limit in bytes of address space; judging the largest real schemas takes a tenth of it.
 _MEMORY = 4 << 30
 #: Module that the child runs.
@@ -247,7 +249,13 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
             expected = f"expected {_quoted(right)}" if right else "expected no call"
             message = f"the tool '{printable(name, 60)}' was called, {fault}; {expected}"
             return structs.replace(no_instance(failure_type, None, message), tool=name)
+    if tools.single and len(completion.calls) > 1:
+        message = f"tools were called {len(completion.calls)} times; the request allows one call"
+        return structs.replace(
+            no_instance(FailureType.WRONG_TOOL, SEVERAL_CALLS, message), tool=names[0] if names else None
+        )
     truncated = completion.finish_reason in _STOPPED_BEFORE
+    forced_again = tools.required and len(tools.allowed) == 1 and len(completion.calls) > 1
     verdicts = []
     for number, call in enumerate(completion.calls, start=1):
         own = judged_by(completion, call.name, schema)
@@ -264,6 +272,8 @@ def _decide_calls(completion: Completion, tools: Tools, schema: Schema, judge: J
         if len(completion.calls) > 1 and not verdict.passed:
             place = f"call {number} of {len(completion.calls)}, {printable(call.name, 60)}"
             verdict = structs.replace(verdict, message=f"{place}: {verdict.message}")
+        if forced_again:
+            verdict = structs.replace(verdict, notes=(*verdict.notes, Note.FORCED_TOOL_REPEATED))
         verdicts.append(structs.replace(verdict, tool=call.name or None))
     return next((verdict for verdict in verdicts if not verdict.passed), verdicts[0])
 
@@ -281,6 +291,28 @@ def judged_by(generation: Generation | None, tool: str | None, schema: Schema) -
     tools = generation.sent.tools if isinstance(generation, Completion) and generation.sent is not None else None
     own = None if tools is None or tool is None else tools.schemas.get(tool)
     return schema if own is None else own
+
+
+def constants_of(
+    generation: Generation | None, tool: str | None, schema: Schema, judge: Judge
+) -> tuple[str, ...] | None:
+    """
+    Return the constant answers that would pass in place of the attempt's answer; None if unknown.
+
+    They are judged by the schema of the tool that was called; if none of the declared ones was, they have to conform to
+    the schema of every tool that may be called.
+    """
+    completion = generation if isinstance(generation, Completion) else None
+    tools = None if completion is None or completion.sent is None else completion.sent.tools
+    if completion is None or tools is None or not (completion.calls or tools.required):
+        return judge.constants(schema)
+    if tool in tools.schemas:
+        return judge.constants(judged_by(generation, tool, schema))
+    sets = [judge.constants(judged_by(generation, name, schema)) for name in tools.allowed]
+    known = [constants for constants in sets if constants is not None]
+    if len(known) < len(sets):
+        return None
+    return tuple(text for text in known[0] if all(text in constants for constants in known)) if known else ()
 
 
 def _ends_in_document(reasoning: str, schema: Schema, judge: Judge) -> bool:

@@ -134,6 +134,8 @@ class Note(StrEnum):
     UNKNOWN_FINISH_REASON = "unknown_finish_reason"
     #: A tool without parameters was called with empty text as its arguments, which was judged as {}.
     EMPTY_ARGUMENTS = "empty_arguments"
+    #: The one tool that had to be called was called several times; the request did not forbid it.
+    FORCED_TOOL_REPEATED = "forced_tool_repeated"
 
 
 #: Notes that the document is a part of the text.
@@ -179,7 +181,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     misplaced_fields: tuple[str, ...] = written(())
     #: Observations that did not decide: fenced, unclosed_fence, duplicate_keys, reasoning_stripped, capitals,
     #: adaptation_loss, not_enforced, not_text, unencoded_reference, secret_replaced, unknown_finish_reason,
-    #: empty_arguments.
+    #: empty_arguments, forced_tool_repeated.
     notes: tuple[Note, ...] = written(())
     #: Whether the properties of a conforming answer are in the schema's order; None if that does not apply.
     order_kept: bool | None = written(None)
@@ -296,6 +298,7 @@ _MEANINGS = {
     Note.NOT_ENFORCED: "what carried the request left the schema out",
     Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not say whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
+    Note.FORCED_TOOL_REPEATED: "the tool that had to be called was called several times, and each call was judged",
 }
 
 

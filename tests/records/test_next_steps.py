@@ -17,7 +17,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.records.next_steps import _AFTER_SYNTAX_ERROR, next_step
 from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
-from pytest_jsbench.verdicts.judge import IN_REASONING
+from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests import examples
 from tests.examples import replace
@@ -119,6 +119,7 @@ REASONS: dict[FailureType, list[str]] = {
     FailureType.REFUSAL: [FinishReason.CONTENT_FILTER],
     FailureType.TRUNCATED: [*SyntaxReason],
     FailureType.SYNTAX_ERROR: [*SyntaxReason, FinishReason.REJECTED, IN_REASONING],
+    FailureType.WRONG_TOOL: [SEVERAL_CALLS],
     FailureType.UNJUDGED: ["timeout", "memory", "crashed", "endless_reference"],
     FailureType.HALLUCINATION: [*ExtraFieldReason],
     FailureType.WRONG_DECISION: ["over_constraint", "under_constraint", "both"],

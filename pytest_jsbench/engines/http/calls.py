@@ -205,6 +205,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
     choice = get(choice, "allowed_tools") or choice
     mode = choice if isinstance(choice, str) else get(choice, "mode") or get(choice, "type")
     mode = mode.lower() if isinstance(mode, str) else "auto"
+    at_most_one = body.get("parallel_tool_calls") is False or get(choice, "disable_parallel_tool_use") is True
     named = [get(entry, "function", "name") or get(entry, "name") for entry in (choice, *items(choice, "tools"))]
     named += items(choice, "allowedFunctionNames")
     return Tools(
@@ -212,6 +213,7 @@ def read_tools(body: Mapping[str, Any], *, own: str | None = None) -> Tools | No
         allowed=() if mode == "none" else tuple(name for name in schemas if name in named) or tuple(schemas),
         # one of the provider's own may be what is called, and that is no call of a function
         required=functions and mode in _REQUIRED,
+        single=at_most_one,
     )
 
 

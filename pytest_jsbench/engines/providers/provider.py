@@ -184,7 +184,12 @@ class ProviderSettings:
     def sent(self, *, batch: str | None = None) -> Sent:
         """The form of a case's schema, and the tools: it is one, unless further fields say others."""
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
-        tool = {"tools": [{"type": "function", "name": name}], "tool_choice": {"type": "tool", "name": name}}
+        tool: dict[str, Any] = {
+            "tools": [{"type": "function", "name": name}],
+            "tool_choice": {"type": "tool", "name": name},
+        }
+        if name and self.single_call:
+            tool["parallel_tool_calls"] = False
         tools = read_tools({**(tool if name else {}), **self.extra_body, **self.outer_body}, own=name)
         return Sent(response_format=self.response_format, batch=batch, tools=tools)
 
