@@ -23,6 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pytest_jsbench.adaptation.always_true import always_true_keywords
 from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
@@ -64,6 +65,8 @@ _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
+#: those of them that are often written so that they accept every object, as `propertyNames: {"type": "string"}`
+_OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
 #: keywords with a list of subschemas that llama.cpp reads
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 #: what may be done to the only schema of a keyword, which has a part of the instance for itself or shares the whole
@@ -125,8 +128,15 @@ class _Walk:
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
-            _narrow(result)
+            _narrow(result, closable=self._closable(schema, path))
         return result
+
+    def _closable(self, schema: Mapping[str, Any], path: Path) -> bool:
+        """Return whether the object has only properties that it names, unless another node says otherwise."""
+        openers = _OPENERS & schema.keys()
+        if openers and openers <= _OFTEN_TRUE:  # a lookup that only few nodes need
+            openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
+        return not openers and _names_enough(schema)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
@@ -201,13 +211,13 @@ def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
             yield from _texts(member, keywords)
 
 
-def _narrow(node: dict[str, Any]) -> None:
+def _narrow(node: dict[str, Any], *, closable: bool) -> None:
     """Give the node, a copy already, the bounds that it leaves open."""
     if "enum" in node or "const" in node:
         return
     declared = node.get("type")
     kinds = {declared} if isinstance(declared, str) else set(names_in(declared))
-    if ("properties" in node or "object" in kinds) and _closable(node):
+    if ("properties" in node or "object" in kinds) and closable:
         node["additionalProperties"] = False
     if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
         longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
@@ -225,9 +235,8 @@ def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
         node[keyword] = most
 
 
-def _closable(node: Mapping[str, Any]) -> bool:
-    if not _OPENERS.isdisjoint(node):
-        return False
+def _names_enough(node: Mapping[str, Any]) -> bool:
+    """Return whether an instance without other properties can have all that are required."""
     properties, required = node.get("properties", {}), node.get("required", [])
     return (
         isinstance(properties, Mapping)

@@ -190,7 +190,7 @@ class Narrowing:
         if values is not None:
             return _joined(listed_values(rules, values, kinds), annotations)
         if kinds is None:
-            keywords = {keyword for node in rules.nodes for keyword in node.schema}
+            keywords = rules.always_true.union(*(node.schema for node in rules.nodes))
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations

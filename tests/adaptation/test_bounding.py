@@ -306,3 +306,10 @@ def test_what_was_put_below_defs_is_no_loss() -> None:
 
     assert {change.kind for change in changes} == {"rewritten"}
     assert ("$ref", "") in {(change.keyword, change.path) for change in changes}
+
+
+def test_an_object_with_names_of_any_string_is_closed_too() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": {"type": "string"}}
+    assert bounded(schema) == {**schema, "additionalProperties": False}
+    restricted = {**schema, "propertyNames": {"maxLength": 3}}
+    assert bounded(restricted) == restricted

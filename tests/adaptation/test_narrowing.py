@@ -542,3 +542,76 @@ def test_properties_keep_the_order_in_which_the_schema_names_them(subset: Subset
     narrowed: Any = said(schema, subset)
     assert list(narrowed["properties"]) == ["z", "a", "m", "x"]
     assert list(narrowed["properties"]["m"]["properties"]) == ["y", "b"]
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"propertyNames": {"type": "string"}},
+        {"propertyNames": {"type": ["string", "null"], "description": "a name"}},
+        {"propertyNames": True},
+        {"propertyNames": {}},
+        {"propertyNames": {"minLength": 0, "pattern": ".*"}},
+        {"propertyNames": {"allOf": [{"type": "string"}, {"minimum": 3}]}},
+        {"propertyNames": {"$ref": "#/$defs/name"}},
+        {"patternProperties": {}},
+        {"patternProperties": {"^x-": {}}},
+        {"minProperties": 0},
+        {"unevaluatedProperties": {}},
+        {"dependentRequired": {"a": []}},
+        {"dependentSchemas": {"a": True}},
+        {"dependencies": {}},
+    ],
+)
+def test_an_object_keyword_that_accepts_everything_is_dropped(keywords: dict[str, Any]) -> None:
+    plain = {"type": "object", "additionalProperties": {"type": "string"}}
+    if keywords.get("patternProperties"):
+        plain = {"type": "object"}
+    schema = {"$defs": {"name": TEXT}, **plain, **keywords}
+    assert said(schema, GEMINI) == plain
+    (keyword,) = keywords
+    assert ("rewritten", keyword, "") in changes(schema, GEMINI)
+    closed = {**obj(a=TEXT), **keywords, "$defs": {"name": TEXT}}
+    assert said(closed, OPENAI) == obj(a=TEXT)
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"type": "string", "minLength": 0},
+        {"type": "string", "pattern": ".*"},
+        {"type": "array", "items": TEXT, "minItems": 0},
+        {"type": "array", "items": TEXT, "uniqueItems": False},
+        {"type": "array", "items": TEXT, "unevaluatedItems": True},
+        {"type": "array", "items": TEXT, "contains": {"type": "null"}, "minContains": 0},
+    ],
+)
+def test_a_scalar_or_array_keyword_that_accepts_everything_is_dropped(keywords: dict[str, Any]) -> None:
+    plain = {name: value for name, value in keywords.items() if name in ("type", "items")}
+    assert said_of(keywords, GROQ) == plain
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"propertyNames": {"type": "integer"}},
+        {"propertyNames": {"type": "string", "minLength": 1}},
+        {"propertyNames": {"$ref": "#/$defs/missing"}},
+        {"propertyNames": False},
+        {"propertyNames": {"pattern": "^.*$"}},  # no line breaks
+        {"unevaluatedProperties": False},
+    ],
+)
+def test_an_object_keyword_that_may_reject_is_not_dropped(keywords: dict[str, Any]) -> None:
+    (keyword,) = keywords
+    schema = {"type": "object", "additionalProperties": {"type": "string"}, **keywords}
+    assert obstacle(schema, GEMINI) == (keyword, "")
+
+
+def test_patterns_that_exempt_properties_from_a_closed_object_are_not_dropped() -> None:
+    schema = {**obj(a=TEXT), "patternProperties": {"^x-": {}}}
+    assert ("tightened", "patternProperties", "") in changes(schema, OPENAI)
+
+
+def test_a_keyword_that_accepts_everything_still_tells_the_type() -> None:
+    assert said({"propertyNames": {"type": "string"}}, GEMINI)["type"] == "object"
