@@ -192,6 +192,8 @@ class _Flattening:
         if "$ref" in schema:
             self._follow(part)
             if self._document.dialect.lone_references:
+                annotations = {name: value for name, value in schema.items() if name not in KEYWORDS}
+                self._nodes.append(SchemaPart(schema=annotations, path=part.path))
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:

@@ -273,15 +273,33 @@ def test_alternatives_told_apart_by_a_tag_become_any_of() -> None:
     assert said_of({"oneOf": branches}) == {"anyOf": branches}
 
 
-def test_beside_a_reference_nothing_is_said() -> None:
+def test_a_description_next_to_a_reference_is_kept() -> None:
     definitions = {"$defs": {"t": TEXT}}
     described = {**obj(a={"$ref": "#/$defs/t", "description": "d"}), **definitions}
-    assert said(described) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
-    assert changes(described) == {("dropped_annotation", "description", "/properties/a")}
+    around = {**obj(a={"anyOf": [{"$ref": "#/$defs/t"}], "description": "d"}), **definitions}
+    for subset in (OPENAI, GEMINI, SUBSETS["mistral"], GROQ):
+        assert said(described, subset) == around
+        assert adapt(around, subset, "narrow") == Adapted(schema=around)
+        assert said({**described, "$schema": DRAFT_7}, subset)["properties"] == around["properties"]
+    assert changes(described) == {("rewritten", "$ref", "/properties/a")}
     assert adapt(described, ANTHROPIC, "narrow") == Adapted(schema=described)
-    asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), **definitions}
+    assert said(around, ANTHROPIC) == described
+    noted = {**obj(a={"$ref": "#/$defs/t", "x-note": "n"}), **definitions}
+    assert said(noted) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
+    assert changes(noted) == {("dropped_annotation", "x-note", "/properties/a")}
+
+
+def test_a_keyword_next_to_a_reference_is_merged_with_its_target() -> None:
+    asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), "$defs": {"t": TEXT}}
     assert said(asking) == obj(a={"type": "string", "pattern": "^a"})
     assert said({**asking, "$schema": DRAFT_7})["properties"]["a"] == {"$ref": "#/$defs/t"}
+
+
+def test_a_description_next_to_a_recursive_reference_is_kept() -> None:
+    schema = obj(next={"anyOf": [{"$ref": "#", "description": "d"}, NULL]})
+    adapted = said(schema)
+    assert adapted["properties"]["next"]["anyOf"][0] == {"anyOf": [{"$ref": "#"}], "description": "d"}
+    assert said(adapted) == adapted
 
 
 def test_references_by_anchor_and_by_any_path_lead_to_definitions() -> None:
