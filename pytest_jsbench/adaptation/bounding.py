@@ -17,16 +17,16 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_jsbench.adaptation.always_true import always_true_keywords
-from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
+from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, disjoint, names_in, outline
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, NAMED, REFERENCES, Tokens, located, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def bounded(schema: Schema) -> Schema:
     """The narrowed schema; the one given is not changed."""
     if not isinstance(schema, Mapping):
         return schema
+    if not any("allOf" in reference for reference in _texts(schema, REFERENCES)):
+        schema = rebuild(schema, _merge_scalars)
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
@@ -105,6 +107,46 @@ def bounded(schema: Schema) -> Schema:
 def for_llama_cpp(schema: Schema) -> Schema:
     """The narrowed schema, with references that llama.cpp follows."""
     return with_pointers(bounded(schema))
+
+
+def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
+    """Write an `allOf` of scalars as one schema, since llama.cpp reads no bounds of several."""
+    branches = node.get("allOf")
+    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
+        return node
+    merged = {keyword: value for keyword, value in node.items() if keyword != "allOf"}
+    if _has_flag(node):
+        return node
+    for branch in branches:
+        if not isinstance(branch, Mapping) or not branch.keys() <= _OF_SCALARS | _DESCRIBING or _has_flag(branch):
+            return node
+        for keyword, value in branch.items():
+            given = merged.get(keyword, value)
+            if keyword in _STRICTER and _is_number(given) and _is_number(value):
+                merged[keyword] = _STRICTER[keyword](given, value)
+            elif keyword in _DESCRIBING or canonical(given) == canonical(value):
+                merged[keyword] = given
+            else:
+                return node
+    return merged
+
+
+def _has_flag(node: Mapping[str, Any]) -> bool:
+    """Return whether an exclusive bound is a flag of its neighbour, as in draft 4."""
+    return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
+_DESCRIBING = frozenset({"title", "description", "$comment"})
+#: the stricter of two values of a bound
+_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
+}
 
 
 class _Walk:
@@ -128,6 +170,8 @@ class _Walk:
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
+            if "prefixItems" in self._document.dialect.keywords:
+                _end_after_tuple(result)
             _narrow(result, closable=self._closable(schema, path))
         return result
 
@@ -182,6 +226,8 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
             node[keyword] = [{} if member is True else member for member in value]
         elif keyword in NAMED and isinstance(value, Mapping):
             node[keyword] = {name: {} if member is True else member for name, member in value.items()}
+    for inclusive, sign in (("minimum", 1), ("maximum", -1)):
+        _keep_stricter(node, inclusive, sign)
     fixed = node.get("prefixItems")
     if node.get("items") is False and isinstance(fixed, list) and tuples:
         del node["items"]
@@ -197,6 +243,15 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
         if not closed:
             node["propertyNames"] = {"not": {"enum": forbidden}}
     return node
+
+
+def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
+    """Keep one of two bounds of a side, the stricter: llama.cpp reads only one of them."""
+    exclusive = f"exclusive{inclusive.capitalize()}"
+    bounds = [node.get(inclusive), node.get(exclusive)]
+    if not all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
+        return
+    del node[inclusive if sign * node[exclusive] >= sign * node[inclusive] else exclusive]
 
 
 def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
@@ -226,6 +281,16 @@ def _narrow(node: dict[str, Any], *, closable: bool) -> None:
         tuples = [len(node[name]) for name in ("prefixItems", "items") if isinstance(node.get(name), list)]
         contained = _whole(node.get("minContains", 1)) if "contains" in node else 0
         _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
+
+
+def _end_after_tuple(node: dict[str, Any]) -> None:
+    """End an array with its tuple, since llama.cpp ignores `items` next to `prefixItems`."""
+    listed, items = node.get("prefixItems"), node.get("items")
+    if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:
+        return
+    if _whole(node.get("minItems")) <= len(listed) and "unevaluatedItems" not in node:
+        del node["items"]
+        _cap(node, "maxItems", len(listed))
 
 
 def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
