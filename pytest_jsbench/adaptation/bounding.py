@@ -87,8 +87,12 @@ def bounded(schema: Schema) -> Schema:
     """The narrowed schema; the one given is not changed."""
     if not isinstance(schema, Mapping):
         return schema
-    if not any("allOf" in reference for reference in _texts(schema, REFERENCES)):
-        schema = rebuild(schema, _merge_scalars)
+    refers_into_all_of = any("allOf" in reference for reference in _texts(schema, REFERENCES))
+    original: Mapping[str, Any] = schema if refers_into_all_of else rebuild(schema, _merge_scalars)
+    return _bounded(original)
+
+
+def _bounded(schema: Mapping[str, Any]) -> Schema:
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
