@@ -131,7 +131,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
                     note = "what is forbidden was left out by the engine"
                     ledger.note("rewritten", "properties", path[:-1], note)
                 elif name not in now:
-                    reworded = (forbids and name == "items") or name in _NAMES_OF_PLACES
+                    implied = _is_implied(name, was, now)
+                    reworded = implied or (forbids and name == "items") or name in _NAMES_OF_PLACES
                     ledger.note("rewritten" if reworded else "widened", name, path, "left out by the engine")
                 elif name not in was:
                     ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
@@ -144,6 +145,23 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
             kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
             ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound(now)}")
     return ledger.changes()
+
+
+def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Return whether a keyword that was left out rejects nothing that the others accept."""
+    if name == "allOf":  # an engine leaves it out only where it merges it
+        return isinstance(was[name], list)
+    if name == "items":
+        listed, most = was.get("prefixItems"), now.get("maxItems")
+        return isinstance(listed, list) and isinstance(most, int | float) and most <= len(listed)
+    for exclusive, inclusive, sign in _BOUNDS_OF_A_SIDE:
+        left, kept = was.get(name), now.get(exclusive if name == inclusive else inclusive)
+        if name in (exclusive, inclusive) and isinstance(left, int | float) and isinstance(kept, int | float):
+            return sign * kept > sign * left or (kept == left and name == inclusive)
+    return False
+
+
+_BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
 
 
 def _bound(value: object) -> str:

@@ -17,15 +17,16 @@ from __future__ import annotations
 import copy
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, disjoint, names_in, outline
+from pytest_jsbench.adaptation.always_true import always_true_keywords
+from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart, canonical, disjoint, names_in, outline
 from pytest_jsbench.schemas.dialects import DIALECTS, dialect_of
-from pytest_jsbench.schemas.keywords import ANNOTATIONS, NAMED, REFERENCES, Tokens, located, rebuild
+from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, NAMED, REFERENCES, Tokens, located, rebuild
 from pytest_jsbench.schemas.references import References, follow, pointer_of, tokens_of
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
+#: those of them that are often written so that they accept every object, as `propertyNames: {"type": "string"}`
+_OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
 #: keywords with a list of subschemas that llama.cpp reads
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 #: what may be done to the only schema of a keyword, which has a part of the instance for itself or shares the whole
@@ -84,6 +87,12 @@ def bounded(schema: Schema) -> Schema:
     """The narrowed schema; the one given is not changed."""
     if not isinstance(schema, Mapping):
         return schema
+    refers_into_all_of = any("allOf" in reference for reference in _texts(schema, REFERENCES))
+    original: Mapping[str, Any] = schema if refers_into_all_of else rebuild(schema, _merge_scalars)
+    return _bounded(original)
+
+
+def _bounded(schema: Mapping[str, Any]) -> Schema:
     document = SchemaDocument(schema)
     limits: dict[Path, _Care] = {}
     while True:
@@ -102,6 +111,46 @@ def bounded(schema: Schema) -> Schema:
 def for_llama_cpp(schema: Schema) -> Schema:
     """The narrowed schema, with references that llama.cpp follows."""
     return with_pointers(bounded(schema))
+
+
+def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
+    """Write an `allOf` of scalars as one schema, since llama.cpp reads no bounds of several."""
+    branches = node.get("allOf")
+    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
+        return node
+    merged = {keyword: value for keyword, value in node.items() if keyword != "allOf"}
+    if _has_flag(node):
+        return node
+    for branch in branches:
+        if not isinstance(branch, Mapping) or not branch.keys() <= _OF_SCALARS | _DESCRIBING or _has_flag(branch):
+            return node
+        for keyword, value in branch.items():
+            given = merged.get(keyword, value)
+            if keyword in _STRICTER and _is_number(given) and _is_number(value):
+                merged[keyword] = _STRICTER[keyword](given, value)
+            elif keyword in _DESCRIBING or canonical(given) == canonical(value):
+                merged[keyword] = given
+            else:
+                return node
+    return merged
+
+
+def _has_flag(node: Mapping[str, Any]) -> bool:
+    """Return whether an exclusive bound is a flag of its neighbour, as in draft 4."""
+    return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
+_DESCRIBING = frozenset({"title", "description", "$comment"})
+#: the stricter of two values of a bound
+_STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
+}
 
 
 class _Walk:
@@ -125,8 +174,17 @@ class _Walk:
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
-            _narrow(result)
+            if "prefixItems" in self._document.dialect.keywords:
+                _end_after_tuple(result)
+            _narrow(result, closable=self._closable(schema, path))
         return result
+
+    def _closable(self, schema: Mapping[str, Any], path: Path) -> bool:
+        """Return whether the object has only properties that it names, unless another node says otherwise."""
+        openers = _OPENERS & schema.keys()
+        if openers and openers <= _OFTEN_TRUE:  # a lookup that only few nodes need
+            openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
+        return not openers and _names_enough(schema)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
@@ -172,6 +230,8 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
             node[keyword] = [{} if member is True else member for member in value]
         elif keyword in NAMED and isinstance(value, Mapping):
             node[keyword] = {name: {} if member is True else member for name, member in value.items()}
+    for inclusive, sign in (("minimum", 1), ("maximum", -1)):
+        _keep_stricter(node, inclusive, sign)
     fixed = node.get("prefixItems")
     if node.get("items") is False and isinstance(fixed, list) and tuples:
         del node["items"]
@@ -189,6 +249,15 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
     return node
 
 
+def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
+    """Keep one of two bounds of a side, the stricter: llama.cpp reads only one of them."""
+    exclusive = f"exclusive{inclusive.capitalize()}"
+    bounds = [node.get(inclusive), node.get(exclusive)]
+    if not all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
+        return
+    del node[inclusive if sign * node[exclusive] >= sign * node[inclusive] else exclusive]
+
+
 def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
     """All texts under these keywords, in data too."""
     if isinstance(value, Mapping):
@@ -201,13 +270,13 @@ def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
             yield from _texts(member, keywords)
 
 
-def _narrow(node: dict[str, Any]) -> None:
+def _narrow(node: dict[str, Any], *, closable: bool) -> None:
     """Give the node, a copy already, the bounds that it leaves open."""
     if "enum" in node or "const" in node:
         return
     declared = node.get("type")
     kinds = {declared} if isinstance(declared, str) else set(names_in(declared))
-    if ("properties" in node or "object" in kinds) and _closable(node):
+    if ("properties" in node or "object" in kinds) and closable:
         node["additionalProperties"] = False
     if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
         longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
@@ -218,6 +287,16 @@ def _narrow(node: dict[str, Any]) -> None:
         _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
 
 
+def _end_after_tuple(node: dict[str, Any]) -> None:
+    """End an array with its tuple, since llama.cpp ignores `items` next to `prefixItems`."""
+    listed, items = node.get("prefixItems"), node.get("items")
+    if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:
+        return
+    if _whole(node.get("minItems")) <= len(listed) and "unevaluatedItems" not in node:
+        del node["items"]
+        _cap(node, "maxItems", len(listed))
+
+
 def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
     """Lower the node's bound to this, where it has none that is lower."""
     given = node.get(keyword)
@@ -225,9 +304,8 @@ def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
         node[keyword] = most
 
 
-def _closable(node: Mapping[str, Any]) -> bool:
-    if not _OPENERS.isdisjoint(node):
-        return False
+def _names_enough(node: Mapping[str, Any]) -> bool:
+    """Return whether an instance without other properties can have all that are required."""
     properties, required = node.get("properties", {}), node.get("required", [])
     return (
         isinstance(properties, Mapping)

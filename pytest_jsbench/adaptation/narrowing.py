@@ -44,6 +44,8 @@ _SCALARS = ("string", "number", "boolean", "null")
 _TAKEN_APART = APPLICATORS | REFERENCES
 #: the keywords under which definitions stand
 _DEFINITIONS = ("$defs", "definitions")
+#: annotations of a reference that are of use to a model
+_DESCRIBING = frozenset({"title", "description", "default"})
 _CONTAINERS = frozenset({"object", "array"})
 
 
@@ -78,16 +80,31 @@ class Narrowing:
         asking = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
-            if len(asking) == 1 and self._document.only_refers(asking[0].schema):
-                return self._reference(asking[0])
+            if len(asking) == 1:
+                described = self._described_reference(asking[0])
+                if described is not None:
+                    return self._reference(described, asking[0])
             return self._conjunction(asking, path)
         finally:
             self._depth -= 1
 
-    def _reference(self, part: SchemaPart) -> Node:
+    def _described_reference(self, part: SchemaPart) -> SchemaPart | None:
+        """Return the reference that alone affects validity, also where it is the only branch of an `anyOf`."""
+        if self._document.only_refers(part.schema):
+            return part
+        if not isinstance(part.schema, Mapping) or part.schema.keys() & KEYWORDS != {"anyOf"}:
+            return None
+        branches = part.schema["anyOf"]
+        if not isinstance(branches, list) or len(branches) != 1:
+            return None
+        branch = part.below("anyOf", "0")
+        return branch if self._document.only_refers(branch.schema) else None
+
+    def _reference(self, part: SchemaPart, described: SchemaPart) -> Node:
+        """Write a reference and its annotations; they are in `described`, which is the reference or is around it."""
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
-            return self._conjunction((part,), part.path)
+            return self._conjunction((described,), described.path)
         if target.path in self._open and self._subset.recursion == "none":
             self._ledger.give_up("$ref", part.path, "recursion is not taken")
             return self._conjunction((), part.path)
@@ -95,18 +112,25 @@ class Narrowing:
             self._recursed.add(target.path)
         if target.path not in self._names:
             self._define(target)
-        siblings = self._beside(part)
+        siblings = self._annotations(part) | self._annotations(described)
         reference = f"#/{self._names[target.path]}" if target.path else "#"
         if reference != part.schema["$ref"]:
             self._ledger.note("rewritten", "$ref", part.path, reference)
-        return {"$ref": reference, **siblings}
+        if siblings.keys() <= self._subset.reference_siblings:
+            if described is not part:
+                self._ledger.note("rewritten", "anyOf", described.path, "the only alternative stands in its place")
+            return {"$ref": reference, **siblings}
+        if described is part:
+            note = "the only alternative of an anyOf, which has the annotations that may not be next to $ref"
+            self._ledger.note("rewritten", "$ref", part.path, note)
+        return {"anyOf": [{"$ref": reference}], **siblings}
 
-    def _beside(self, part: SchemaPart) -> Node:
-        """The annotations that the subset takes beside a reference."""
-        allowed = {name: value for name, value in part.schema.items() if name in self._subset.reference_siblings}
+    def _annotations(self, part: SchemaPart) -> Node:
+        """The annotations of a reference that the subset takes; the others are noted as dropped."""
+        allowed = {name: value for name, value in part.schema.items() if name in _DESCRIBING & self._subset.keywords}
         for keyword in part.schema:
-            if keyword not in allowed and keyword not in ("$ref", "$schema", "$defs", "definitions"):
-                self._ledger.note("dropped_annotation", keyword, part.path, "beside $ref, and nothing to validity")
+            if keyword not in allowed and keyword not in ("$ref", "anyOf", "$schema", "$defs", "definitions"):
+                self._ledger.note("dropped_annotation", keyword, part.path, "does not affect validity")
         return allowed
 
     def _define(self, target: SchemaPart) -> None:
@@ -154,8 +178,8 @@ class Narrowing:
         if beside or len(rules.choices) > 1:
             self._ledger.note("rewritten", first.keyword, first.path, "what stands beside it is said in each of them")
         nodes = self._alternatives(combined, path, only_one=only_one)
-        if len(nodes) == 1 and "$ref" in nodes[0]:
-            return nodes[0]
+        if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
+            return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
             self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
         return _joined(nodes[:1] if only_one else nodes, annotations)
@@ -190,7 +214,7 @@ class Narrowing:
         if values is not None:
             return _joined(listed_values(rules, values, kinds), annotations)
         if kinds is None:
-            keywords = {keyword for node in rules.nodes for keyword in node.schema}
+            keywords = rules.always_true.union(*(node.schema for node in rules.nodes))
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
@@ -326,7 +350,7 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
     enums = [node["enum"] for node in nodes if "enum" in node]
     values = [value for listed in enums for value in listed] + [node["const"] for node in nodes if "const" in node]
     optional = sum(len(node.get("properties", {}).keys() - set(node.get("required", ()))) for node in nodes)
-    unions = sum("anyOf" in node or isinstance(node.get("type"), list) for node in nodes)
+    unions = sum(len(node.get("anyOf", ())) > 1 or isinstance(node.get("type"), list) for node in nodes)
     counts = (
         ("properties", sum(len(node.get("properties", ())) for node in nodes), limits.properties, "properties"),
         ("properties", max(depth for _, depth in _walk(schema)), limits.depth, "levels of nesting"),

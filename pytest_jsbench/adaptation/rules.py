@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_jsbench.adaptation.adapter import Contradiction
+from pytest_jsbench.adaptation.always_true import always_true_keywords
 from pytest_jsbench.adaptation.document import KINDS, SchemaPart, canonical, disjoint, names_in, outline
 from pytest_jsbench.schemas.keywords import ANNOTATIONS, KEYWORDS
 
@@ -59,6 +60,8 @@ class Rules:
     def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
         self.nodes = nodes
         self.choices: list[Choice] = []
+        #: keywords of the original that were left out of the nodes, since they accept every instance
+        self.always_true: set[str] = set()
         #: the place in the original at which changes are reported
         self.path = nodes[0].path if nodes else path
         self.context = context
@@ -158,6 +161,7 @@ class _Flattening:
         self._pending: list[SchemaPart] = []
         self._exclusive: list[SchemaPart] = []
         self._depended: set[Path] = set()
+        self._always_true: set[str] = set()
 
     def run(self, parts: list[SchemaPart], path: Path) -> Rules:
         self._pending = parts
@@ -174,6 +178,7 @@ class _Flattening:
             self._enter(part)
         rules = Rules(self._nodes, path, self._context)
         rules.choices = self._choices
+        rules.always_true = self._always_true
         return rules
 
     def _enter(self, part: SchemaPart) -> None:
@@ -187,11 +192,13 @@ class _Flattening:
         if "$ref" in schema:
             self._follow(part)
             if self._document.dialect.lone_references:
+                annotations = {name: value for name, value in schema.items() if name not in KEYWORDS}
+                self._nodes.append(SchemaPart(schema=annotations, path=part.path))
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:
                 self._ledger.give_up(keyword, part.path, "where it leads depends on the way there")
-        self._nodes.append(part)
+        self._nodes.append(self._without_always_true(part))
         if "allOf" in schema:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
             self._pending += self._branches(part, "allOf")
@@ -203,6 +210,18 @@ class _Flattening:
             self._negate(part.below("not"), part.path)
         if "if" in schema:
             self._condition(part)
+
+    def _without_always_true(self, part: SchemaPart) -> SchemaPart:
+        """Drop the keywords that the subset lacks and that accept every instance, before a rule sees them."""
+        lacking = part.schema.keys() & KEYWORDS - self._context.subset.keywords
+        if not lacking:
+            return part
+        dropped = [keyword for keyword in always_true_keywords(part, self._document) if keyword in lacking]
+        for keyword in dropped:
+            self._ledger.note("rewritten", keyword, part.path, "left out: it accepts every value")
+        self._always_true.update(dropped)
+        kept = {keyword: value for keyword, value in part.schema.items() if keyword not in dropped}
+        return SchemaPart(schema=kept, path=part.path)
 
     def _follow(self, part: SchemaPart) -> None:
         target = self._document.resolve(part, part.schema["$ref"])

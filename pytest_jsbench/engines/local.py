@@ -28,6 +28,7 @@ from pytest_jsbench.engines.options import Key, Options, choose_format, missing,
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings
+from pytest_jsbench.schemas.contradictions import find_impossible_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -172,6 +173,9 @@ class LocalEngine(OpenAIEngine):
             schema = bounded_within(schema) if self._narrowing else schema
         except CannotBound as error:
             return unsupported(str(error))
+        # the server would look for a grammar of such a schema without end, and answer no other call meanwhile
+        if problem := find_impossible_bound(schema):
+            return unsupported(f"{problem}: {GRAMMAR} cannot express this; nothing was sent")
         sent = Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
             schema=None if schema == request.schema else schema,

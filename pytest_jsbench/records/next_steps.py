@@ -50,6 +50,7 @@ _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum
 _FEW = 20
 #: Character classes by a letter, in a pattern.
 _LETTERED = re.compile(r"\\[dDwWsS]")
+_LOOK_AROUND = re.compile(r"\(\?<?[=!]")
 #: Keywords that suggest another form if a list of items was not enforced.
 _SHAPES = ("type", "required", "additionalProperties", "properties")
 #: Maximum length of a unit that is repeated at the end of an answer.
@@ -304,6 +305,8 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
         return "an enum of its values" if most - least <= _FEW else ""
     pattern = node.get("pattern")
     if violation.keyword == "pattern" and isinstance(pattern, str):
+        if _LOOK_AROUND.search(pattern):
+            return "one without look-around"
         if _LETTERED.search(pattern):
             return "one with [0-9] for \\d and [A-Za-z0-9_] for \\w"
         if not (pattern.startswith("^") and pattern.endswith("$")):

@@ -306,3 +306,78 @@ def test_what_was_put_below_defs_is_no_loss() -> None:
 
     assert {change.kind for change in changes} == {"rewritten"}
     assert ("$ref", "") in {(change.keyword, change.path) for change in changes}
+
+
+def test_an_object_with_names_of_any_string_is_closed_too() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "null"}}, "propertyNames": {"type": "string"}}
+    assert bounded(schema) == {**schema, "additionalProperties": False}
+    restricted = {**schema, "propertyNames": {"maxLength": 3}}
+    assert bounded(restricted) == restricted
+
+
+def test_an_array_ends_with_its_tuple_where_items_would_be_ignored() -> None:
+    listed = [{"type": "null"}, {"type": "boolean"}]
+    schema = {"type": "array", "prefixItems": listed, "items": {"type": "integer"}, "minItems": 2}
+    expected = {"type": "array", "prefixItems": listed, "minItems": 2, "maxItems": 2}
+    assert bounded(schema) == expected
+    assert {change.kind for change in changes_by_engine(schema, expected)} == {"rewritten", "tightened"}
+    longer = {**schema, "minItems": 3}
+    assert bounded(longer) == {**longer, "maxItems": 3}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kept"),
+    [
+        ({"minimum": 1, "exclusiveMinimum": 1}, {"exclusiveMinimum": 1}),
+        ({"minimum": 2, "exclusiveMinimum": 1}, {"minimum": 2}),
+        ({"maximum": 7, "exclusiveMaximum": 7}, {"exclusiveMaximum": 7}),
+        ({"maximum": 6, "exclusiveMaximum": 7}, {"maximum": 6}),
+    ],
+)
+def test_of_two_bounds_the_stricter_is_sent(bounds: dict[str, int], kept: dict[str, int]) -> None:
+    schema = {"type": "integer", **bounds}
+    assert bounded(schema) == {"type": "integer", **kept}
+    assert [change.kind for change in changes_by_engine(schema, bounded(schema))] == ["rewritten"]
+
+
+def test_a_flag_of_draft_4_next_to_a_bound_is_kept() -> None:
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": True}
+    assert bounded(schema) == schema
+
+
+def test_an_all_of_of_scalars_is_merged() -> None:
+    branches = [{"type": "integer", "minimum": 1}, {"minimum": 3, "title": "t"}, {"maximum": 9}]
+    schema = obj(a={"type": "integer", "allOf": branches})
+    merged = {"type": "integer", "minimum": 3, "maximum": 9, "title": "t"}
+    assert bounded(schema) == {**obj(a=merged), **CLOSED}
+    assert "widened" not in {change.kind for change in changes_by_engine(schema, bounded(schema))}
+    assert bounded({"allOf": [TEXT, {"minLength": 2}]}) == {**SHORT, "minLength": 2}
+
+
+@pytest.mark.parametrize(
+    "branches",
+    [
+        [{"pattern": "a"}, {"pattern": "b"}],
+        [{"type": "string"}, {"type": ["string", "null"]}],
+        [{"minimum": 1, "exclusiveMinimum": True}, {"minimum": 2}],
+        [{"type": "object"}, {"required": ["a"]}],
+        [{"const": 1}, {"const": True}],
+        [{"const": True}, {"const": 1}],
+        [{"enum": [True]}, {"enum": [1]}],
+        [{"$ref": "#/$defs/x"}],
+    ],
+)
+def test_an_all_of_that_is_no_one_scalar_is_kept(branches: list[Any]) -> None:
+    narrowed = bounded({"allOf": branches})
+    assert isinstance(narrowed, dict)
+    assert narrowed["allOf"] == branches
+
+
+def test_an_all_of_next_to_a_flag_of_draft_4_is_kept() -> None:
+    schema = {"minimum": 1, "exclusiveMinimum": True, "allOf": [{"minimum": 2}]}
+    assert bounded(schema) == schema
+
+
+def test_an_all_of_into_which_a_reference_leads_is_kept() -> None:
+    schema = {"anyOf": [{"allOf": [{"type": "null"}]}, {"$ref": "#/anyOf/0/allOf/0"}]}
+    assert bounded(schema) == schema

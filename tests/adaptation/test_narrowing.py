@@ -273,15 +273,33 @@ def test_alternatives_told_apart_by_a_tag_become_any_of() -> None:
     assert said_of({"oneOf": branches}) == {"anyOf": branches}
 
 
-def test_beside_a_reference_nothing_is_said() -> None:
+def test_a_description_next_to_a_reference_is_kept() -> None:
     definitions = {"$defs": {"t": TEXT}}
     described = {**obj(a={"$ref": "#/$defs/t", "description": "d"}), **definitions}
-    assert said(described) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
-    assert changes(described) == {("dropped_annotation", "description", "/properties/a")}
+    around = {**obj(a={"anyOf": [{"$ref": "#/$defs/t"}], "description": "d"}), **definitions}
+    for subset in (OPENAI, GEMINI, SUBSETS["mistral"], GROQ):
+        assert said(described, subset) == around
+        assert adapt(around, subset, "narrow") == Adapted(schema=around)
+        assert said({**described, "$schema": DRAFT_7}, subset)["properties"] == around["properties"]
+    assert changes(described) == {("rewritten", "$ref", "/properties/a")}
     assert adapt(described, ANTHROPIC, "narrow") == Adapted(schema=described)
-    asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), **definitions}
+    assert said(around, ANTHROPIC) == described
+    noted = {**obj(a={"$ref": "#/$defs/t", "x-note": "n"}), **definitions}
+    assert said(noted) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
+    assert changes(noted) == {("dropped_annotation", "x-note", "/properties/a")}
+
+
+def test_a_keyword_next_to_a_reference_is_merged_with_its_target() -> None:
+    asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), "$defs": {"t": TEXT}}
     assert said(asking) == obj(a={"type": "string", "pattern": "^a"})
     assert said({**asking, "$schema": DRAFT_7})["properties"]["a"] == {"$ref": "#/$defs/t"}
+
+
+def test_a_description_next_to_a_recursive_reference_is_kept() -> None:
+    schema = obj(next={"anyOf": [{"$ref": "#", "description": "d"}, NULL]})
+    adapted = said(schema)
+    assert adapted["properties"]["next"]["anyOf"][0] == {"anyOf": [{"$ref": "#"}], "description": "d"}
+    assert said(adapted) == adapted
 
 
 def test_references_by_anchor_and_by_any_path_lead_to_definitions() -> None:
@@ -542,3 +560,76 @@ def test_properties_keep_the_order_in_which_the_schema_names_them(subset: Subset
     narrowed: Any = said(schema, subset)
     assert list(narrowed["properties"]) == ["z", "a", "m", "x"]
     assert list(narrowed["properties"]["m"]["properties"]) == ["y", "b"]
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"propertyNames": {"type": "string"}},
+        {"propertyNames": {"type": ["string", "null"], "description": "a name"}},
+        {"propertyNames": True},
+        {"propertyNames": {}},
+        {"propertyNames": {"minLength": 0, "pattern": ".*"}},
+        {"propertyNames": {"allOf": [{"type": "string"}, {"minimum": 3}]}},
+        {"propertyNames": {"$ref": "#/$defs/name"}},
+        {"patternProperties": {}},
+        {"patternProperties": {"^x-": {}}},
+        {"minProperties": 0},
+        {"unevaluatedProperties": {}},
+        {"dependentRequired": {"a": []}},
+        {"dependentSchemas": {"a": True}},
+        {"dependencies": {}},
+    ],
+)
+def test_an_object_keyword_that_accepts_everything_is_dropped(keywords: dict[str, Any]) -> None:
+    plain = {"type": "object", "additionalProperties": {"type": "string"}}
+    if keywords.get("patternProperties"):
+        plain = {"type": "object"}
+    schema = {"$defs": {"name": TEXT}, **plain, **keywords}
+    assert said(schema, GEMINI) == plain
+    (keyword,) = keywords
+    assert ("rewritten", keyword, "") in changes(schema, GEMINI)
+    closed = {**obj(a=TEXT), **keywords, "$defs": {"name": TEXT}}
+    assert said(closed, OPENAI) == obj(a=TEXT)
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"type": "string", "minLength": 0},
+        {"type": "string", "pattern": ".*"},
+        {"type": "array", "items": TEXT, "minItems": 0},
+        {"type": "array", "items": TEXT, "uniqueItems": False},
+        {"type": "array", "items": TEXT, "unevaluatedItems": True},
+        {"type": "array", "items": TEXT, "contains": {"type": "null"}, "minContains": 0},
+    ],
+)
+def test_a_scalar_or_array_keyword_that_accepts_everything_is_dropped(keywords: dict[str, Any]) -> None:
+    plain = {name: value for name, value in keywords.items() if name in ("type", "items")}
+    assert said_of(keywords, GROQ) == plain
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"propertyNames": {"type": "integer"}},
+        {"propertyNames": {"type": "string", "minLength": 1}},
+        {"propertyNames": {"$ref": "#/$defs/missing"}},
+        {"propertyNames": False},
+        {"propertyNames": {"pattern": "^.*$"}},  # no line breaks
+        {"unevaluatedProperties": False},
+    ],
+)
+def test_an_object_keyword_that_may_reject_is_not_dropped(keywords: dict[str, Any]) -> None:
+    (keyword,) = keywords
+    schema = {"type": "object", "additionalProperties": {"type": "string"}, **keywords}
+    assert obstacle(schema, GEMINI) == (keyword, "")
+
+
+def test_patterns_that_exempt_properties_from_a_closed_object_are_not_dropped() -> None:
+    schema = {**obj(a=TEXT), "patternProperties": {"^x-": {}}}
+    assert ("tightened", "patternProperties", "") in changes(schema, OPENAI)
+
+
+def test_a_keyword_that_accepts_everything_still_tells_the_type() -> None:
+    assert said({"propertyNames": {"type": "string"}}, GEMINI)["type"] == "object"

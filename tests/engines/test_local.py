@@ -382,3 +382,14 @@ def test_its_responses_take_a_schema_and_hold_no_answer_to_it(local_config: Engi
     config = replace(local_config, name="openai", options={"api": "responses"})
     answer = completion_of(config, request({"const": {}}, max_tokens=8, temperature=0))
     assert answer.text.strip()[:1] != "{"
+
+
+def test_a_schema_with_contradictory_bounds_is_declined_and_not_sent() -> None:
+    config = EngineConfig(name="local", base_url=unreachable_url(), api_key="k", model="m")
+    for options in ({}, {"bounded": False}):
+        engine = find("local").build(replace(config, options=options))
+        declined = decline(engine, request({"type": "integer", "minimum": 5, "maximum": 3}))
+        assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
+        assert "no value lies between minimum 5 and maximum 3 at /" in declined.message
+        assert "nothing was sent" in declined.message
+        engine.close()

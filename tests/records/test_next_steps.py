@@ -184,3 +184,8 @@ def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
 ) -> None:
     found = failed(FailureType.INVALID_SCHEMA, reason="metaschema", violations=(), **verdict)
     assert words in next_step(found, None, PARAMS, schema)
+
+
+def test_a_pattern_with_look_around_is_to_be_written_without() -> None:
+    step = next_step(broken("/pattern"), answered('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
+    assert "say pattern as one without look-around" in step
