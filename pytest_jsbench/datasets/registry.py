@@ -47,7 +47,7 @@ def open_dataset(selection: Selection) -> Listing:
         return case if isinstance(case, BrokenCase) else replace(case, schema=complete(case.schema, folder.retrieve))
 
     entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in dataset.entries.items()}
-    return Listing(entries=entries)
+    return Listing(entries=entries, notes=dataset.notes)
 
 
 def _open(selection: Selection) -> Listing:

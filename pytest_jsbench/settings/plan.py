@@ -75,6 +75,11 @@ class Cases:
     #: Whether a misspelled keyword makes a schema invalid.
     strict: bool = False
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages about what the source contains and is not among the cases."""
+        return self.source.notes if isinstance(self.source, Listing) else ()
+
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Parse the case with this key."""
         case = self.source.case(key)

@@ -158,16 +158,6 @@ def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
     assert schema(source, "weather.output") == RESULT
 
 
-def test_a_tool_without_a_schema_is_named_and_loses_no_other(tmp_path: Path) -> None:
-    tools = [{"type": "function", "function": {"name": "now"}}, {"type": "web_search"}, 3, CHAT]
-    source = write(tmp_path, {"tools.json": tools})
-
-    assert keys(source) == ["tools::now", "tools::web_search", "tools::tool-2", "tools::weather"]
-    for name in ("now", "web_search", "tool-2"):
-        assert problem(source, name) == f"{tmp_path}/tools.json: {name} has no schema for its arguments"
-    assert schema(source, "weather") == ARGUMENTS
-
-
 @pytest.mark.parametrize("arguments", [None, [1], "{}"])
 def test_a_tool_whose_schema_is_none_is_a_broken_case(tmp_path: Path, arguments: object) -> None:
     source = write(tmp_path, {"tools.json": {"name": "weather", "inputSchema": arguments}})
