@@ -19,6 +19,7 @@ from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBench
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
+from pytest_jsbench.datasets.folders import files_below, is_users
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -101,7 +102,7 @@ def is_published(source: str) -> bool:
     """Tell whether others have published it (builtin, the hub's layout, an installed package), and not the user."""
     path = Path(source).expanduser()
     if path.is_dir():
-        return next(path.rglob("*.parquet"), None) is not None
+        return _has_tables(path)
     own = path.is_file() or (is_reference(source) and source not in _installed()) or glob.has_magic(source)
     return not own
 
@@ -118,8 +119,12 @@ def _hub_name(source: str) -> re.Match[str] | None:
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
 
+def _has_tables(folder: Path) -> bool:
+    return any(path.suffix == ".parquet" for path in files_below(folder))
+
+
 def _open_folder(selection: Selection, folder: Path) -> Listing:
-    if next(folder.rglob("*.parquet"), None) is not None:
+    if _has_tables(folder):
         from pytest_jsbench.datasets.sources.hub import check_folder, open_folder, open_hub
 
         if (published := open_folder(selection, folder)) is not None:
@@ -129,7 +134,7 @@ def _open_folder(selection: Selection, folder: Path) -> Listing:
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
     # a link to a file that is not there is one: that is said of its case, and not passed over
-    there = (path for path in folder.rglob("*") if path.is_file() or (path.is_symlink() and not path.exists()))
+    there = (path for path in files_below(folder) if path.is_file() or not path.exists())
     paths = [path for path in there if path.suffix.lower() in SUFFIXES]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
@@ -142,6 +147,8 @@ def _open_glob(selection: Selection, pattern: Path) -> Listing:
     fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:fixed])
     paths = [path for name in glob.glob(str(pattern), recursive=True) if (path := Path(name)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
+    if not any(part.startswith(".") or part == "node_modules" for part in parts[fixed:]):
+        paths = [path for path in paths if is_users(path, root=root)]
     if not paths:
         message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
         raise DatasetError(message)

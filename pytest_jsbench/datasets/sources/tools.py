@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import Note, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Note, schema_case
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
 
@@ -138,6 +139,12 @@ class Definitions:
     #: whether the document is a list, and not one tool or format
     many: bool = False
 
+    def add(self, other: Definitions) -> None:
+        """Add what another document of the same source leaves out; the next page of this one may be that document."""
+        self.left_out += other.left_out
+        self.messages += other.messages
+        self.has_next = other.has_next
+
     def notes(self, where: str) -> Iterator[Note]:
         """Yield one message per kind of thing that is not among the cases."""
         if self.left_out:
@@ -169,6 +176,25 @@ def read_definitions(document: object) -> Definitions | None:
         found.many = has_list
         return found
     return found if _read_tool(found, (), document) else None
+
+
+def listed(found: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
+    """Yield the cases of a document that is in memory; `name` is for a definition without one."""
+    for definition in found.schemas:
+        read = partial(case_of, document, definition)
+        own = name if definition.name is None else definition.name
+        yield ListedCase(task=task, name=own, where=where, read=read)
+
+
+def format_schema(value: object) -> object:
+    """Return the schema in a response format; any other value as it is."""
+    found = Definitions()
+    if not isinstance(value, Mapping) or not _OF_SCHEMAS.isdisjoint(value) or not _read_formats(found, value):
+        return value
+    (definition,) = found.schemas
+    if definition.schema is None:
+        raise Unreadable(definition.problem, reason="not_a_schema")
+    return _as_json_schema(follow(value, definition.schema))
 
 
 def defines_tools(document: object) -> bool:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_jsbench.datasets.base import Selection
+from pytest_jsbench.datasets.sources.objects import open_in_memory
 from pytest_jsbench.verdicts import Judge
 from tests.datasets.reading import keys, opened, problem, schema, write
 
@@ -78,6 +82,17 @@ LISTS: dict[str, Any] = {
 }
 
 
+_names = itertools.count()
+
+
+def python_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> str:
+    """Return the name of a module with that code, as the start of a source."""
+    name = f"tools_of_python_{next(_names)}"
+    (tmp_path / f"{name}.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
 def notes(source: object) -> tuple[str, ...]:
     return opened(source).notes
 
@@ -89,6 +104,72 @@ def test_tool_list_of_each_provider_is_read(tmp_path: Path, document: Any) -> No
     assert keys(source) == ["t::weather"]
     assert schema(source) == SCHEMA
     assert notes(source) == ()
+
+
+@pytest.mark.parametrize("document", LISTS.values(), ids=LISTS)
+def test_tool_list_in_python_is_read_as_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, document: Any
+) -> None:
+    module = python_source(tmp_path, monkeypatch, f"TOOLS = {document!r}")
+
+    assert keys(f"{module}:TOOLS") == [f"{module}::weather"]
+    assert schema(f"{module}:TOOLS") == SCHEMA
+    held = open_in_memory(Selection(), document)
+    assert [str(key) for key in held.keys()] == ["cases::weather"]
+
+
+def test_python_tools_without_a_schema_are_left_out_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = [{"type": "web_search"}, MCP, {**MCP, "name": "wind", "outputSchema": RESULT}]
+    module = python_source(tmp_path, monkeypatch, f"TOOLS = {tools!r}\nBY_NAME = {{'a': TOOLS[1]}}")
+
+    assert keys(f"{module}:TOOLS") == [f"{module}::{name}" for name in ("weather", "wind", "wind.output")]
+    assert "web_search" in notes(f"{module}:TOOLS")[0]
+    assert keys(f"{module}:BY_NAME") == [f"{module}::weather"]
+
+
+def test_sdk_objects_are_read_as_what_they_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    code = f"""
+from typing import Any
+from pydantic import BaseModel, Field
+
+class Tool(BaseModel):
+    name: str
+    input_schema: dict[str, Any] = Field(alias="inputSchema")
+    output_schema: dict[str, Any] | None = Field(default=None, alias="outputSchema")
+
+class Result(BaseModel):
+    tools: list[Tool]
+
+TOOLS = (Tool.model_validate({MCP!r}),)
+RESULT = Result(tools=TOOLS)
+WRAPPED = {{"tools": TOOLS}}
+"""
+    module = python_source(tmp_path, monkeypatch, code)
+
+    for name in ("TOOLS", "RESULT", "WRAPPED"):
+        assert keys(f"{module}:{name}") == [f"{module}::weather"]
+        assert schema(f"{module}:{name}") == SCHEMA
+
+
+def test_tool_lines_and_pages_of_lines_are_read(tmp_path: Path) -> None:
+    tools = [MCP, {**MCP, "name": "wind", "outputSchema": RESULT}]
+    pages = [{"jsonrpc": "2.0", "id": 1, "result": PAGE_1}, PAGE_2]
+    files: dict[str, list[Any]] = {"a.jsonl": tools, "b.jsonl": pages}
+    source = write(tmp_path, {name: "\n".join(json.dumps(row) for row in rows) for name, rows in files.items()})
+
+    assert keys(source) == ["a::weather", "a::wind", "a::wind.output", "b::weather", "b::wind"]
+    assert schema(source / "b.jsonl", "wind") == SCHEMA
+    assert notes(source) == ()
+
+
+def test_row_with_a_response_format_is_judged_by_its_schema(tmp_path: Path) -> None:
+    row = {"id": "a", "prompt": "p", "schema": {"type": "json_schema", "json_schema": INNER}, "expected": {"city": "x"}}
+    other = {"id": "b", "json_schema": INNER, "type": "json_schema"}
+    source = write(tmp_path, {"rows.jsonl": json.dumps(row) + "\n" + json.dumps(other)})
+
+    for name in ("a", "line-2"):
+        assert schema(source, name) == SCHEMA
 
 
 @pytest.mark.parametrize("spelling", [("outputSchema",), ("output_schema",), ("response_json_schema",)])
