@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date, time
 from functools import partial
 from types import ModuleType
 from typing import Any, get_origin
@@ -109,6 +110,8 @@ def _json_of(value: object) -> str | Unreadable:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
@@ -137,7 +140,11 @@ def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | Note]:
 def _check_features(table: Any) -> None:
     held = rows.schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[held], "dtype", None)
-    if kind not in {"string", "large_string"}:  # a column of objects gives each row the members of all others
+    is_json = type(table.features[held]).__name__ == "Json"
+    if not is_json and kind not in {
+        "string",
+        "large_string",
+    }:  # a column of objects gives each row the members of all others
         message = f"the table's column {held} is {kind or 'no text'}; expected text, each a JSON Schema"
         raise DatasetError(message, found=kind, expected="string", where=held)
 

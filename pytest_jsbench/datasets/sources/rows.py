@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def case_of(key: CaseKey, row: object) -> Case:
         key=key,
         schema=as_schema(format_schema(schema)),
         messages=_messages(row),
-        reference=row.get("reference"),
+        reference=as_json(row.get("reference"), "reference"),
         expected=_expected(row, as_text=isinstance(value, str)),
         tags=_tags(row.get("tags")),
     )
@@ -143,12 +144,31 @@ def _schema_name(row: Mapping[str, Any]) -> str | None:
     return None
 
 
+def as_json(value: Any, column: str) -> Any:
+    """Return a cell as a JSON value, with dates and times as ISO 8601 text; Unreadable names the column."""
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: as_json(part, column) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part, column) for part in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    message = f"column {column} has a value of type {type(value).__name__}, which JSON does not have; store it as text"
+    raise Unreadable(message, reason="bad_row")
+
+
 def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
     """The instance that the row expects; where its schema is text, so is this, and null is none, as in a table."""
     value = row.get("expected")
     if "expected" not in row or (value is None and as_text):
         return None
-    return Expected(value=parse_json(value) if as_text and isinstance(value, str) else value)
+    if not as_text or not isinstance(value, str):
+        return Expected(value=as_json(value, "expected"))
+    try:
+        return Expected(value=parse_json(value))
+    except Unreadable as error:
+        raise Unreadable(f"column expected: {error.problem}", reason=error.reason) from None
 
 
 def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
