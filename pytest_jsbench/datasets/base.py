@@ -29,6 +29,8 @@ class Selection:
     """The part of a source that is wanted."""
 
     source: str = "builtin"
+    #: sources that are one suite, which `source` names together; empty if `source` is the only one
+    sources: tuple[str, ...] = ()
     #: None: every task
     tasks: tuple[str, ...] | None = None
     split: str = "test"
@@ -53,6 +55,7 @@ class Selection:
         """The selection as JSON values, for the run's metadata."""
         return {
             "source": self.source,
+            **({"sources": list(self.sources)} if self.sources else {}),
             "tasks": None if self.tasks is None else list(self.tasks),
             "split": self.split,
             "limit": self.limit,

@@ -6,9 +6,11 @@ import difflib
 import glob
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +20,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Note, Read, Selection
 from pytest_jsbench.datasets.folders import files_below, is_users
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -51,7 +53,47 @@ def open_dataset(selection: Selection) -> Listing:
     return Listing(entries=entries, notes=dataset.notes)
 
 
+def _open_several(selection: Selection) -> Listing:
+    """Open each source, and return the cases of all; a task that two sources have is named for its source."""
+    listings = {
+        source: _open(replace(selection, source=source, sources=(), tasks=None))
+        for source in dict.fromkeys(selection.sources)
+    }
+    having = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
+    labels = _labels(list(listings))
+    entries: list[ListedCase | Note] = []
+    for source, listing in listings.items():
+        entries += map(Note, listing.notes)
+        for key, entry in listing.entries.items():
+            task = key.task if having[key.task] == 1 else _task_of(labels[source], key.task)
+            entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
+    return Listing.of(selection, entries)
+
+
+def _labels(sources: Sequence[str]) -> dict[str, str]:
+    """Return the shortest end of each path that no other source has, dotted: the same on every machine."""
+    labels: dict[str, str] = {}
+    for source in sources:
+        parts = Path(source).parts
+        ends = [others.parts for others in map(Path, sources) if others.parts != parts]
+        size = next((n for n in range(1, len(parts)) if all(end[-n:] != parts[-n:] for end in ends)), len(parts))
+        labels[source] = ".".join(part.strip("/\\") for part in parts[-size:]).strip(".")
+    return labels
+
+
+def _task_of(label: str, task: str) -> str:
+    return label if label == task or label.endswith(f".{task}") else f"{label}.{task}"
+
+
+def _read_as(read: Read, own: CaseKey, key: CaseKey) -> Case | BrokenCase:
+    """Read a case by the key that it has in its own source."""
+    case = read(own)
+    return case if case.key == key else replace(case, key=key)
+
+
 def _open(selection: Selection) -> Listing:
+    if selection.sources:
+        return _open_several(selection)
     source = selection.source
     if source == BUILTIN:
         _refuse_split(selection)
