@@ -62,7 +62,7 @@ def add_adapt(commands: Any) -> None:
         description="Say each schema in the subset of JSON Schema that a provider takes, as --jsbench-adapt does "
         "before a call: a table of the outcomes, and with -v every change.",
     )
-    adapt.add_argument("dataset", metavar="DATASET", help="as for --jsbench-dataset")
+    adapt.add_argument("dataset", metavar="DATASET", nargs="+", help="as for --jsbench-dataset")
     adapt.add_argument(
         "--subset",
         choices=(*SUBSETS, *PROFILES),
@@ -79,7 +79,14 @@ def add_adapt(commands: Any) -> None:
 
 def _adapt(options: argparse.Namespace, out: Output) -> bool:
     """Adapt every schema to each subset and print the outcomes; True where there are schemas and all can be adapted."""
-    selection = Selection(source=options.dataset, tasks=options.tasks, split=options.split, limit=options.limit)
+    sources: list[str] = options.dataset
+    selection = Selection(
+        source=" + ".join(sources),
+        sources=tuple(sources) if len(sources) > 1 else (),
+        tasks=options.tasks,
+        split=options.split,
+        limit=options.limit,
+    )
     dataset = open_dataset(selection)
     named = tuple(SUBSETS) if options.subset is None else (options.subset,)
     subsets = [subset.version for name in named if (subset := find_subset(name)) is not None]

@@ -17,8 +17,9 @@ from msgspec import structs
 from pytest_jsbench.cli.arguments import add_option
 from pytest_jsbench.cli.output import Output, make_folder
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.files import FileReader
+from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
@@ -115,10 +116,10 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     passed = judged = 0
     with Judge(policy_of({}, policy_changes(vars(options)))) as judge:
         for number, data in _objects(path):
-            schema, text, truncated = data.get("schema"), data.get("text"), data.get("truncated", False)
+            schema, text, truncated = _schema_of(data), data.get("text"), data.get("truncated", False)
             if not isinstance(schema, dict | bool) or not isinstance(text, str) or not isinstance(truncated, bool):
                 message = (
-                    f'{path}:{number}: expected {{"schema": an object or a boolean, "text": a string}}, '
+                    f'{path}:{number}: expected {{"schema": an object, a boolean or its JSON text, "text": a string}}, '
                     f"found the fields {printable(', '.join(data)) or 'none'}"
                 )
                 raise RecordError(message, found=list(data), expected=["schema", "text"], where=f"{path}:{number}")
@@ -136,6 +137,17 @@ def _judge_plain(options: argparse.Namespace, out: Output) -> bool:
     if not options.json:
         out.write(f"passed {passed} of {judged}\n")
     return passed == judged
+
+
+def _schema_of(data: Mapping[str, Any]) -> object:
+    """Return the schema of a line, which may be JSON text, as in rows of a dataset."""
+    schema = data.get("schema")
+    if not isinstance(schema, str):
+        return schema
+    try:
+        return parse_json(schema, largest=LARGEST_SCHEMA)
+    except Unreadable:
+        return schema
 
 
 def _changed(before: Run, after: Run) -> Iterator[str]:

@@ -133,11 +133,12 @@ def _ini(root: Path, sources: Sequence[Source]) -> NewFile:
     if re.search("^jsbench_", text, flags=re.MULTILINE):
         return NewFile(path=path, words="has settings of jsbench already", text=None)
     datasets = [source.dataset for source in sources]
-    settings: dict[str, _Value] = {"jsbench_dataset": datasets[0] if len(datasets) == 1 else datasets}
+    # pytest's own TOML takes a list for an option that may be repeated
+    is_toml = name.endswith(".toml")
+    settings: dict[str, _Value] = {"jsbench_dataset": datasets if is_toml or len(datasets) > 1 else datasets[0]}
     roots = list(dict.fromkeys(source.python_path for source in sources if source.python_path is not None))
     if roots and not re.search("^pythonpath", text, flags=re.MULTILINE):
         settings = {"pythonpath": roots, **settings}
-    is_toml = name.endswith(".toml")
     written = _toml_lines(settings) if is_toml else _ini_lines(settings)
     head = _head(section, text)
     assert head is not None

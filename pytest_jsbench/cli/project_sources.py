@@ -116,12 +116,12 @@ def _read(root: Path, path: Path) -> object:
 
 def _kind(document: object) -> str | None:
     """Say what a document is, as far as its outermost keys tell; None for anything that is no schema."""
-    from pytest_jsbench.datasets.sources.folder import tool_schemas
     from pytest_jsbench.datasets.sources.openapi import is_openapi
+    from pytest_jsbench.datasets.sources.tools import defines_tools
 
     if is_openapi(document):
         return _API
-    if tool_schemas(document):
+    if defines_tools(document):
         return "tool definitions"
     named = isinstance(document, Mapping) and "json-schema.org" in str(document.get("$schema"))
     shaped = isinstance(document, Mapping) and document.keys() >= {"type", "properties"}

@@ -29,6 +29,8 @@ class Selection:
     """The part of a source that is wanted."""
 
     source: str = "builtin"
+    #: sources that are one suite, which `source` names together; empty if `source` is the only one
+    sources: tuple[str, ...] = ()
     #: None: every task
     tasks: tuple[str, ...] | None = None
     split: str = "test"
@@ -53,6 +55,7 @@ class Selection:
         """The selection as JSON values, for the run's metadata."""
         return {
             "source": self.source,
+            **({"sources": list(self.sources)} if self.sources else {}),
             "tasks": None if self.tasks is None else list(self.tasks),
             "split": self.split,
             "limit": self.limit,
@@ -121,18 +124,31 @@ class ListedCase:
     instances: Sequence[Instance] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A message about what a source contains and is not among its cases."""
+
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """A dataset of entries, each read when it is asked for."""
 
     entries: Mapping[CaseKey, ListedCase]
+    #: messages about what was left out
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[ListedCase]) -> Listing:
+    def of(cls, selection: Selection, entries: Iterable[ListedCase | Note]) -> Listing:
         """The selection's part, task by task in the order in which tasks first come."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
+        notes: list[str] = []
         for entry in entries:
+            if isinstance(entry, Note):
+                notes.append(entry.text)
+                continue
             group = by_task.setdefault(safe_name(entry.task), [])
             if selection.limit is None or len(group) < selection.limit:
                 group.append(entry)
@@ -146,7 +162,7 @@ class Listing:
         for task in choose_tasks(selection.source, list(by_task), selection.tasks):
             for entry in by_task[task]:
                 taken[_free_key(taken, task, entry.name, tried)] = entry
-        return cls(entries=taken)
+        return cls(entries=taken, notes=tuple(notes))
 
     @classmethod
     def over(cls, dataset: CaseSource) -> Listing:
@@ -160,7 +176,7 @@ class Listing:
 
     def only(self, keys: Iterable[CaseKey]) -> Listing:
         """These of the cases."""
-        return Listing(entries={key: self.entries[key] for key in keys})
+        return Listing(entries={key: self.entries[key] for key in keys}, notes=self.notes)
 
     def keys(self) -> Sequence[CaseKey]:
         """The selected cases."""

@@ -21,6 +21,8 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, decode, parse_json, real
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import as_schema
+from pytest_jsbench.datasets.folders import files_below
+from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.keywords import DATA, NAMED
 from pytest_jsbench.schemas.references import joined, pointer_of
 
@@ -63,7 +65,7 @@ class DocumentFolder:
         root = root.expanduser()
         if not root.is_dir():
             raise DatasetError(f"no folder of schemas at {root}", found=str(root), expected="a folder")
-        return cls(root, (path for path in sorted(root.rglob("*")) if path.suffix.lower() in DOCUMENT_SUFFIXES))
+        return cls(root, (path for path in sorted(files_below(root)) if path.suffix.lower() in DOCUMENT_SUFFIXES))
 
     def data(self, path: Path, *, largest: int = LARGEST_SCHEMA) -> bytes:
         """Read a file; Unreadable where it lies outside, is no file, or holds too much."""
@@ -350,7 +352,10 @@ def _base_of(resolver: Any) -> str:
 
 def _dialect(document: object) -> str | None:
     uri = document.get("$schema") if isinstance(document, dict) else None
-    return uri.rstrip("#") if isinstance(uri, str) else None
+    if not isinstance(uri, str):
+        return None
+    # OpenAPI's dialects are 2020-12 under other names
+    return DRAFT_2020_12.uri if find_dialect(uri) is DRAFT_2020_12 else uri.rstrip("#")
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

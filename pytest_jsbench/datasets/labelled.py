@@ -90,7 +90,8 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
         if answers := [instance for name in names for instance in instances.get(name, ())]:
             name, read = row["schema_id"], partial(_read, json.dumps(row["schema"]))
             entries.append(ListedCase(task=row["task"], name=name, where=name, read=read, instances=answers))
-    listing = Listing.of(selection, sorted(entries, key=lambda entry: (safe_name(entry.task), safe_name(entry.name))))
+    entries.sort(key=lambda entry: (safe_name(entry.task), safe_name(entry.name)))
+    listing = Listing.of(selection, entries)
     if not listing.entries:
         message = f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
         raise DatasetError(message)

@@ -6,9 +6,11 @@ import difflib
 import glob
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +20,8 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Selection
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Note, Read, Selection
+from pytest_jsbench.datasets.folders import files_below, is_users
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -47,10 +50,50 @@ def open_dataset(selection: Selection) -> Listing:
         return case if isinstance(case, BrokenCase) else replace(case, schema=complete(case.schema, folder.retrieve))
 
     entries = {key: replace(entry, where=str(key), read=read, text=None) for key, entry in dataset.entries.items()}
-    return Listing(entries=entries)
+    return Listing(entries=entries, notes=dataset.notes)
+
+
+def _open_several(selection: Selection) -> Listing:
+    """Open each source, and return the cases of all; a task that two sources have is named for its source."""
+    listings = {
+        source: _open(replace(selection, source=source, sources=(), tasks=None))
+        for source in dict.fromkeys(selection.sources)
+    }
+    having = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
+    labels = _labels(list(listings))
+    entries: list[ListedCase | Note] = []
+    for source, listing in listings.items():
+        entries += map(Note, listing.notes)
+        for key, entry in listing.entries.items():
+            task = key.task if having[key.task] == 1 else _task_of(labels[source], key.task)
+            entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
+    return Listing.of(selection, entries)
+
+
+def _labels(sources: Sequence[str]) -> dict[str, str]:
+    """Return the shortest end of each path that no other source has, dotted: the same on every machine."""
+    labels: dict[str, str] = {}
+    for source in sources:
+        parts = Path(source).parts
+        ends = [others.parts for others in map(Path, sources) if others.parts != parts]
+        size = next((n for n in range(1, len(parts)) if all(end[-n:] != parts[-n:] for end in ends)), len(parts))
+        labels[source] = ".".join(part.strip("/\\") for part in parts[-size:]).strip(".")
+    return labels
+
+
+def _task_of(label: str, task: str) -> str:
+    return label if label == task or label.endswith(f".{task}") else f"{label}.{task}"
+
+
+def _read_as(read: Read, own: CaseKey, key: CaseKey) -> Case | BrokenCase:
+    """Read a case by the key that it has in its own source."""
+    case = read(own)
+    return case if case.key == key else replace(case, key=key)
 
 
 def _open(selection: Selection) -> Listing:
+    if selection.sources:
+        return _open_several(selection)
     source = selection.source
     if source == BUILTIN:
         _refuse_split(selection)
@@ -101,7 +144,7 @@ def is_published(source: str) -> bool:
     """Tell whether others have published it (builtin, the hub's layout, an installed package), and not the user."""
     path = Path(source).expanduser()
     if path.is_dir():
-        return next(path.rglob("*.parquet"), None) is not None
+        return _has_tables(path)
     own = path.is_file() or (is_reference(source) and source not in _installed()) or glob.has_magic(source)
     return not own
 
@@ -118,8 +161,12 @@ def _hub_name(source: str) -> re.Match[str] | None:
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
 
+def _has_tables(folder: Path) -> bool:
+    return any(path.suffix == ".parquet" for path in files_below(folder))
+
+
 def _open_folder(selection: Selection, folder: Path) -> Listing:
-    if next(folder.rglob("*.parquet"), None) is not None:
+    if _has_tables(folder):
         from pytest_jsbench.datasets.sources.hub import check_folder, open_folder, open_hub
 
         if (published := open_folder(selection, folder)) is not None:
@@ -129,7 +176,7 @@ def _open_folder(selection: Selection, folder: Path) -> Listing:
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
     # a link to a file that is not there is one: that is said of its case, and not passed over
-    there = (path for path in folder.rglob("*") if path.is_file() or (path.is_symlink() and not path.exists()))
+    there = (path for path in files_below(folder) if path.is_file() or not path.exists())
     paths = [path for path in there if path.suffix.lower() in SUFFIXES]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
@@ -142,6 +189,8 @@ def _open_glob(selection: Selection, pattern: Path) -> Listing:
     fixed = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:fixed])
     paths = [path for name in glob.glob(str(pattern), recursive=True) if (path := Path(name)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
+    if not any(part.startswith(".") or part == "node_modules" for part in parts[fixed:]):
+        paths = [path for path in paths if is_users(path, root=root)]
     if not paths:
         message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
         raise DatasetError(message)

@@ -37,6 +37,13 @@ _OTHERWISE = {
 }
 
 
+def _names_of_sources(source: object) -> list[str]:
+    """Return the names of one or several sources; none if the object holds the cases itself."""
+    parts = list(source) if isinstance(source, list | tuple) else [source]
+    names = [fspath(part) if isinstance(part, PathLike) else part for part in parts]
+    return [name for name in names if isinstance(name, str)] if all(isinstance(name, str) for name in names) else []
+
+
 class Dataset:
     """
     The cases to be asked, in their order.
@@ -85,11 +92,12 @@ class Dataset:
         """Select the cases of a source as the options say; None is the source that they name, or the built-in one."""
         source = fspath(source) if isinstance(source, PathLike) else source
         held, values = None, dict(values)
-        if isinstance(source, str):
-            values["dataset"] = source
+        names = _names_of_sources(source)
+        if names:
+            values["dataset"] = names
         elif source is not None:
             published = type(source).__module__.partition(".")[0] == "datasets"  # by that package
-            held, values["dataset"] = source, _IN_MEMORY
+            held, values["dataset"] = source, [_IN_MEMORY]
             values["invalid_schemas"] = values["invalid_schemas"] or ("skip" if published else "fail")
         with said_to_programs():
             selection = selection_of(values)

@@ -145,6 +145,8 @@ class CaseEvaluation:
             )
             state.warn(*(map(named, session.resumption.warnings) if session.resumption else ()))
             state.warn(*map(named, self._expectations.warnings))
+            if not plan.redact:
+                state.warn(*plan.cases.notes)
             with closing(session):
                 session.begin(state.planned)
                 try:

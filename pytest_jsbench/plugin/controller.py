@@ -83,7 +83,7 @@ class Controller:
         #: how many recorded answers no test of a whole run has asked for
         self.unasked = 0
         #: what the user's own schemas probably do not mean, each with its first case
-        self.schema_warnings = list(_schema_warnings(context))
+        self.schema_warnings = [*_source_notes(context), *_schema_warnings(context)]
         resumption = context.session.resumption
         self.state.warn(
             *(resumption.warnings if resumption else ()), *self._expectations.warnings, *self.schema_warnings
@@ -316,6 +316,13 @@ def _listed(attempts: Sequence[Attempt], repeats: int) -> str:
     names = ", ".join(attempt.name(several=repeats > 1) for attempt in attempts[:_MOST_LISTED])
     more = f" and {len(attempts) - _MOST_LISTED:,} more" if len(attempts) > _MOST_LISTED else ""
     return f"{counted(len(attempts), 'attempt')}: {names}{more}"
+
+
+def _source_notes(context: RunContext) -> tuple[str, ...]:
+    """Return the messages about what the source contains and no test is made of; none of a redacted run."""
+    if not context.settings.targets.suite or context.plan.redact:
+        return ()
+    return context.plan.cases.notes
 
 
 def _schema_warnings(context: RunContext) -> Iterator[str]:

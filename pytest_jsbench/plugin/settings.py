@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Values
 
 #: what may be a file or a folder, and is named from where pytest was started
-_FILES = ("dataset", "instances", "prompt", "model", "registry")
+_FILES = ("instances", "prompt", "model", "registry")
 #: what is a path in any case
 _PATHS = ("record", "replay", "resume", "baseline", "output")
 #: what the command that runs one case again leaves out
@@ -53,6 +53,8 @@ def _read_values(config: pytest.Config, given: Set[str]) -> dict[str, Any]:
     refuse_together(values)
     values |= {name: starts[name] / str(values[name]) for name in _PATHS if values[name] is not None}
     values |= {name: placed(values[name], starts[name], here) for name in _FILES}
+    if values["dataset"] is not None:
+        values["dataset"] = [placed(source, starts["dataset"], here) for source in values["dataset"]]
     values = with_defaults(values)
     start = starts["engine_option"]
     values["engine_option"] = [(key, placed(value, start, here)) for key, value in values["engine_option"]]
@@ -187,7 +189,7 @@ def _take_targets(config: pytest.Config, values: Values, given: Set[str]) -> Tar
     if given & {"dataset", "instances"} or (given & {"engine", "variants"} and not given & {"record", "replay"}):
         config.args[:] = []
         return Targets(suite=True, suite_only=True, project=False)
-    return Targets(suite=any(values[name] is not None for name in ("dataset", "instances")))
+    return Targets(suite=bool(values["dataset"]) or values["instances"] is not None)
 
 
 def _given_arguments(config: pytest.Config, typed: Mapping[str, Sequence[str]]) -> list[str]:

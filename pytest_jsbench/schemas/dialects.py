@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,6 +75,10 @@ NAMES = dict(
 )
 
 
+#: dialects of OpenAPI, each 2020-12 with keywords that only annotate: of a version, with `base` or a date
+_OPENAPI = re.compile(r"spec\.openapis\.org/oas/3\.\d+/dialect/(?:base|\d{4}-\d{2}-\d{2})")
+
+
 def _key(uri: str) -> str:
     return uri.removesuffix("#").removeprefix("https://").removeprefix("http://")
 
@@ -87,7 +92,10 @@ _BY_KEY = {
 
 def find_dialect(uri: object) -> Dialect | None:
     """Return the dialect of a `$schema`, with or without `#`, with http or https; None if unknown."""
-    return _BY_KEY.get(_key(uri)) if isinstance(uri, str) else None
+    if not isinstance(uri, str):
+        return None
+    key = _key(uri)
+    return DRAFT_2020_12 if _OPENAPI.fullmatch(key) else _BY_KEY.get(key)
 
 
 def dialect_of(schema: bool | dict[str, Any], default: Dialect) -> Dialect | None:

@@ -113,7 +113,8 @@ def publication(name: str) -> dict[str, Any]:
 
     try:
         options: Mapping[str, str] = extension("publication", name, error=JSBenchError).options()
-        return {option: BY_NAME[option].of_text(text) for option, text in options.items()}
+        values = {option: BY_NAME[option].of_text(text) for option, text in options.items()}
+        return {name: [value] if BY_NAME[name].repeated else value for name, value in values.items()}
     except JSBenchError as error:
         raise ValueError(f"expected a publication: {error}") from None
     except THIRD_PARTY_ERRORS as error:
@@ -300,8 +301,11 @@ _CASES = (
         "Source of the schemas: builtin (default), a schema file, a directory or glob of them (*.json, "
         "*.yaml), rows (*.jsonl, *.parquet), an OpenAPI document, tool definitions, package.module:name "
         "(Pydantic models and the like; :* for all), a directory in the Hub's layout, a Hub name such as "
-        "epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed package.",
+        "epfl-dlab/JSONSchemaBench (or NAME@REVISION), or a dataset from an installed package. Repeatable: "
+        "several sources are one suite.",
         "SOURCE",
+        repeated=True,
+        default=(),
     ),
     Option(
         "instances",

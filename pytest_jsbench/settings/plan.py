@@ -75,6 +75,11 @@ class Cases:
     #: Whether a misspelled keyword makes a schema invalid.
     strict: bool = False
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Messages about what the source contains and is not among the cases."""
+        return self.source.notes if isinstance(self.source, Listing) else ()
+
     def case(self, key: CaseKey) -> Case | BrokenCase:
         """Parse the case with this key."""
         case = self.source.case(key)
@@ -211,10 +216,12 @@ def selection_of(values: Values) -> Selection:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
     labelled, invalid = values["instances"] is not None, values["invalid_schemas"]
-    source = values["instances"] or values["dataset"] or "builtin"
+    sources = [values["instances"]] if labelled else list(values["dataset"] or ["builtin"])
+    is_all_published = all(map(is_published, sources))
     return Selection(
-        source=source,
-        skips_invalid=invalid == "skip" if invalid is not None else labelled or is_published(source),
+        source=" + ".join(sources),
+        sources=tuple(sources) if len(sources) > 1 else (),
+        skips_invalid=invalid == "skip" if invalid is not None else labelled or is_all_published,
         strict=invalid == "strict",
         labelled=labelled,
         where=tuple(values["where"]),

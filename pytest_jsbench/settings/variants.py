@@ -21,6 +21,7 @@ from typing import Any
 
 from pytest_jsbench.core.cases import Template, safe_name
 from pytest_jsbench.core.errors import BatchError, JSBenchError, errors_about, nearest
+from pytest_jsbench.core.extensions import is_reference
 from pytest_jsbench.core.generations import GenerationParams
 from pytest_jsbench.core.text import kind_of, printable
 from pytest_jsbench.engines.base import EngineConfig, EngineFactory, ServingFactory
@@ -446,7 +447,11 @@ def _changed(values: Values, change: Values) -> Values:
 
 def placed(value: Any, start: Path, here: Path) -> Any:
     """Convert a path relative to `start` to one relative to `here`; return any other value unchanged."""
-    if start == here or not isinstance(value, str) or not (glob.has_magic(value) or (start / value).exists()):
+    if start == here or not isinstance(value, str):
+        return value
+    is_there = (start / value).exists()
+    is_pattern = glob.has_magic(value) and not is_reference(value)  # `package.module:*` is no path
+    if not (is_there or is_pattern):
         return value
     try:
         return os.path.relpath(start / value, here)

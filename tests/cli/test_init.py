@@ -166,7 +166,7 @@ def test_the_settings_stand_in_the_section_that_pytest_reads(
     assert config.inipath == bench.path / name
     assert config.getini("addopts") == ["-q"]
     assert config.getini("pythonpath") == [bench.path]
-    assert config.getini("jsbench_dataset") == "order:*"
+    assert config.getini("jsbench_dataset") == ["order:*"]
 
 
 def test_a_file_of_settings_that_is_no_toml_is_left_as_it_is(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_nothing_is_written_over_and_a_second_time_changes_nothing(tmp_path: Pat
     assert settings["tool"]["b"] == {"c": 1}
     assert settings["tool"]["pytest"]["ini_options"] == {
         "addopts": "-q",
-        "jsbench_dataset": "order.json",
+        "jsbench_dataset": ["order.json"],
     }
     assert (tmp_path / ".github" / "workflows" / "jsbench.yml") in first
 
@@ -409,7 +409,8 @@ def test_init_writes_odd_names_as_text(tmp_path: Path, name: str, ini: str) -> N
 
     read = project_files._read_back((tmp_path / ini).read_text(), section.strip(), tmp_path / ini)
     assert read is not None
-    assert read["jsbench_dataset"] == (name if name != "builtin" else "./builtin")
+    expected = name if name != "builtin" else "./builtin"
+    assert read["jsbench_dataset"] == ([expected] if ini == "pyproject.toml" else expected)
     tree = ast.parse((tmp_path / "tests" / "test_jsbench.py").read_text())
     texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
     assert name in texts

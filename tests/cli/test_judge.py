@@ -148,7 +148,7 @@ def test_a_run_that_was_killed_is_judged_again_by_what_each_worker_has_left(tmp_
         ("", "is empty"),
         ('{"type": "run"}\n{}\n', "not a"),
         ('{"type": "record"}', 'expected {"schema": an object or a boolean, "text": a string}, found the fields type'),
-        ('{"schema": "{}", "text": "1"}', "records.jsonl:1: expected"),
+        ('{"schema": "{oops", "text": "1"}', "records.jsonl:1: expected"),
         ('{"schema": {}, "text": "1"}\nnonsense', "records.jsonl:2: not JSON"),
         ("[" * 100_000, "records.jsonl:1: not a JSON object"),
     ],
@@ -321,3 +321,14 @@ def test_a_run_whose_comparer_is_none_is_refused_in_one_line(
     assert "the run's comparer of total: expected tolerance:NUMBER" in capsys.readouterr().err
     assert judged(plain, "--comparer=total=casefold")[0] == 2
     assert "--comparer is for a run" in capsys.readouterr().err
+
+
+def test_judge_reads_a_schema_that_is_json_text(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    lines = [{"id": "a", "schema": '{"type": "null"}', "text": "null"}, {"id": "b", "schema": "false", "text": "1"}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    out = io.StringIO()
+
+    assert main(["judge", str(path)], out=out) == 1
+    assert "b: schema_violation" in out.getvalue()
+    assert "passed 1 of 2" in out.getvalue()

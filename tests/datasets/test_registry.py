@@ -11,7 +11,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.datasets import registry
 from pytest_jsbench.datasets.base import Selection
-from tests.datasets.reading import keys, problem, read, write
+from tests.datasets.reading import keys, opened, problem, read, write
 from tests.packages import install
 
 INSTALLED = """
@@ -172,3 +172,23 @@ def test_a_link_to_nothing_is_a_case_that_cannot_be_read(tmp_path: Path) -> None
     for name in ("gone", "loop"):
         assert "cannot be read: " in problem(root, name)
     assert "which is not there" in problem(root, "a")
+
+
+def test_several_sources_are_one_suite_with_tasks_by_source(tmp_path: Path) -> None:
+    write(tmp_path, {"one/schemas/x.json": True, "two/schemas/x.json": False, "two/schemas/y.json": True})
+    tools = [{"name": "t", "input_schema": {"type": "object"}}, {"type": "web_search"}]
+    write(tmp_path, {"tools.json": {"tools": tools}})
+    sources = tuple(str(tmp_path / name) for name in ("one/schemas", "tools.json", "two/schemas"))
+
+    dataset = opened(" + ".join(sources), sources=sources)
+
+    names = [str(key) for key in dataset.keys()]
+    assert names == ["one.schemas::x", "tools::t", "two.schemas::x", "two.schemas::y"]
+    cases = {str(key): dataset.case(key) for key in dataset.keys()}
+    assert all(str(case.key) == name for name, case in cases.items())
+    case = cases["two.schemas::x"]
+    assert isinstance(case, Case)
+    assert case.schema is False
+    assert "web_search" in dataset.notes[0]
+    limited = opened(" + ".join(sources), sources=sources, tasks=("two.schemas",), limit=1)
+    assert [str(key) for key in limited.keys()] == ["two.schemas::x"]

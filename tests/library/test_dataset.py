@@ -299,3 +299,14 @@ def test_each_step_is_said_of_the_dataset() -> None:
     assert dataset.to_dict()["steps"] == ["filter size<200", "filter short()", "map <lambda>()", "sample 1 seed 2"]
     assert repr(dataset) == "<Dataset of 'in memory', filter size<200, filter short(), map <lambda>(), sample 1 seed 2>"
     assert "steps" not in two().to_dict()
+
+
+def test_dataset_of_several_sources_has_the_cases_of_each(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.json").write_text("{}")
+
+    dataset = Dataset.load([str(tmp_path / "a"), tmp_path / "b"])
+
+    assert [str(key) for key in dataset.keys()] == ["a::x", "b::x"]
+    assert dataset.to_dict()["sources"] == [str(tmp_path / "a"), str(tmp_path / "b")]

@@ -80,7 +80,7 @@ class Bench:
         self.write({"answers.json": json.dumps(self.answers)})
         return [
             *unless_said(args, "--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json"),
-            "--jsbench-dataset=schemas",
+            *unless_said(args, "--jsbench-dataset=schemas"),
             *self.quick,
             *args,
         ]

@@ -84,3 +84,30 @@ def test_a_test_that_goes_to_another_folder_takes_no_case_with_it(
     result.assert_outcomes(passed=12)
     if source == "schemas":
         result.stdout.fnmatch_lines(["*12/12*"])
+
+
+_SOURCES = {
+    "command line": ("", ["--jsbench-dataset=schemas", "--jsbench-dataset=more.json"]),
+    "ini": ("pytest.ini:[pytest]\njsbench_dataset =\n    schemas\n    more.json\n", []),
+    "toml": ('pyproject.toml:[tool.pytest.ini_options]\njsbench_dataset = ["schemas", "more.json"]\n', []),
+    "pytest's toml": ('pytest.toml:[pytest]\njsbench_dataset = ["schemas", "more.json"]\n', []),
+}
+
+
+@pytest.mark.parametrize("place", _SOURCES)
+def test_several_datasets_are_one_suite_from_each_place(placed: Bench, place: str) -> None:
+    if place == "pytest's toml" and pytest.version_tuple < (9,):
+        pytest.skip("pytest reads its own TOML from version 9 on")
+    content, arguments = _SOURCES[place]
+    name, _, text = content.partition(":")
+    placed.write({"more.json": json.dumps(NUMBER), **({name: text} if name else {})})
+    options = ["--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json", "--jsbench-output=kept"]
+
+    result = placed.run_only(*options, *arguments, "-v")
+
+    assert "schemas::number" in result.stdout.str()
+    assert "::more " in result.stdout.str()
+    (run,) = placed.path.glob("kept/*/run.json")
+    dataset = json.loads(run.read_text("utf-8"))["run"]["dataset"]
+    assert dataset["sources"] == ["schemas", "more.json"]
+    assert dataset["source"] == "schemas + more.json"

@@ -39,3 +39,11 @@ def test_both_libraries_read_the_dialect_by_that_validator(dialect) -> None:  # 
     assert rust.is_valid("x")
     assert not rust.is_valid(1)
     assert python.META_SCHEMA["$schema"] == dialect.uri
+
+
+@pytest.mark.parametrize(
+    "version", ["3.1/dialect/base", "3.1/dialect/2024-11-10", "3.2/dialect/2025-09-17", "3.1/dialect/base#"]
+)
+def test_dialects_of_openapi_are_2020_12(version: str) -> None:
+    assert find_dialect(f"https://spec.openapis.org/oas/{version}") is DRAFT_2020_12
+    assert find_dialect(f"https://spec.openapis.org/oas/{version}x") is None

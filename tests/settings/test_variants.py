@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -9,7 +10,7 @@ from pytest_jsbench.plugin.settings import Settings
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.variants import together
 from pytest_jsbench.settings.plan import policy_of
-from pytest_jsbench.settings.variants import Variant, make_variants
+from pytest_jsbench.settings.variants import Variant, make_variants, placed
 from tests import examples
 
 ENGINE = "--jsbench-engine=scripted"
@@ -358,3 +359,13 @@ def test_a_mistake_in_a_table_is_one_line_that_names_its_place(
 def test_a_table_that_is_no_toml_is_one_line(pytester: pytest.Pytester) -> None:
     with pytest.raises(JSBenchError, match=r"jsbench\.toml: cannot be read: Expected"):
         read_table(pytester, "--jsbench-engine=scripted", table="[[variants", file="jsbench.toml")
+
+
+def test_module_of_an_ini_file_is_no_path_from_a_subdirectory(tmp_path: Path) -> None:
+    here = tmp_path / "inner"
+    here.mkdir()
+    (tmp_path / "s.json").write_text("{}")
+
+    assert placed("shop.models:*", tmp_path, here) == "shop.models:*"
+    assert placed("schemas/*.json", tmp_path, here) == str(Path("..", "schemas", "*.json"))
+    assert placed("s.json", tmp_path, here) == str(Path("..", "s.json"))

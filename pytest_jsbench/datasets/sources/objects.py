@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import date, time
 from functools import partial
 from types import ModuleType
 from typing import Any, get_origin
@@ -19,8 +20,8 @@ from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.text import kind_of
-from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, schema_case
-from pytest_jsbench.datasets.sources import rows
+from pytest_jsbench.datasets.base import ListedCase, Listing, Note, Selection, schema_case
+from pytest_jsbench.datasets.sources import rows, tools
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
 from pytest_jsbench.schemas.keywords import KEYWORDS
@@ -55,7 +56,7 @@ def open_in_memory(selection: Selection, held: object) -> Listing:
     return Listing.of(selection, _find(selection, held))
 
 
-def _find(selection: Selection, held: Any) -> Iterable[ListedCase]:
+def _find(selection: Selection, held: Any) -> Iterable[ListedCase | Note]:
     source = selection.source
     if isinstance(held, Mapping) and held and all(map(_is_table, held.values())):  # by split
         splits = choose_splits(selection, TASK, list(held))
@@ -73,12 +74,21 @@ def _find(selection: Selection, held: Any) -> Iterable[ListedCase]:
     raise DatasetError(message, found=type(held).__name__, expected=_CASES)
 
 
-def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase]:
+def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase | Note]:
+    if isinstance(held, list | tuple) and not any(map(rows.is_row, held)):
+        defined = _defined(held, task=TASK, name="schema", where=source)
+        if defined is not None:
+            yield from defined
+            return
     for number, part in enumerate(held):
         if isinstance(part, Case | BrokenCase):
             yield ListedCase(task=part.key.task, name=part.key.id, where=source, read=partial(_as_called, part))
         elif _is_type(part):
             yield from _schemas_of(source, part, task=TASK, name=getattr(part, "__name__", f"row-{number}"))
+        elif not rows.is_row(part) and (
+            defined := _defined(part, task=TASK, name=f"row-{number}", where=f"row {number}")
+        ):
+            yield from defined
         else:
             # as text, so that what the program does with the row afterwards changes no case
             row = partial(_parsed, _json_of(part))
@@ -100,6 +110,8 @@ def _json_of(value: object) -> str | Unreadable:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
@@ -116,7 +128,7 @@ def _is_table(held: object) -> bool:
     return all(hasattr(held, part) for part in ("column_names", "features", "select_columns"))
 
 
-def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase]:
+def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | Note]:
     if table.features is not None:  # a stream may not know them
         _check_features(table)
     if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
@@ -128,34 +140,82 @@ def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase]:
 def _check_features(table: Any) -> None:
     held = rows.schema_column(table.column_names, _TABLE)
     kind = getattr(table.features[held], "dtype", None)
-    if kind not in {"string", "large_string"}:  # a column of objects gives each row the members of all others
+    is_json = type(table.features[held]).__name__ == "Json"
+    if not is_json and kind not in {
+        "string",
+        "large_string",
+    }:  # a column of objects gives each row the members of all others
         message = f"the table's column {held} is {kind or 'no text'}; expected text, each a JSON Schema"
         raise DatasetError(message, found=kind, expected="string", where=held)
 
 
-def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase]:
+def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | Note]:
     """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
+    if (defined := _defined(value, task=task, name=name, where=source)) is not None:
+        return defined
     named = list(_named(value, name))
     if not named:
         raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
+    cases: list[ListedCase | Note] = []
     for part, held in named:
+        if (defined := _defined(held, task=task, name=part, where=source)) is not None:
+            cases += defined
+            continue
         _check(source, part, held)
-    return [ListedCase(task=task, name=part, where=source, read=partial(_read_schema, held)) for part, held in named]
+        cases.append(ListedCase(task=task, name=part, where=source, read=partial(_read_schema, held)))
+    return cases
+
+
+def _defined(value: object, *, task: str, name: str, where: str) -> list[ListedCase | Note] | None:
+    """Return the cases of tools and response formats, as of the same JSON in a file; None if the value is neither."""
+    plain = _dumped(value)
+    if not isinstance(plain, Mapping | list) or tools.read_definitions(plain) is None:
+        return None
+    text = _json_of(plain)
+    document = None if isinstance(text, Unreadable) else parse_json(text)
+    found = tools.read_definitions(document)
+    if found is None:
+        return None
+    return [*tools.listed(found, document, task=task, name=name, where=where), *found.notes(where)]
+
+
+def _dumped(value: Any) -> object:
+    """Return a definition that is an object of an SDK (`mcp.types.Tool`, a list of them) as its JSON value."""
+    if isinstance(value, list | tuple):
+        return [_dumped(part) for part in value]
+    if isinstance(value, Mapping) and isinstance(value.get("tools"), list | tuple):
+        return {**value, "tools": _dumped(value["tools"])}
+    dump = getattr(value, "model_dump", None)
+    if isinstance(value, type) or not callable(dump):
+        return value
+    try:
+        return dump(mode="json", by_alias=True)
+    except (TypeError, ValueError):
+        return value
 
 
 def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The parts of the object, each with what to call it."""
     match value:
         case ModuleType():
-            for model, held in vars(value).items():
-                if python_types.is_model(held) and not model.startswith("_") and held.__module__ == value.__name__:
-                    yield model, held
+            yield from _models_of(value)
         case Mapping() if not _is_schema(value):
             yield from ((str(key), held) for key, held in value.items())
         case list() | tuple():
             yield from ((getattr(held, "__name__", f"{name}-{index}"), held) for index, held in enumerate(value))
         case _:
             yield name, value
+
+
+def _models_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield each model that the module defines once, under the first public name that the module gives it."""
+    seen: set[int] = set()
+    for name, held in vars(module).items():
+        # Pydantic adds the generics that a module uses to its names, as `Page[User]`
+        is_public = name.isidentifier() and not name.startswith("_")
+        if is_public and python_types.is_model(held) and held.__module__ == module.__name__ and id(held) not in seen:
+            seen.add(id(held))
+            yield name, held
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:

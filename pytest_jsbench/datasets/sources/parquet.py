@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import threading
 from collections.abc import Iterator
 from functools import lru_cache, partial
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_jsbench.core.errors import DatasetError, exhausted
-from pytest_jsbench.core.files import FileReader, Unreadable
+from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.text import described
 from pytest_jsbench.datasets.base import MOST_CASES, ListedCase
@@ -167,8 +168,46 @@ def named(root: str, start: str, name: str, group: int, first: int) -> list[dict
 def rows_of(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:
     """Read rows of a group."""
     with reading(Path(name)):
-        block: list[dict[str, Any]] = _group(root, start, name, group).slice(first, count).to_pylist()
-        return block
+        table = _group(root, start, name, group).slice(first, count)
+        return [
+            {field.name: _cell(row[field.name], field) for field in table.schema if field.name in row}
+            for row in table.to_pylist()
+        ]
+
+
+#: columns that are text in a table: what they have is parsed when the case is read
+_TEXTS = (*rows.SCHEMA_NAMES, "expected", "ground_truth")
+
+
+def _cell(value: Any, field: Any) -> Any:
+    """Return a cell as JSON can carry it to the other process, and as its column is read there."""
+    if field.name in _TEXTS and isinstance(value, str):
+        return value
+    if field.name in rows.SCHEMA_NAMES or field.name in rows.ID_NAMES:
+        return value
+    plain = rows.as_json(_decoded(value, field.type), field.name)
+    # a date or a time in a column of JSON text is the JSON text of a string
+    return json.dumps(plain) if field.name in _TEXTS and isinstance(plain, str) else plain
+
+
+def _decoded(value: Any, kind: Any) -> Any:
+    """Return a cell with the JSON text in it parsed, where Arrow's type is JSON (`datasets.Json`)."""
+    import pyarrow
+
+    if value is None:
+        return None
+    if _is_json(kind):
+        return parse_json(value)
+    if pyarrow.types.is_struct(kind):
+        return {part.name: _decoded(value[part.name], part.type) for part in kind}
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+        return [_decoded(part, kind.value_type) for part in value]
+    return value
+
+
+def _is_json(kind: Any) -> bool:
+    """Tell whether an Arrow type is JSON text."""
+    return getattr(kind, "extension_name", "") == "arrow.json"
 
 
 @lru_cache(maxsize=2)
@@ -186,6 +225,6 @@ def _columns(name: str, schema: Any) -> list[str]:
     held = rows.schema_column(schema.names, name)
     kind = schema.field(held).type
     kind = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+    if not (_is_json(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
         raise DatasetError(f"{name}: column {held} is {str(kind)[:60]}; expected text, each a JSON Schema")
     return [column for column in schema.names if column in {held, *rows.ID_NAMES, *rows.OTHER_NAMES}]

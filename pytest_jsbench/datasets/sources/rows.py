@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
-from pytest_jsbench.datasets.base import ListedCase, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.base import ListedCase, Note, as_schema, schema_case, with_comparers
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
+from pytest_jsbench.datasets.sources import tools
+from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
 #: what the column, or field, of each part may be called; the first that is there counts
@@ -71,6 +74,13 @@ def schema_column(columns: Sequence[object], table: str) -> str:
     return held
 
 
+def is_row(value: object) -> bool:
+    """Tell whether an object has the fields of a row, and is not the definition of a tool or a response format."""
+    if not isinstance(value, Mapping) or value.get("type") == "json_schema":
+        return False
+    return any(name in value for name in (*SCHEMA_NAMES, "prompt", "messages", "unique_id"))
+
+
 def _read(row: Callable[[], Any], key: CaseKey) -> Case:
     return case_of(key, row())
 
@@ -93,9 +103,9 @@ def case_of(key: CaseKey, row: object) -> Case:
     schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
     case = Case(
         key=key,
-        schema=as_schema(schema),
+        schema=as_schema(format_schema(schema)),
         messages=_messages(row),
-        reference=row.get("reference"),
+        reference=as_json(row.get("reference"), "reference"),
         expected=_expected(row, as_text=isinstance(value, str)),
         tags=_tags(row.get("tags")),
     )
@@ -134,12 +144,31 @@ def _schema_name(row: Mapping[str, Any]) -> str | None:
     return None
 
 
+def as_json(value: Any, column: str) -> Any:
+    """Return a cell as a JSON value, with dates and times as ISO 8601 text; Unreadable names the column."""
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {name: as_json(part, column) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part, column) for part in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    message = f"column {column} has a value of type {type(value).__name__}, which JSON does not have; store it as text"
+    raise Unreadable(message, reason="bad_row")
+
+
 def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
     """The instance that the row expects; where its schema is text, so is this, and null is none, as in a table."""
     value = row.get("expected")
     if "expected" not in row or (value is None and as_text):
         return None
-    return Expected(value=parse_json(value) if as_text and isinstance(value, str) else value)
+    if not as_text or not isinstance(value, str):
+        return Expected(value=as_json(value, "expected"))
+    try:
+        return Expected(value=parse_json(value))
+    except Unreadable as error:
+        raise Unreadable(f"column expected: {error.problem}", reason=error.reason) from None
 
 
 def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -168,17 +197,33 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | Note]:
     """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
+    defined = tools.Definitions(many=True)
     try:
         for line in reader.read_lines(path):
             if line.data is not None and not line.data.removeprefix(_BOM).strip():
                 continue
             row = partial(_parse_line, reader, path, line.start, line.size)
             place = f"{path} line {line.number}"
-            yield listed(row, _peek(line.data), task=task, name=f"line-{line.number}", where=place)
+            value = _peek(line.data)
+            found = None if is_row(value) else tools.read_definitions(value)
+            if found is None:
+                yield listed(row, value, task=task, name=f"line-{line.number}", where=place)
+                continue
+            for definition in found.schemas:
+                name = f"line-{line.number}" if definition.name is None else definition.name
+                read = partial(_read_definition, row, definition)
+                yield ListedCase(task=task, name=name, where=place, read=read)
+            defined.add(found)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
+    if defined.left_out or defined.messages or defined.has_next:
+        yield from defined.notes(str(path))
+
+
+def _read_definition(row: Callable[[], object], definition: tools.Definition, key: CaseKey) -> Case:
+    return tools.case_of(row(), definition, key)
 
 
 def _peek(line: bytes | None) -> object:

@@ -158,16 +158,6 @@ def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
     assert schema(source, "weather.output") == RESULT
 
 
-def test_a_tool_without_a_schema_is_named_and_loses_no_other(tmp_path: Path) -> None:
-    tools = [{"type": "function", "function": {"name": "now"}}, {"type": "web_search"}, 3, CHAT]
-    source = write(tmp_path, {"tools.json": tools})
-
-    assert keys(source) == ["tools::now", "tools::web_search", "tools::tool-2", "tools::weather"]
-    for name in ("now", "web_search", "tool-2"):
-        assert problem(source, name) == f"{tmp_path}/tools.json: {name} has no schema for its arguments"
-    assert schema(source, "weather") == ARGUMENTS
-
-
 @pytest.mark.parametrize("arguments", [None, [1], "{}"])
 def test_a_tool_whose_schema_is_none_is_a_broken_case(tmp_path: Path, arguments: object) -> None:
     source = write(tmp_path, {"tools.json": {"name": "weather", "inputSchema": arguments}})
@@ -212,3 +202,22 @@ def test_a_template_of_one_s_own_has_the_tool_as_about(tmp_path: Path) -> None:
     rendered = find_template(str(template)).render(case)
 
     assert rendered.messages[0].content == "Give the arguments of a call of the tool x. x"
+
+
+@pytest.mark.parametrize(
+    "inner",
+    ["node_modules/p/package.json", ".git/a.json", ".ipynb_checkpoints/a-checkpoint.json", "x/__pycache__/a.json",
+     "venv/lib/a.json", "._a.json", "x/._a.json", ".cache/rows.parquet"],
+)  # fmt: skip
+def test_files_of_tools_are_no_schemas(tmp_path: Path, inner: str) -> None:
+    root = write(tmp_path / "s", {"a.json": True, "deep/b.json": True, "venv/pyvenv.cfg": "", inner: "{oops"})
+
+    assert keys(root) == ["s::a", "deep::b"]
+    assert keys(f"{root}/**/*.json") == ["s::a", "deep::b"]
+
+
+def test_pattern_that_names_a_hidden_directory_reads_it(tmp_path: Path) -> None:
+    root = write(tmp_path / "s", {".schemas/a.json": True})
+
+    assert keys(root / ".schemas") == [".schemas::a"]
+    assert keys(f"{root}/.schemas/*.json") == [".schemas::a"]

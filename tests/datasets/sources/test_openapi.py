@@ -8,7 +8,7 @@ import pytest
 
 from pytest_jsbench.datasets.sources.openapi import convert
 from pytest_jsbench.verdicts import Judge
-from tests.datasets.reading import keys, problem, schema, write
+from tests.datasets.reading import keys, opened, problem, schema, write
 
 PETS = """
 openapi: 3.0.3
@@ -200,15 +200,30 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
             {"swagger": "2.0", "info": {}, "definitions": {"A": {}}},
             "is of version 2.0; expected an OpenAPI document of version 3.0 or later",
         ),
-        ({"openapi": "3.1.0", "info": {}, "paths": {}}, "describes no schema of a component or of a JSON body"),
         ({"openapi": "4", "info": {}}, "is of version 4; expected"),
         ({"swagger": "2.0", "definitions": {"A": {}}}, "is of version 2.0; expected"),
         ({"openapi": 3, "paths": {}}, "is of version 3; expected"),
-        ({"openapi": "3.0.0", "components": {"schemas": "x"}}, "describes no schema"),
     ],
 )
 def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, message: str) -> None:
     assert message in problem(write(tmp_path, {"api.json": document}))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"openapi": "3.1.0", "info": {}, "paths": {}},
+        {"openapi": "3.0.0", "components": {"schemas": "x"}},
+        {"openapi": "3.0.0", "info": {}, "paths": {"/a": {"get": {"responses": {"204": {"description": "none"}}}}}},
+        {"openapi": "3.1.0", "paths": {"/": {"get": {"responses": {"200": {"content": {"text/html": {}}}}}}}},
+    ],
+)
+def test_document_without_json_bodies_is_no_case_and_one_message(tmp_path: Path, document: Any) -> None:
+    source = write(tmp_path, {"api.json": document, "other.json": True})
+
+    assert [key for key in keys(source) if "api" in key] == []
+    message = "this OpenAPI document has no schema of a component or of a JSON body, so no cases"
+    assert opened(source).notes == (f"{tmp_path}/api.json: {message}",)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_jsbench.core.cases import Case
+from pytest_jsbench.core.cases import Case, Expected
 from pytest_jsbench.core.errors import DatasetError, exhausted
 from pytest_jsbench.core.guarded_calls import ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.messages import Message
@@ -168,7 +170,47 @@ def test_threads_that_want_rows_beside_each_other_have_them_read_once(tmp_path: 
     assert reads == [16] * 4
 
 
-def test_a_value_that_json_has_not_makes_its_row_a_broken_one(tmp_path: Path) -> None:
-    path = table(tmp_path, [{"schema": "true", "reference": datetime(2026, 1, 1, tzinfo=UTC)}])
+def test_value_that_json_does_not_have_names_its_column(tmp_path: Path) -> None:
+    path = table(tmp_path, [{"schema": "true", "reference": Decimal("1.5")}])
 
-    assert "datetime is not JSON serializable" in problem(path, "row-0")
+    assert "column reference has a value of type Decimal" in problem(path, "row-0")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (datetime(2026, 1, 1, 2, 3, tzinfo=UTC), "2026-01-01T02:03:00+00:00"),
+        (dt.date(2026, 1, 1), "2026-01-01"),
+        ({"at": dt.time(1, 2)}, {"at": "01:02:00"}),
+        ([dt.date(2026, 1, 1)], ["2026-01-01"]),
+    ],
+)
+def test_dates_and_times_are_read_as_iso_text(tmp_path: Path, value: object, text: object) -> None:
+    case = read(table(tmp_path, [{"schema": "true", "expected": value, "reference": value}]), "row-0")
+
+    assert isinstance(case, Case), case
+    assert case.expected == Expected(value=text)
+    assert case.reference == text
+
+
+def test_text_in_expected_that_is_not_json_names_its_column(tmp_path: Path) -> None:
+    path = table(tmp_path, [{"schema": "true", "expected": "soon"}])
+
+    assert "column expected: " in problem(path, "row-0")
+
+
+def test_columns_of_json_are_read(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    kind = pyarrow.json_()
+    columns = {"schema": '{"type": "object"}', "expected": '{"a": 1}', "reference": '{"b": [1]}'}
+    arrays = {name: pyarrow.array([value], kind) for name, value in columns.items()}
+    parquet.write_table(pyarrow.table(arrays), tmp_path / "rows.parquet")
+
+    case = read(tmp_path / "rows.parquet", "row-0")
+
+    assert isinstance(case, Case), case
+    assert case.schema == {"type": "object"}
+    assert case.expected == Expected(value={"a": 1})
+    assert case.reference == {"b": [1]}

@@ -138,3 +138,33 @@ def test_without_pydantic_schemas_are_read_and_models_are_one_line(shop: str, mo
     assert keys(f"{shop}:ONE") == [f"{shop}::ONE"]
     with pytest.raises(DatasetError, match=r"needs the package pydantic: pip install 'pytest-jsbench\[pydantic\]'$"):
         keys(f"{shop}:Line")
+
+
+def test_module_s_models_are_those_that_it_names_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pydantic", reason="needs the extra pydantic")
+    name = f"generic_models_{next(_names)}"
+    (tmp_path / f"{name}.py").write_text("""
+from typing import Generic, TypeVar
+from pydantic import BaseModel, RootModel
+
+T = TypeVar("T")
+
+class User(BaseModel):
+    name: str
+
+class Page(BaseModel, Generic[T]):
+    items: list[T]
+
+class Users(RootModel[list[User]]):
+    pass
+
+class Team(BaseModel):
+    page: Page[User]
+
+UserPage = Page[User]
+Names = RootModel[list[str]]
+Alias = User
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert keys(f"{name}:*") == [f"{name}::{model}" for model in ("User", "Page", "Users", "Team", "UserPage", "Names")]

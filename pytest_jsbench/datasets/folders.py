@@ -1,0 +1,38 @@
+"""Find the files of a directory, without those of tools: hidden directories, packages, caches, environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+#: directories of tools, by name; `.ipynb_checkpoints`, `.venv` and `.git` are hidden
+_OF_TOOLS = frozenset({"node_modules", "__pycache__", "site-packages"})
+#: the file at the top of a virtual environment
+_ENVIRONMENT = "pyvenv.cfg"
+#: the start of the names of macOS's files with metadata
+_METADATA = "._"
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a directory at any depth and links to missing files; follow no link to a directory."""
+    for place, inner, names in os.walk(folder):
+        here = Path(place)
+        inner[:] = sorted(name for name in inner if not is_of_tools(here / name))
+        for name in sorted(names):
+            path = here / name
+            if not name.startswith(_METADATA) and (path.is_file() or path.is_symlink()):
+                yield path
+
+
+def is_of_tools(folder: Path) -> bool:
+    """Tell whether a directory belongs to a tool and has no schemas of the user."""
+    return folder.name.startswith(".") or folder.name in _OF_TOOLS or (folder / _ENVIRONMENT).is_file()
+
+
+def is_users(path: Path, *, root: Path) -> bool:
+    """Tell whether a file below a directory is one that `files_below` gives."""
+    if path.name.startswith(_METADATA):
+        return False
+    parents = path.relative_to(root).parents
+    return not any(is_of_tools(root / parent) for parent in parents if parent != Path())

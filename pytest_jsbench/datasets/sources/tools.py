@@ -1,0 +1,473 @@
+"""Tool lists and response formats, in the shapes in which providers, SDKs and MCP servers write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from typing import Any
+
+from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.files import Unreadable
+from pytest_jsbench.core.json_values import json_type
+from pytest_jsbench.core.text import printable
+from pytest_jsbench.datasets.base import ListedCase, Note, schema_case
+from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
+from pytest_jsbench.schemas.references import follow
+
+Steps = tuple[str, ...]
+
+
+class Part(StrEnum):
+    """The part of a definition that a schema describes."""
+
+    ARGUMENTS = "the arguments of a call"
+    RESULT = "a result"
+    #: an answer, of a response format
+    ANSWER = "an answer"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A member of a tool that has a schema, with the format that defines it and the date of the check."""
+
+    steps: Steps
+    source: str
+
+
+#: Members for the arguments; the first that is present and not null counts. All checked in November 2026.
+_INPUTS = (
+    _Shape(("inputSchema", "json"), "Amazon Bedrock, Converse: ToolSpecification"),
+    _Shape(("input_schema", "json"), "Amazon Bedrock, Converse: ToolSpecification in snake case"),
+    _Shape(("parametersJsonSchema",), "Gemini and Vertex AI: FunctionDeclaration"),
+    _Shape(("parameters_json_schema",), "google-genai: FunctionDeclaration as model_dump() writes it"),
+    _Shape(("params_json_schema",), "OpenAI Agents SDK: FunctionTool"),
+    _Shape(("input_schema",), "Anthropic Messages: Tool; MCP Python SDK 2: Tool"),
+    _Shape(("inputSchema",), "MCP 2025-11-25: Tool"),
+    _Shape(("parameters",), "OpenAI Chat Completions and Responses, Mistral, Ollama, Gemini"),
+)
+#: Members for the result. All checked in November 2026.
+_OUTPUTS = (
+    _Shape(("outputSchema",), "MCP 2025-11-25: Tool"),
+    _Shape(("output_schema",), "MCP Python SDK 2: Tool as model_dump() writes it"),
+    _Shape(("responseJsonSchema",), "Gemini and Vertex AI: FunctionDeclaration"),
+    _Shape(("response_json_schema",), "google-genai: FunctionDeclaration"),
+    _Shape(("response",), "Gemini and Vertex AI: FunctionDeclaration"),
+)
+#: Members that contain the definition itself. All checked in November 2026.
+_ENVELOPES = (
+    _Shape(("function",), "OpenAI Chat Completions, Mistral, Ollama"),
+    _Shape(("toolSpec",), "Amazon Bedrock, Converse: Tool"),
+    _Shape(("tool_spec",), "Amazon Bedrock in snake case"),
+)
+#: Places of a list of tools in a document. All checked in November 2026.
+_LISTS = (
+    _Shape(("tools",), "request bodies; MCP 2025-11-25: ListToolsResult"),
+    _Shape(("result", "tools"), "MCP 2025-11-25: response to tools/list"),
+    _Shape(("functions",), "OpenAI Chat Completions before tools"),
+    _Shape(("functionDeclarations",), "Gemini and Vertex AI: Tool"),
+    _Shape(("function_declarations",), "google-genai: Tool"),
+    _Shape(("toolConfig", "tools"), "Amazon Bedrock, Converse: request"),
+    _Shape(("tool_config", "tools"), "Amazon Bedrock in snake case"),
+    _Shape(("config", "tools"), "google-genai: GenerateContentConfig"),
+    _Shape(("body", "tools"), "OpenAI Batch: line of the input file"),
+    _Shape(("session", "tools"), "OpenAI Realtime: session.update"),
+)
+#: Places of a response format in a document. All checked in November 2026.
+_FORMATS = (
+    _Shape((), "a response format by itself"),
+    _Shape(("response_format",), "OpenAI Chat Completions"),
+    _Shape(("responseFormat",), "the same in camel case"),
+    _Shape(("body", "response_format"), "OpenAI Batch: line of the input file"),
+    _Shape(("text", "format"), "OpenAI Responses"),
+    _Shape(("body", "text", "format"), "OpenAI Batch: line of the input file"),
+    _Shape(("output_format",), "Anthropic Messages, beta of structured outputs"),
+    _Shape(("output_config", "format"), "Anthropic Messages"),
+)
+#: Places of a schema of the answer in a request. All checked in November 2026.
+_ANSWERS = (
+    _Shape(("generationConfig", "responseJsonSchema"), "Gemini and Vertex AI"),
+    _Shape(("generationConfig", "responseSchema"), "Gemini and Vertex AI"),
+    _Shape(("generation_config", "response_json_schema"), "google-genai"),
+    _Shape(("generation_config", "response_schema"), "google-genai"),
+    _Shape(("config", "response_json_schema"), "google-genai: GenerateContentConfig"),
+    _Shape(("config", "response_schema"), "google-genai: GenerateContentConfig"),
+    _Shape(("structured_outputs", "json"), "vLLM"),
+    _Shape(("guided_json",), "vLLM before structured_outputs"),
+)
+_NESTED = ("functionDeclarations", "function_declarations", "tools")
+_CURSORS = ("nextCursor", "next_cursor")
+#: Entries of a tool list that are no tools: they mark where a prompt cache ends.
+_NOT_TOOLS = ("cachePoint", "cache_point")
+#: Members of a schema that no tool list and no request has at its top.
+_OF_SCHEMAS = frozenset(
+    {"$schema", "$ref", "$defs", "definitions", "properties", "patternProperties", "allOf", "anyOf", "oneOf"}
+)
+_JSON_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
+#: the schema of the arguments of a tool that declares no parameters
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A schema of a tool or a response format, by its place in the document."""
+
+    #: None if the definition has no name of its own
+    name: str | None
+    part: Part
+    #: steps to the definition, which has the description
+    tool: Steps = ()
+    #: steps to the schema; None if the tool declares no parameters
+    schema: Steps | None = None
+    #: why there is no schema; empty if there is one
+    problem: str = ""
+
+
+@dataclass(kw_only=True)
+class Definitions:
+    """The schemas that a document defines, and what was left out."""
+
+    schemas: list[Definition] = field(default_factory=list)
+    #: names of tools without a schema for their arguments
+    left_out: list[str] = field(default_factory=list)
+    #: JSON-RPC messages without tools, described
+    messages: list[str] = field(default_factory=list)
+    #: whether the last page of the list names a next page
+    has_next: bool = False
+    #: whether the document is a list, and not one tool or format
+    many: bool = False
+
+    def add(self, other: Definitions) -> None:
+        """Add what another document of the same source leaves out; the next page of this one may be that document."""
+        self.left_out += other.left_out
+        self.messages += other.messages
+        self.has_next = other.has_next
+
+    def notes(self, where: str) -> Iterator[Note]:
+        """Yield one message per kind of thing that is not among the cases."""
+        if self.left_out:
+            names = printable(", ".join(dict.fromkeys(self.left_out)), 300)
+            yield Note(f"{where}: tools without a JSON Schema of their arguments are left out: {names}")
+        elif not self.schemas and not self.messages:
+            yield Note(f"{where}: the list of tools is empty")
+        if self.messages:
+            kinds = printable(", ".join(dict.fromkeys(self.messages)), 300)
+            yield Note(f"{where}: JSON-RPC messages without tools are left out: {kinds}")
+        if self.has_next:
+            yield Note(f"{where}: nextCursor is set, so this is not the whole list of tools; add the next page")
+
+
+def read_definitions(document: object) -> Definitions | None:
+    """Find the schemas of the tools and response formats in a document; None if it defines none."""
+    found = Definitions()
+    if isinstance(document, list | tuple):
+        return found if _read_top_list(found, document) else None
+    if not isinstance(document, Mapping) or not _OF_SCHEMAS.isdisjoint(document):
+        return None
+    if _is_message(document) and not _has_tools(document):
+        problem = f"is {_describe_message(document)}, not a JSON Schema and not a list of tools"
+        found.schemas.append(Definition(name=None, part=Part.ANSWER, problem=problem))
+        return found
+    has_list = _read_page(found, (), document)
+    has_format = _read_formats(found, document)
+    if has_list or has_format:
+        found.many = has_list
+        return found
+    return found if _read_tool(found, (), document) else None
+
+
+def listed(found: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
+    """Yield the cases of a document that is in memory; `name` is for a definition without one."""
+    for definition in found.schemas:
+        read = partial(case_of, document, definition)
+        own = name if definition.name is None else definition.name
+        yield ListedCase(task=task, name=own, where=where, read=read)
+
+
+def format_schema(value: object) -> object:
+    """Return the schema in a response format; any other value as it is."""
+    found = Definitions()
+    if not isinstance(value, Mapping) or not _OF_SCHEMAS.isdisjoint(value) or not _read_formats(found, value):
+        return value
+    (definition,) = found.schemas
+    if definition.schema is None:
+        raise Unreadable(definition.problem, reason="not_a_schema")
+    return _as_json_schema(follow(value, definition.schema))
+
+
+def defines_tools(document: object) -> bool:
+    """Tell whether the document defines a tool that has a schema."""
+    found = read_definitions(document)
+    return found is not None and any(each.part is not Part.ANSWER for each in found.schemas)
+
+
+def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
+    """Return the case of a definition; Unreadable if it has no schema."""
+    if definition.problem:
+        raise Unreadable(definition.problem, reason="not_a_schema")
+    schema: object = _NO_PARAMETERS
+    if definition.schema is not None:
+        schema = follow(document, definition.schema, _MISSING)
+    if schema is _MISSING:
+        raise Unreadable("has changed since it was first read")
+    case = schema_case(key, _as_json_schema(schema))
+    if definition.part is Part.ANSWER:
+        return case
+    return replace(case, about=_about(follow(document, definition.tool), definition.part))
+
+
+def _about(tool: Mapping[str, Any], part: Part) -> str:
+    """Describe for the prompt what the schema of a tool is for."""
+    description = tool.get("description")
+    ending = f": {description}" if isinstance(description, str) and description else "."
+    # a lone surrogate cannot be sent
+    return f"Give {part} of the tool {tool.get('name')}{ending}".encode(errors="replace").decode()
+
+
+def _read_top_list(found: Definitions, entries: Sequence[object]) -> bool:
+    """Read a list that is a whole document: pages, messages or tools; False if it is none of them."""
+    found.many = True
+    if any(_has_tools(entry) for entry in entries):
+        for index, entry in enumerate(entries):
+            if isinstance(entry, Mapping) and _read_page(found, (str(index),), entry):
+                continue
+            if isinstance(entry, Mapping) and _is_message(entry):
+                found.messages.append(_describe_message(entry))
+            else:
+                _read_entry(found, (str(index),), entry, index=index)
+        return True
+    if not any(_is_tool(entry) for entry in entries):
+        return False
+    _read_list(found, (), entries)
+    return True
+
+
+def _has_tools(entry: object) -> bool:
+    return isinstance(entry, Mapping) and "name" not in entry and any(True for _ in _lists_of(entry))
+
+
+def _lists_of(page: Mapping[str, Any]) -> Iterator[tuple[Steps, list[Any]]]:
+    for shape in _LISTS:
+        entries = follow(page, shape.steps)
+        # a list of names, such as an agent's, defines no tools
+        if isinstance(entries, list) and (not entries or any(isinstance(entry, Mapping) for entry in entries)):
+            yield shape.steps, entries
+
+
+def _read_page(found: Definitions, steps: Steps, page: Mapping[str, Any]) -> bool:
+    """Read the lists of tools in an object; False if it has none."""
+    lists = list(_lists_of(page))
+    if not lists or (isinstance(page.get("name"), str) and _is_tool(page)):
+        return False
+    for inner, entries in lists:
+        _read_list(found, (*steps, *inner), entries, untyped_is_function=inner[-1] not in {"tools"})
+        holder = follow(page, inner[:-1])
+        found.has_next = any(isinstance(holder.get(cursor), str) and holder[cursor] for cursor in _CURSORS)
+    return True
+
+
+def _read_list(
+    found: Definitions,
+    steps: Steps,
+    entries: Iterable[object],
+    *,
+    untyped_is_function: bool = False,
+    inner: bool = False,
+) -> None:
+    for index, entry in enumerate(entries):
+        place = (*steps, str(index))
+        nested = [name for name in _NESTED if isinstance(entry, Mapping) and isinstance(entry.get(name), list)]
+        if nested and not inner and isinstance(entry, Mapping):
+            for name in nested:
+                is_gemini = name != "tools"
+                _read_list(found, (*place, name), entry[name], untyped_is_function=is_gemini, inner=True)
+            if "name" not in entry:
+                rest = {name: value for name, value in entry.items() if name not in nested}
+                found.left_out += _keys_of_objects(rest)
+            continue
+        _read_entry(found, place, entry, index=index, untyped_is_function=untyped_is_function)
+
+
+def _read_entry(
+    found: Definitions, steps: Steps, entry: object, *, index: int, untyped_is_function: bool = False
+) -> None:
+    """Read one entry of a list of tools: add its schemas, or its name to what is left out."""
+    if _read_tool(found, steps, entry, untyped_is_function=untyped_is_function):
+        return
+    if not isinstance(entry, Mapping):
+        problem = f"is a JSON {json_type(entry)}; expected the definition of a tool"
+        found.schemas.append(Definition(name=f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
+        return
+    name = _name_of(entry)
+    if any(marker in entry for marker in _NOT_TOOLS):
+        return
+    if _is_provided(entry):
+        found.left_out += [name] if name else _keys_of_objects(entry) or [f"tool-{index}"]
+        return
+    problem = f"{name or 'it'} has no schema for its arguments"
+    found.schemas.append(Definition(name=name or f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
+
+
+def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_function: bool = False) -> bool:
+    """Add the schemas of a tool; False if the value does not define its arguments."""
+    if not isinstance(entry, Mapping):
+        return False
+    tool: Mapping[str, Any] = entry
+    is_function = entry.get("type") == "function" or untyped_is_function
+    for shape in _ENVELOPES:
+        inner = entry.get(shape.steps[0])
+        if isinstance(inner, Mapping):
+            steps, tool = (*steps, *shape.steps), inner
+            break
+    name = tool.get("name")
+    if not isinstance(name, str) or "properties" in tool or "$schema" in tool:
+        return False
+    arguments = _member(tool, _INPUTS)
+    result = _member(tool, _OUTPUTS)
+    if result is not None and follow(tool, result) is None:
+        result = None
+    if arguments is None and result is None and not is_function:
+        return False
+    declares_none = arguments is None or (arguments == ("parameters",) and tool["parameters"] is None)
+    if not declares_none and arguments is not None and follow(tool, arguments) == {}:
+        # an empty schema would accept everything, and arguments are always an object
+        declares_none = True
+    place = None if declares_none or arguments is None else (*steps, *arguments)
+    found.schemas.append(Definition(name=name, part=Part.ARGUMENTS, tool=steps, schema=place))
+    if result is not None:
+        named = f"{name}.output"
+        found.schemas.append(Definition(name=named, part=Part.RESULT, tool=steps, schema=(*steps, *result)))
+    return True
+
+
+def _member(tool: Mapping[str, Any], shapes: Iterable[_Shape]) -> Steps | None:
+    """Return the steps to the first schema that is not null, else to the first that is there; None if none is."""
+    there = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
+    # a tool whose schema happens to have the member `json` is not in Bedrock's shape
+    there = [steps for steps in there if len(steps) == 1 or len(follow(tool, steps[:-1])) == 1]
+    filled = [steps for steps in there if follow(tool, steps) is not None]
+    return next(iter(filled or there), None)
+
+
+def _is_tool(entry: object) -> bool:
+    return _read_tool(Definitions(), (), entry) or (isinstance(entry, Mapping) and _is_typed(entry))
+
+
+def _is_typed(entry: Mapping[str, Any]) -> bool:
+    """Tell whether the entry has a type of tools, and not one of JSON Schema."""
+    kind = entry.get("type")
+    return isinstance(kind, str) and kind.lower() not in _JSON_TYPES and _OF_SCHEMAS.isdisjoint(entry)
+
+
+def _is_provided(entry: Mapping[str, Any]) -> bool:
+    """Tell whether the tool is the provider's own, or takes free text."""
+    if isinstance(entry.get("type"), str):
+        return _is_typed(entry) and entry["type"] != "function"
+    return {"name", "function", "toolSpec", "tool_spec"}.isdisjoint(entry)
+
+
+def _name_of(entry: Mapping[str, Any]) -> str | None:
+    inner = [entry.get(member) for member in ("custom", *(shape.steps[0] for shape in _ENVELOPES))]
+    named = [entry, *(value for value in inner if isinstance(value, Mapping))]
+    names = [value.get("name") for value in named] + [entry.get("type")]
+    return next((name for name in names if isinstance(name, str) and name), None)
+
+
+def _keys_of_objects(entry: Mapping[str, Any]) -> list[str]:
+    """Return the names of tools that are written as `{"googleSearch": {}}`."""
+    return [str(name) for name, value in entry.items() if isinstance(value, Mapping)]
+
+
+def _is_message(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("jsonrpc"), str) and not {"method", "result", "error"}.isdisjoint(document)
+
+
+def _describe_message(message: Mapping[str, Any]) -> str:
+    error = message.get("error")
+    if isinstance(error, Mapping):
+        return printable(f"a JSON-RPC error ({error.get('code')}: {error.get('message')})", 200)
+    if error is not None:
+        return "a JSON-RPC error"
+    if "method" in message:
+        kind = "request" if message.get("id") is not None else "notification"
+        return printable(f"a JSON-RPC {kind} ({message['method']})", 200)
+    result = message.get("result")
+    members = ", ".join(map(str, result)) if isinstance(result, Mapping) else json_type(result)
+    return printable(f"a JSON-RPC response without tools (its result: {members or 'empty'})", 200)
+
+
+def _read_formats(found: Definitions, document: Mapping[str, Any]) -> bool:
+    """Add the schema of the answer that a response format or a request asks for; False if there is none."""
+    for shape in _FORMATS:
+        value = follow(document, shape.steps)
+        if isinstance(value, Mapping) and _read_format(found, shape.steps, value):
+            return True
+    places = [shape.steps for shape in _ANSWERS]
+    if "model" in document:
+        places.append(("format",))  # Ollama: request of /api/chat
+    for steps in places:
+        if isinstance(follow(document, steps), Mapping):
+            found.schemas.append(Definition(name=None, part=Part.ANSWER, schema=steps))
+            return True
+    return False
+
+
+def _read_format(found: Definitions, steps: Steps, value: Mapping[str, Any]) -> bool:
+    kind = value.get("type")
+    inner = value.get("json_schema")
+    place: Steps | None = None
+    if isinstance(inner, Mapping) and not KEYWORDS.isdisjoint(inner):
+        place = (*steps, "json_schema")  # llama.cpp, and Structured Output in rows
+    elif isinstance(inner, Mapping) and "schema" in inner:
+        place = (*steps, "json_schema", "schema")
+    elif isinstance(value.get("schema"), Mapping | bool) and _wraps_a_schema(value):
+        place = (*steps, "schema")
+    if place is None and inner is None and kind not in {"json_schema", "json_object"}:
+        return False
+    problem = "" if place is not None else f"is a response format of type {printable(str(kind), 40)} without a schema"
+    found.schemas.append(Definition(name=None, part=Part.ANSWER, schema=place, problem=problem))
+    return True
+
+
+def _wraps_a_schema(value: Mapping[str, Any]) -> bool:
+    if value.get("type") in {"json_schema", "json_object"}:
+        return True
+    return isinstance(value.get("name"), str) and KEYWORDS.isdisjoint(value)
+
+
+#: Gemini's own types, and members whose values it writes as text or that JSON Schema does not have
+_GEMINI_TYPES = frozenset(name.upper() for name in _JSON_TYPES)
+_GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_GEMINI_SPELLING = {
+    "any_of": "anyOf", "min_items": "minItems", "max_items": "maxItems", "min_length": "minLength",
+    "max_length": "maxLength", "min_properties": "minProperties", "max_properties": "maxProperties",
+    "additional_properties": "additionalProperties", "defs": "$defs", "ref": "$ref",
+}  # fmt: skip
+_GEMINI_ONLY = ("propertyOrdering", "property_ordering")
+
+
+def _as_json_schema(schema: object) -> object:
+    """Return a schema in Gemini's own notation as JSON Schema, and any other as it is."""
+    if not isinstance(schema, Mapping) or schema.get("type") not in _GEMINI_TYPES:
+        return schema
+    from pytest_jsbench.datasets.sources.openapi import convert
+
+    return convert(rebuild(schema, _of_gemini), unused=None)
+
+
+def _of_gemini(schema: dict[str, Any]) -> dict[str, Any]:
+    """Convert one object of a schema in Gemini's notation; its members that are null are not set."""
+    there = {name: value for name, value in schema.items() if value is not None and name not in _GEMINI_ONLY}
+    converted = {_GEMINI_SPELLING.get(name, name): value for name, value in there.items()}
+    kind = converted.get("type")
+    if kind in _GEMINI_TYPES:
+        converted["type"] = str(kind).lower()
+    elif kind == "TYPE_UNSPECIFIED":
+        del converted["type"]
+    for name in _GEMINI_COUNTS:
+        count = converted.get(name)
+        if isinstance(count, str) and count.isdecimal():
+            converted[name] = int(count)
+    return converted
