@@ -191,6 +191,8 @@ class Ending:
     failures: tuple[str, ...] = ()
     #: one line for each reason why the run is incomplete
     lacking: tuple[str, ...] = ()
+    #: Names of the project's tests whose calls carry no schema: no gate is met by what was not judged.
+    not_judged: tuple[str, ...] = ()
     #: deselected tests that use an engine
     deselected: int = 0
 
@@ -204,6 +206,10 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
     """
     wrong = [*_unmet(gates, undecided=False), *_wrong(ending, gated=bool(gates))]
     lacking = [*_unmet(gates, undecided=True), *ending.lacking]
+    if gates and ending.not_judged:
+        lacking.append(
+            f"{_named(ending.not_judged, 'not judged')}; their calls carry no schema: name one in their marker"
+        )
     if not gates:
         if total.errors:
             lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing")

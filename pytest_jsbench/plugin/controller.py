@@ -15,7 +15,7 @@ import pytest
 
 from pytest_jsbench.core.cases import Case
 from pytest_jsbench.core.files import make_private_folder
-from pytest_jsbench.core.text import counted, described
+from pytest_jsbench.core.text import counted, described, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext, hand_over, key_of
 from pytest_jsbench.plugin.items import Collected, JSBenchCase, attempt_of, of_suite
@@ -238,7 +238,8 @@ class Controller:
         self.decision = self._expectations.decide(run.metadata, summary)
         failures = [*self.state.failures, *self._contradicted(run)]
         ending = self._ending.to_ending(session, self._all_collected.deselected, failures)
-        ending = replace(ending, lacking=(*ending.lacking, *self._unreported(session)))
+        not_judged = tuple(map(printable, run.tests_without_schema()))
+        ending = replace(ending, lacking=(*ending.lacking, *self._unreported(session)), not_judged=not_judged)
         verdict = decide(ending, summary.total, self.decision.gates)
         self._session, session.exitstatus = session, verdict.exit_status
         self.run = run = replace(run, verdict=verdict)

@@ -26,7 +26,7 @@ from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.settings import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missed
-from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Verdict
+from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
 from pytest_jsbench.verdicts.judge import judged_by
 
 if TYPE_CHECKING:
@@ -49,6 +49,13 @@ NO_SCHEMA = Verdict(
     valid=None,
     reason=UNDESCRIBED,
     message="no schema describes the answer: the application's call carries none, and the test's marker names none",
+)
+
+
+NO_CALL = structs.replace(
+    NO_SCHEMA,
+    reason=NO_TOOL_CALLED,
+    message="the model called none of the application's tools, and no schema describes its text",
 )
 
 
@@ -236,7 +243,9 @@ class ProjectRunners:
         if question.exchange is not None and isinstance(record.generation, Completion):
             schema = question.exchange.schema_for(record.generation)
             if schema is None:
-                record = structs.replace(record.with_schema(None), verdict=NO_SCHEMA)
+                record = structs.replace(
+                    record.with_schema(None), verdict=NO_SCHEMA if question.exchange.carried.tools is None else NO_CALL
+                )
             else:
                 record = judge_again(record.with_schema(schema), runner.judge)
                 record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))

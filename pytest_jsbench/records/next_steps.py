@@ -26,7 +26,7 @@ from pytest_jsbench.schemas.keywords import keywords_on
 from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import follow, tokens_of
 from pytest_jsbench.schemas.schema_warnings import schema_faults
-from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note, Verdict
+from pytest_jsbench.verdicts import WITHOUT_SCHEMA, FailureType, Note, Verdict
 from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
@@ -221,7 +221,7 @@ def _after_hallucination(verdict: Verdict, generation: Generation | None, schema
 
 
 def _after_invalid_schema(verdict: Verdict, schema: Schema | None) -> str:
-    if verdict.reason == UNDESCRIBED:
+    if verdict.reason in WITHOUT_SCHEMA:
         return "give the test a schema: @pytest.mark.jsbench(schema=…)"
     if verdict.valid_in is not None:
         way = f"--jsbench-default-dialect={verdict.valid_in}, or `$schema` in the schema"

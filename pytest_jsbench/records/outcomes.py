@@ -25,7 +25,7 @@ from pytest_jsbench.records.records import LONGEST_LINE, AnsweredBy, AskedBy, At
 from pytest_jsbench.records.settings import HANDED_IN, REMEMBERED
 from pytest_jsbench.schemas.keywords import used_keywords
 from pytest_jsbench.values import Match
-from pytest_jsbench.verdicts import UNDESCRIBED, FailureType, Note
+from pytest_jsbench.verdicts import UNDESCRIBED, WITHOUT_SCHEMA, FailureType, Note
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GrammarDecision
@@ -390,11 +390,20 @@ class Run:
 
         A project's own test is skipped then, like a case of the dataset.
         """
-        if not outcome.excluded or outcome.reason == UNDESCRIBED:
+        if not outcome.excluded or outcome.reason in WITHOUT_SCHEMA:
             return False
         if outcome.asked_by is not None:
             return outcome.test_outcome is None or outcome.test_outcome.end is not End.SKIPPED
         return self.metadata.dataset.get("invalid_schemas") in ("fail", "strict")
+
+    def tests_without_schema(self) -> tuple[str, ...]:
+        """Return node ids of the project's tests without a judged answer, whose calls carry no schema."""
+        undescribed: dict[str, bool] = {}
+        for outcome in self.outcomes:
+            if outcome.asked_by is not None:
+                alone = outcome.excluded and outcome.reason == UNDESCRIBED
+                undescribed[outcome.asked_by.test] = alone and undescribed.get(outcome.asked_by.test, True)
+        return tuple(test for test, alone in undescribed.items() if alone)
 
     def failed(self) -> list[AttemptOutcome]:
         """

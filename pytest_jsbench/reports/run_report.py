@@ -17,7 +17,7 @@ from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
 from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
-from pytest_jsbench.verdicts import UNDESCRIBED
+from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import CaseKey
@@ -362,7 +362,7 @@ def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     total = summary.total
     if total.excluded:  # it counts attempts: all repeats, in all variants
         excluded = {
-            outcome.key: outcome.reason == UNDESCRIBED
+            outcome.key: outcome.reason in WITHOUT_SCHEMA
             for outcome in run.outcomes
             if outcome.excluded and not run.breaks(outcome)
         }

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION, Judge, decide
 from pytest_jsbench.verdicts.verdicts import (
+    NO_TOOL_CALLED,
     NOT_THE_MODELS,
     UNDESCRIBED,
+    WITHOUT_SCHEMA,
     FailureType,
     JudgePolicy,
     Note,
@@ -24,7 +26,9 @@ from pytest_jsbench.verdicts.verdicts import (
 __all__ = [
     "JUDGE_VERSION",
     "NOT_THE_MODELS",
+    "NO_TOOL_CALLED",
     "UNDESCRIBED",
+    "WITHOUT_SCHEMA",
     "FailureType",
     "Judge",
     "JudgePolicy",

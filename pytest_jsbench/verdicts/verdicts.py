@@ -260,6 +260,10 @@ class JudgePolicy:
 POLICY_OFFERS = {name: f"give policy=JudgePolicy({name}=…)" for name in JudgePolicy.__dataclass_fields__}
 #: Reason if there is no schema at all: the answer to an application's unconstrained call.
 UNDESCRIBED = "no_schema"
+#: Reason if an application's call declares tools, and the model answered with text that no schema describes.
+NO_TOOL_CALLED = "no_tool_called"
+#: Reasons why an answer is judged by no schema.
+WITHOUT_SCHEMA = frozenset({UNDESCRIBED, NO_TOOL_CALLED})
 
 
 def no_instance(failure_type: FailureType, reason: str | None, message: str) -> Verdict:

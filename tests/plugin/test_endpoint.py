@@ -548,3 +548,31 @@ def test_a_key_that_a_server_quotes_is_kept_from_the_application(bench: Bench, p
     heard = (bench.path / "heard.txt").read_text()
     assert (len(provider.asked), heard.count("you sent [key]"), heard.count("Bearer [key]")) == (4, 4, 4)
     assert SECRET not in heard
+
+
+NOT_JUDGED = f"""
+from application import ask, call
+
+def test_judged(jsbench):
+    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
+
+def test_free(jsbench):
+    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "say {{}}"}}]}})
+
+def test_both(jsbench):
+    call(jsbench.endpoint.openai_url, {{"model": "m", "messages": [{{"role": "user", "content": "say hello"}}]}})
+    ask(jsbench.endpoint.openai_url, 'say {{"n": 1}}', {NUMBER!r})
+"""
+
+
+@pytest.mark.parametrize("gate", ["--jsbench-min-pass-rate=1", "--jsbench-gate=passed>=1"])
+def test_gate_is_not_met_by_a_test_whose_calls_carry_no_schema(bench: Bench, provider: Provider, gate: str) -> None:
+    bench.write({"test_one.py": NOT_JUDGED})
+
+    result = run(bench, "test_one.py", *asking(provider), gate)
+    judged = run(bench, "test_one.py", *asking(provider), gate, "-k", "test_judged or test_both")
+
+    not_judged = "1 test not judged: test_one.py::test_free; their calls carry no schema: name one in their marker"
+    assert (result.ret, judged.ret) == (1, 0)
+    assert not_judged in " ".join(result.stdout.str().split())
+    assert "verdict    PASSED" in judged.stdout.str()

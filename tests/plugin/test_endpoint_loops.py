@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_jsbench.reports import evaluations
+from tests.cli.commands import ran
 from tests.engines.openai_wire import SECRET, error_body, whole
 from tests.engines.provider import Asked, Provider, Reply, json_reply
 from tests.plugin.conftest import NUMBER, Bench
@@ -148,9 +150,9 @@ TOOLS = [
     for name, field in (("find", "city"), ("count", "n"))
 ]
 
-def use(jsbench, said, choice="auto"):
+def use(jsbench, said, choice="auto", **more):
     body = {"model": "m", "messages": [{"role": "user", "content": said}], "tools": TOOLS, "tool_choice": choice}
-    call(jsbench.endpoint.openai_url, body)
+    call(jsbench.endpoint.openai_url, {**body, **more})
     return [(one.tool, one.verdict.failure_type, len(one.calls)) for one in jsbench.endpoint.answers]
 
 FORCED = {"type": "function", "function": {"name": "count"}}
@@ -176,6 +178,13 @@ def test_wrong(jsbench):
 
 def test_forced(jsbench):
     assert use(jsbench, '[["count", {"n": 1}]]', FORCED) == [("count", None, 1)]
+
+def test_forced_twice(jsbench):
+    assert use(jsbench, '[["count", {"n": 1}], ["count", {"n": 2}]]', FORCED) == [("count", None, 2)]
+
+def test_several(jsbench):
+    said = '[["find", {"city": 1}], ["count", {"n": 1}]]'
+    assert use(jsbench, said, parallel_tool_calls=False) == [("find", "wrong_tool", 2)]
 """
 
 
@@ -199,20 +208,73 @@ def test_the_calls_of_tools_are_judged_by_what_was_declared_and_may_be_called_li
         "test_unknown": "unknown_tool",
         "test_wrong": "wrong_tool",
         "test_forced": None,
+        "test_forced_twice": None,
+        "test_several": "wrong_tool",
     }
 
     result = run(bench, "test_one.py", *asking(provider), "--jsbench-output=out", "--jsbench-record=kept")
 
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=9)
     assert outcomes(bench.records()) == expected
     result.stdout.fnmatch_lines(
-        ["failures   no_call 1, unknown_tool 1, wrong_tool 1, schema_violation 1", "noted*not_text *"]
+        [
+            "failures   wrong_tool 2, no_call 1, unknown_tool 1, schema_violation 1",
+            "noted      not_text 7, forced_tool_repeated 1",
+            "*forced_tool_repeated*",
+        ]
     )
 
     result = run(bench, "test_one.py", "--jsbench-replay=kept", "--jsbench-output=again")
 
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=9)
     assert outcomes(bench.records("again")) == expected
+
+
+KINDS = """
+import pytest
+from application import ask
+from test_one import use
+
+CITY = {"type": "object", "required": ["city"]}
+pytestmark = pytest.mark.jsbench(check=False)
+
+def test_schema_of_the_request(jsbench):
+    ask(jsbench.endpoint.openai_url, '[]', {"type": "string"})
+
+@pytest.mark.jsbench(schema={"type": "array"})
+def test_schema_of_the_marker(jsbench):
+    ask(jsbench.endpoint.openai_url, '[]', {"type": "string"})
+
+@pytest.mark.jsbench(schema=CITY, prompt="[]")
+def test_generated(jsbench):
+    jsbench.generate()
+
+def test_handed_in(jsbench):
+    jsbench.check('{"city": "Oslo"}', schema=CITY)
+
+def test_unknown_tool_that_must_be_called(jsbench):
+    use(jsbench, '[["drop", {}]]', "required")
+"""
+
+
+def test_live_figures_of_each_kind_of_attempt_equal_those_of_jsbench_judge(bench: Bench, provider: Provider) -> None:
+    provider.choose = calling
+    bench.write({"test_one.py": TOOLS, "test_kinds.py": KINDS})
+    run(bench, "test_one.py", "test_kinds.py", *asking(provider), "--jsbench-output=out")
+    folder = bench.run_in("out")
+
+    ran("judge", folder, f"--output={bench.path / 'again'}")
+
+    live, again = (evaluations.read(path).figures for path in (folder, bench.path / "again"))
+    shared = live.keys() & again.keys()
+    assert {name: (live[name], again[name]) for name in shared if live[name] != again[name]} == {}
+    assert len(shared) > 50
+    constants = {one["id"]: one["verdict"].get("trivial") for one in bench.records()}
+    # each tool requires a field, so that no constant answer passes
+    assert {name: texts for name, texts in constants.items() if texts} == {
+        "test_schema_of_the_request": ['""'],
+        "test_schema_of_the_marker": ["[]"],
+    }
 
 
 def test_a_broken_call_is_made_again_also_where_it_is_the_model_that_chooses_a_schema(

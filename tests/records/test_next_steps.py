@@ -145,6 +145,17 @@ def test_next_step_differs_where_the_reason_does(reason: SyntaxReason) -> None:
     assert step == _AFTER_SYNTAX_ERROR[reason]
 
 
+def test_next_step_after_an_applications_request_without_a_format_names_its_request() -> None:
+    made = answered("Sure", ResponseFormat.TEXT)
+    assert made.sent is not None
+    verdict = failed(FailureType.SYNTAX_ERROR, reason=SyntaxReason.PROSE)
+
+    step = next_step(verdict, replace(made, sent=replace(made.sent, by_application=True)), PARAMS, SCHEMA)
+
+    assert step == "the application's request named no format: add response_format (or text.format) to its call"
+    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no format was asked for: --jsbench-response-format")
+
+
 def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:
     answer = answered("{}")
     assert answer.sent is not None

@@ -40,6 +40,7 @@ from pytest_jsbench.core.guarded_calls import ChildProcess, ChildReply, GuardedC
 from pytest_jsbench.fixture.conformance import judge
 from pytest_jsbench.verdicts import FailureType, Judge, JudgePolicy, Note, Verdict, decide, in_process
 from pytest_jsbench.verdicts import judge as judge_module
+from pytest_jsbench.verdicts.judge import constants_of
 from tests.examples import replace
 from tests.verdicts.standin import StandInCalls, Trouble, troubled
 
@@ -426,6 +427,37 @@ def test_several_calls_are_judged_each_by_its_own_tool_s_schema(judge: Judge) ->
     verdict = decided(judge, answer(("find", '{"city": "Oslo"}'), ("count", '{"n": "1"}'), ("find", "{}")))
     assert (verdict.failure_type, verdict.tool) == (FailureType.SCHEMA_VIOLATION, "count")
     assert verdict.message.startswith("call 2 of 3, count: ")
+
+
+def test_several_calls_fail_where_the_request_allows_one_and_are_noted_where_one_tool_is_forced(judge: Judge) -> None:
+    calls = (("find", '{"city": "Oslo"}'), ("find", '{"city": "Rome"}'))
+
+    verdict = decided(judge, answer(*calls, tools=replace(TOOLS, single=True)))
+    forced = decided(judge, answer(*calls, tools=FORCED))
+    free = decided(judge, answer(*calls))
+
+    assert (verdict.failure_type, verdict.reason) == (FailureType.WRONG_TOOL, "several_calls")
+    assert verdict.message == "tools were called 2 times; the request allows one call"
+    assert (forced.passed, forced.notes) == (True, (Note.FORCED_TOOL_REPEATED,))
+    assert (free.passed, free.notes) == (True, ())
+    assert decided(judge, answer(calls[0], tools=replace(TOOLS, single=True))).passed
+
+
+@pytest.mark.parametrize(
+    ("made", "tool", "constants"),
+    [
+        (answer(("find", "{}")), "find", ()),
+        (answer(("any", "{}"), tools=replace(TOOLS, schemas={"any": {"type": "object"}})), "any", ("{}",)),
+        (answer(tools=replace(TOOLS, required=True)), None, ()),
+        (answer(("drop", "{}")), "drop", ()),
+        (answer(("find", "{}"), tools=replace(TOOLS, schemas={"find": None}, allowed=("find",))), "find", ("{}",)),
+        (answer(text="{}"), None, ("{}",)),
+    ],
+)  # fmt: skip
+def test_constant_answers_are_those_of_the_tools(
+    judge: Judge, made: Completion, tool: str | None, constants: tuple[str, ...]
+) -> None:
+    assert constants_of(made, tool, {"type": "object"}, judge) == constants
 
 
 UNDECLARED = "the tool 'drop' was called, but it is not declared; expected 'find' or 'count'"

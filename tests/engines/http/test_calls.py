@@ -68,6 +68,23 @@ def test_what_may_be_called_is_read_in_the_words_of_each_api(
     assert (tools.allowed, tools.required) == (tuple(allowed), required)
 
 
+@pytest.mark.parametrize(
+    ("fields", "single"),
+    [
+        ({"parallel_tool_calls": False}, True),
+        ({"parallel_tool_calls": True}, False),
+        ({"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}}, True),
+        ({"tool_choice": {"type": "tool", "name": "a", "disable_parallel_tool_use": False}}, False),
+        ({}, False),
+    ],
+)
+def test_limit_of_one_call_is_read_of_each_api(fields: dict[str, Any], single: bool) -> None:
+    tools = read_tools({"tools": MESSAGES, **fields})
+
+    assert tools is not None
+    assert tools.single is single
+
+
 def test_a_tool_that_says_nothing_of_its_arguments_takes_an_object() -> None:
     body = {"tools": [{"type": "function", "function": {"name": "a"}}, {"type": "bash_20250124", "name": "bash"}]}
 
