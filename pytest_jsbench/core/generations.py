@@ -373,6 +373,7 @@ class CallError(JSBenchError):
         status: int | None = None,
         retry_after: float | None = None,
         broke_off: bool = False,
+        connected: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -382,6 +383,8 @@ class CallError(JSBenchError):
         self.retry_after = retry_after
         #: whether the connection was there, and the answer did not come to its end
         self.broke_off = broke_off
+        #: Whether the server took the connection and then closed it, which the request may have caused.
+        self.connected = connected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ class Sign(StrEnum):
     REFUSED = "refused"
     #: nobody is there, or it is broken
     DOWN = "down"
+    #: The connection was closed, or the server failed, maybe because of this request alone.
+    BROKEN = "broken"
     #: no key, no money, no such model: each call would end so
     FATAL = "fatal"
 
@@ -53,7 +55,9 @@ _SIGNS = {
     FaultKind.QUOTA: Sign.FATAL,
     FaultKind.BAD_REQUEST: Sign.ANSWERED,
 }
-_NOT_FOUND = 404
+_NOT_FOUND, _INTERNAL_ERROR = 404, 500
+#: Seconds without an answer during which broken calls are taken for faults of their own requests.
+_BROKEN_ALONE = 10.0
 #: characters of a fault's words
 _LONGEST_MESSAGE = 300
 
@@ -74,6 +78,9 @@ class CallEnd:
         """The end of a call that broke."""
         no_such_model = error.kind is FaultKind.BAD_REQUEST and error.status == _NOT_FOUND
         sign = Sign.FATAL if no_such_model else _SIGNS.get(error.kind, Sign.NOTHING)
+        # another schema may be answered: only connections that are refused, and gateways, speak for the whole server
+        if sign is Sign.DOWN and (error.connected or error.status == _INTERNAL_ERROR):
+            sign = Sign.BROKEN
         return cls(sign=sign, message=error.message[:_LONGEST_MESSAGE], retry_after=error.retry_after)
 
 
@@ -137,7 +144,9 @@ class ProviderState:
                 state = replace(self, fatals=self.fatals + 1)
             case Sign.REFUSED:
                 state = self._after_refusal(end, began=began, now=now)
-            case Sign.DOWN | Sign.NOTHING:
+            case Sign.BROKEN if not self.down and now - (self.failing_since or now) < _BROKEN_ALONE:
+                return replace(self, failing_since=self.failing_since or now, message=end.message)
+            case Sign.DOWN | Sign.BROKEN | Sign.NOTHING:
                 state = replace(self, downs=self.downs + 1)
                 if state.down and began >= self.slowed_at:
                     share = min(self.share_at(now), _LEAST)

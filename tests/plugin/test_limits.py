@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import Bench, with_workers
+from tests.engines.openai_wire import SECRET, error_body, whole
+from tests.engines.provider import Provider, Reply, json_reply
+from tests.plugin.conftest import NUMBER, Bench, with_workers
 
 
 def add_cases(bench: Bench, count: int) -> None:
@@ -82,3 +85,36 @@ def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_o
     assert [line.partition(": ")[2][19:40] for line in said] == ["no answer, so one cal", "given up, what is lef"]
     assert all(lines.index(line) < lines.index(next(one for one in lines if "FAILURES" in one)) for line in said)
     assert not [line for line in lines if "Captured stdout" in line]
+
+
+@with_workers
+@pytest.mark.parametrize("answer", ["closed", "reset", "status 500"])
+def test_cases_that_break_their_own_calls_fail_alone(
+    bench: Bench, answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openai", reason="needs the package openai")
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    for number in range(24):
+        title = "breaks" if number % 2 else "answers"
+        bench.case(f"c{number:02}", schema={**NUMBER, "title": title})
+    broken = {
+        "closed": Reply(pieces=()),
+        "reset": Reply(pieces=(), reset=True),
+        "status 500": json_reply(error_body("broke"), status=500),
+    }[answer]
+
+    with Provider() as provider:
+        provider.choose = lambda asked: broken if "breaks" in json.dumps(asked.body) else json_reply(whole('{"n": 1}'))
+        result = bench.run_only(
+            "--jsbench-engine=openai",
+            "--jsbench-model=m",
+            f"--jsbench-base-url={provider.url}/v1",
+            "--jsbench-dataset=schemas",
+            "--jsbench-output=out",
+        )
+
+    result.assert_outcomes(passed=12, failed=12)
+    assert {one["id"]: one["verdict"]["failure_type"] for one in bench.records()} == {
+        f"c{number:02}": "api_error" if number % 2 else None for number in range(24)
+    }
+    assert "given up" not in result.stdout.str()

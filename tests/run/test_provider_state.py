@@ -183,6 +183,8 @@ def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider)
         (FaultKind.RATE_LIMITED, 429, Sign.REFUSED),
         (FaultKind.CONNECTION, None, Sign.DOWN),
         (FaultKind.SERVER, 503, Sign.DOWN),
+        # what may be wrong with one request
+        (FaultKind.SERVER, 500, Sign.BROKEN),
         (FaultKind.AUTH, 401, Sign.FATAL),
         (FaultKind.QUOTA, 429, Sign.FATAL),
         # no such model
@@ -197,6 +199,10 @@ def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider)
 )
 def test_what_a_broken_call_says_of_the_provider(kind: FaultKind, status: int | None, sign: Sign) -> None:
     assert CallEnd.of(CallError(kind, "m", status=status)).sign is sign
+
+
+def test_closed_connection_says_less_of_the_provider_than_a_refused_one() -> None:
+    assert CallEnd.of(CallError(FaultKind.CONNECTION, "m", connected=True)).sign is Sign.BROKEN
 
 
 @dataclass(slots=True, kw_only=True)
@@ -278,3 +284,25 @@ def test_a_run_takes_about_as_long_as_the_providers_limit_makes_it(
     assert seconds <= 1.4 * permitted + 1
     assert provider.refusals <= refusals
     assert provider.most_together() <= together
+
+
+BROKEN = CallEnd(sign=Sign.BROKEN, message="the connection was closed")
+
+
+def test_calls_that_break_alone_do_not_slow_down_the_others(provider: Provider) -> None:
+    provider.ends(ANSWERED, *[BROKEN] * 40)
+    assert (provider.state.down, provider.state.wait(provider.now, 1.0)) == (False, 0)
+
+    provider.now += 9
+    provider.ends(*[BROKEN] * 20, ANSWERED)
+    provider.now += 9
+    provider.ends(*[BROKEN] * 20)
+    assert not provider.state.down
+
+
+def test_provider_that_breaks_each_call_for_longer_is_down(provider: Provider) -> None:
+    provider.ends(ANSWERED, BROKEN)
+    provider.now += 10
+    provider.ends(*[BROKEN] * 10)
+    assert provider.state.down
+    assert PATIENCE - 10 <= provider.tried_until_given_up(BROKEN) < PATIENCE + 30

@@ -441,6 +441,10 @@ def explain_error(
     return outcome
 
 
+#: Exceptions of http.client and of sockets after the other side has closed a connection that it had accepted.
+_CLOSED = frozenset({"RemoteDisconnected", "ConnectionResetError", "BrokenPipeError", "ConnectionAbortedError"})
+
+
 def connection_fault(
     error: BaseException, *, address: str, secret: str | None = None, begun: bool = False
 ) -> CallError:
@@ -451,7 +455,8 @@ def connection_fault(
     broke_off = begun and not slow
     words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{_reason(causes)}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
-    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off)
+    connected = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
+    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off, connected=connected)
 
 
 def _reason(causes: list[BaseException]) -> str:
