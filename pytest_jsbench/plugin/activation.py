@@ -95,6 +95,7 @@ def _register_worker(context: RunContext) -> Worker:
 def _register_controller(context: RunContext, worker: Worker) -> None:
     """Register what the only process, or xdist's controller, has: the run's state, its files, the terminal."""
     from pytest_jsbench.plugin.controller import Controller
+    from pytest_jsbench.plugin.failure_sections import FailureSections
     from pytest_jsbench.plugin.progress import Progress, ProviderWatch
     from pytest_jsbench.plugin.terminal import Terminal
     from pytest_jsbench.run.state import RunState
@@ -105,6 +106,7 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
     controller = Controller(context, worker, state=state, progress=progress)
     register(controller, "jsbench-controller")
     register(Terminal(context, controller), "jsbench-terminal")
+    register(FailureSections(context), "jsbench-failure-sections")
     register(progress, "jsbench-progress")
     register(ProviderWatch(context), "jsbench-provider-watch")
     if context.settings.dry_run:

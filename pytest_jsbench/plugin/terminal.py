@@ -48,6 +48,8 @@ _LETTERS = {
 _COMMANDS = frozenset({"page", "one case"})
 #: variants of which the header says what they are
 _MOST_VARIANTS = 20
+#: Maximum number of pairs of variants whose comparison is printed without -v.
+_MOST_PAIRS = 3
 #: broken schemas that are read for the drafts in which they are valid
 _MOST_BROKEN = 2000
 #: cases whose prompts are read before the first call, for what the run may cost
@@ -123,7 +125,9 @@ class Terminal:
 
         width = width_of(is_terminal=bool(reporter.isatty))
         reporter.write_sep("=", f"jsbench: {heading(run.metadata)}")
-        lines = report_lines(report(run, summary, keywords=reporter.verbosity > 0), width)
+        is_verbose = reporter.verbosity > 0
+        most_pairs = None if is_verbose else _MOST_PAIRS
+        lines = report_lines(report(run, summary, keywords=is_verbose, most_pairs=most_pairs), width)
         lines += fact_lines(decision.facts(), width)
         facts = [*self._facts(summary), *_other_drafts(run)]
         if reporter.verbosity >= 0 and not os.environ.get("CI") and self._context.settings.targets.suite:

@@ -136,7 +136,7 @@ def _blocks(
             facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_told(margin)}"))
         yield facts
     if len(compared) > 1:
-        yield [_adjusted(compared)]
+        yield [adjustment_of(compared)]
     if silent := [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]:
         yield [("not paired", f"{', '.join(silent)}: no word on how each case ended")]
     if by is not None:
@@ -199,10 +199,11 @@ def facts_of_pairs(
         facts += _changes(pair.comparison, most) if most else []
         facts += beside_verdicts(pair.comparison, most or _MOST_NAMED)
         facts += _not_compared(pair.comparison, first=first, second=second, each=each)
-    return [*facts, _adjusted(compared)] if len(compared) > 1 else facts
+    return [*facts, adjustment_of(compared)] if len(compared) > 1 else facts
 
 
-def _adjusted(compared: Sequence[Pair]) -> Fact:
+def adjustment_of(compared: Sequence[Pair]) -> Fact:
+    """Return the note on the adjustment of the p-values of these pairs."""
     return "p-values", f"adjusted for {len(compared)} comparisons (Holm)"
 
 

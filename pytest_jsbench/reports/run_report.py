@@ -116,23 +116,27 @@ def table_of_fields(summary: Summary) -> TableBlock:
     return table.beside(Column.of(FIGURES["value_f1"]), [field.f1 for _, field in fields])
 
 
-def report(run: Run, summary: Summary, *, keywords: bool = False) -> Iterator[Block]:
-    """Return the report of a run for a terminal, optionally with the tables of keywords and fields."""
+def report(run: Run, summary: Summary, *, keywords: bool = False, most_pairs: int | None = None) -> Iterator[Block]:
+    """
+    Return the report of a run for a terminal, optionally with the tables of keywords and fields.
+
+    At most `most_pairs` pairs of variants are compared: those with the smallest p-values; None for all.
+    """
     if keywords and summary.keywords:
         yield table_of_keywords(summary)
     if keywords and summary.total.fields:
         yield table_of_fields(summary)
-    yield from tables(run, summary)
+    yield from tables(run, summary, most_pairs=most_pairs)
     yield facts(run, summary)
 
 
-def tables(run: Run, summary: Summary) -> Iterator[Block]:
+def tables(run: Run, summary: Summary, *, most_pairs: int | None = None) -> Iterator[Block]:
     """Return the tables of a run; for variants also significant differences, and the cases that differ."""
     yield main_table(run, summary)
     by_task = rates_by_task(summary)
     if by_task is not None and len(summary.variants) <= _MOST_COLUMNS:
         yield by_task
-    yield [*facts_of_variants(summary), *_differing(summary)]
+    yield [*facts_of_variants(summary, most_pairs), *_differing(summary)]
 
 
 def summary_markdown(
@@ -200,14 +204,27 @@ def asked(run: Run, summary: Summary) -> dict[str, str]:
     return dict(zip(summary.variants, texts, strict=True))
 
 
-def facts_of_variants(summary: Summary) -> list[Fact]:
-    """Return the comparison of each pair of variants, and notes on the p-values."""
+def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[Fact]:
+    """Return the comparison of each pair of variants, or of those with the smallest p-values, and notes on these."""
     if not summary.pairs:
         return []
-    from pytest_jsbench.reports.comparison_report import facts_of_pairs
+    from pytest_jsbench.reports.comparison_report import adjustment_of, facts_of_pairs
 
     repeated = any(pair.comparison.difference.repeated for pair in summary.pairs)
-    return facts_of_pairs(summary.pairs, _short(summary), each="variant", most=_MOST_NAMED if repeated else 0)
+    most = _MOST_NAMED if repeated else 0
+    p_values = [pair.comparison.difference.p_value for pair in summary.pairs]
+    chosen = sorted(range(len(p_values)), key=lambda at: p_values[at])[:most_pairs]
+    shown = [summary.pairs[at] for at in sorted(chosen)]
+    facts: list[Fact] = []
+    for pair in shown:
+        facts += facts_of_pairs([pair], _short(summary), each="variant", most=most)
+    omitted = len(summary.pairs) - len(shown)
+    if omitted:
+        pairs = counted(omitted, "other pair")
+        facts.append(("", f"{pairs} with larger or equal p-values: see the page, or use -v"))
+    if len(summary.pairs) > 1:
+        facts.append(adjustment_of(summary.pairs))
+    return facts
 
 
 def _short(summary: Summary) -> dict[str, str]:

@@ -75,20 +75,25 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     Return the table within a width, with as many columns as fit, and each rate with its bounds.
 
     Untrusted headings are cut to a column's share. If the width is too small, columns for wide tables are omitted
-    first; then names are cut, headings shortened, less important columns omitted, and bounds moved below their rates. A
-    table that is still too wide is split into two.
+    first; then headings are shortened, less important columns omitted, and bounds moved below their rates. Names are
+    cut last, in the widest of these forms that leaves them enough. A table that is still too wide is split into two.
     """
     table = _with_shorter_heads(table, width)
     close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
     count = len(close.columns)
     chief = close.part(at for at, column in enumerate(close.columns) if not column.spare)
-    for layout, form, shortest in (
+    forms = (
         (table, _Form.WHOLE, _SHORT_NAME),
         (close, _Form.WHOLE, _SHORT_NAME),
         (close, _Form.SHORT_HEADS, _SHORT_NAME),
         (chief, _Form.SHORT_HEADS, _SHORT_NAME),
         (chief, _Form.BOUNDS_BELOW, _SHORTER_NAME),
-    ):
+    )
+    longest = max(len(table.head), *(len(printable(name, None)) for name, _ in table.rows), 0)
+    for layout, form, _ in forms:
+        if lines := _within(layout, width, longest, form):
+            return lines
+    for layout, form, shortest in forms:
         if lines := _within(layout, width, shortest, form):
             return lines
     if count < 2:
@@ -108,7 +113,7 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
 
 
 def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
-    """Return the table in a form; None if its names would be too short."""
+    """Return the table in a form; empty if its names would be shorter than `shortest`."""
     cells = _texts(table, width, form)
     heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
     beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))

@@ -114,6 +114,8 @@ def test_names_are_cut_where_they_are_alike() -> None:
         f"meta-llama-Llama-3.1-{size}-Instruct-{prompt}" for prompt in ("chat", "schema") for size in ("70B", "8B")
     ]
     assert distinct(models, 15) == ["…70B-In…ct-chat", "…8B-Ins…ct-chat", "…70B-In…-schema", "…8B-Ins…-schema"]
+    tools = [f"every-tool-of-all-the-servers-{name}-x-on-port-1" for name in "ab"]
+    assert distinct(tools, 22) == ["…servers-a-x-on-port-1", "…servers-b-x-on-port-1"]
     assert distinct(["\x1b", "\\x1b"], 11) == ["\\x1b~1", "\\x1b~2"]
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.plugin.conftest import Bench, Ended
+from tests.plugin.conftest import Bench, Ended, both_ways
 
 
 def summary(result: pytest.RunResult) -> list[str]:
@@ -124,3 +124,24 @@ def test_a_case_is_in_no_file_and_none_is_named(bench: Bench) -> None:
     bench.case("a")
 
     bench.run("-vv").stdout.fnmatch_lines(["jsbench::orders::a PASSED *"])
+
+
+@both_ways
+def test_failures_explain_twenty_cases_and_verbose_explains_all(bench: Bench) -> None:
+    for number in range(23):
+        bench.case(f"c{number:02}", '{"n": -1}')
+    bench.write({"test_own.py": "def test_own(): assert 3 == 4"})
+
+    result = bench.run("test_own.py", "jsbench")
+    verbose = bench.run("-v")
+
+    result.assert_outcomes(failed=24)
+    text = result.stdout.str()
+    assert (text.count("\n  again:  "), verbose.stdout.str().count("\n  again:  ")) == (20, 23)
+    assert text.count("\nFAILED jsbench::orders::c") == 23
+    hint = "jsbench: 3 more failing cases are not explained here; the page named below explains each"
+    assert result.outlines.count(hint) == 1
+    assert "assert 3 == 4" in text
+    assert text.index("3 more failing cases") < text.index("short test summary")
+    assert "not explained here" not in verbose.stdout.str()
+    assert "not explained here" not in bench.run("--tb=no").stdout.str()

@@ -87,13 +87,16 @@ def test_there_is_a_row_per_task_and_a_total() -> None:
     assert shown[-3].split() == ["hard", *["1.00", "(.03-1)"] * 3, "0.20", "80.00", "1.00", "0.80", "1"]
 
 
-def test_a_task_s_name_is_whole_where_there_is_room_and_else_cut_by_what_is_too_much() -> None:
-    task = "tests.test_invoices_all"
+def test_table_of_tasks_cuts_names_after_everything_else() -> None:
+    task, longer = "tests.test_invoices_all", "tests.test_invoices_of_all_years_and_countries"
     broken = record("b", verdict=examples.BROKEN, generation=examples.failed())
 
     assert f"{task} " in table_of(record(task=task))[3]
-    crowded = table_of(record(task=task), broken)
-    assert crowded[3].startswith(f"{task[:16]}")
+    narrow = table_of(record(task=task), broken)
+    assert narrow[3].startswith(f"{task} ")
+    assert set(narrow[4].split()) == {"(.03-1)"}
+    crowded = table_of(record(task=longer), broken)
+    assert crowded[3].startswith(longer[:16])
     assert "… " in crowded[3]
     assert {len(line) for line in crowded[2:]} == {80}
 

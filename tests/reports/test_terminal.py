@@ -65,6 +65,17 @@ def test_what_is_only_for_roomy_tables_goes_first() -> None:
     assert "0.50 (.01-.99)" in table_lines(rows, 22)[-1]
 
 
+def test_table_omits_roomy_columns_and_moves_bounds_before_names_are_cut() -> None:
+    name = "openapi-definitions-of-tools"
+    roomy = Column(heading="More", roomy=True)
+    rows = TableBlock(head="Name", columns=(roomy, RATE), rows=((name, (12, proportion(1, 2))),))
+
+    assert table_lines(rows, 50)[-1].split() == [name, "12", "0.50", "(.01-.99)"]
+    assert table_lines(rows, 45)[-1].split() == [name, "0.50", "(.01-.99)"]
+    assert [line.split() for line in table_lines(rows, 40)[-2:]] == [[name, "0.50"], ["(.01-.99)"]]
+    assert table_lines(rows, 36)[-1].split() == ["openapi-definitions…", "0.50", "(.01-.99)"]
+
+
 def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -> None:
     columns = [Column(heading=f"count{number}") for number in range(12)]
 
