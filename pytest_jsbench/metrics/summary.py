@@ -28,7 +28,7 @@ from pytest_jsbench.metrics.statistics import (
     proportion,
 )
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
-from pytest_jsbench.records.records import Cause, MissingReason
+from pytest_jsbench.records.records import Cause, EndedTest, MissingReason
 from pytest_jsbench.records.settings import ON_THIS_MACHINE, RECORDED, settings_of
 from pytest_jsbench.records.variants import each
 from pytest_jsbench.values import Match
@@ -191,7 +191,14 @@ def _summarize(run: Run) -> Summary:
     reasons = {task: {reason: missing[task, reason] for reason in MissingReason} for task in by_task}
     return Summary(
         tasks={
-            task: metrics(attempts, planned=planned.get(task, ()), costs=costs, reasons=reasons[task], broken=broken)
+            task: metrics(
+                attempts,
+                planned=planned.get(task, ()),
+                costs=costs,
+                reasons=reasons[task],
+                broken=broken,
+                ended_tests=[test for test in run.metadata.ended_tests if test.task == task],
+            )
             for task, attempts in by_task.items()
         },
         total=metrics(
@@ -200,6 +207,7 @@ def _summarize(run: Run) -> Summary:
             costs=costs,
             reasons=sum(map(Counter, reasons.values()), Counter()),
             broken=broken,
+            ended_tests=run.metadata.ended_tests,
         ),
         keywords=by_keyword(run.outcomes),
         outcomes=outcomes(run.planned, run.outcomes, None if run.metadata.engine in RECORDED else costs.attempts),
@@ -215,6 +223,7 @@ def metrics(
     costs: Costs,
     reasons: Mapping[MissingReason, int],
     broken: Collection[CaseKey] = (),
+    ended_tests: Sequence[EndedTest] = (),
 ) -> Metrics:
     """
     The metrics of these attempts; `planned` names the case of each attempt that was to be made.
@@ -249,7 +258,9 @@ def metrics(
         if one.test_outcome is not None and not one.failed
     }
     ended = [(key, test.passed) for key, test in tested.values() if test.passed is not None]
+    ended += [(CaseKey(task=test.task, id=test.id), False) for test in ended_tests]
     causes = Counter(test.cause for _, test in tested.values())
+    causes.update(test.cause for test in ended_tests)
     kinds = Counter(attempt.failure_type for attempt in counted)
     faults = Counter(attempt.fault for attempt in counted)
     notes = Counter(note for attempt in counted for note in attempt.notes)

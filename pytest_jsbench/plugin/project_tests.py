@@ -162,7 +162,23 @@ class ProjectTest:
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
-        return [self._concluded(result) for result in results]
+        return [*map(self._concluded, results), *self._ended_without_calls()]
+
+    def _ended_without_calls(self) -> Iterator[AttemptResult]:
+        """Yield the end of each repeat that made no call, once the repeat has ended."""
+        called = {result.result.repeat for result in self.outcomes}
+        for repeat, ended in self._ended.items():
+            if repeat not in called:
+                yield AttemptResult(
+                    result=Missing(
+                        key=self._standing.key,
+                        repeat=repeat,
+                        variant=self._standing.variant,
+                        reason=MissingReason.ERROR,
+                        test_outcome=ended.without_words(),
+                        is_planned=False,
+                    )
+                )
 
     def _concluded(self, result: AttemptResult) -> AttemptResult:
         ended = self._ended.get(result.result.repeat)

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
-from pytest_jsbench.core.json_values import Digest, from_json
-from pytest_jsbench.records.records import AnsweredBy, Attempt, Record, check_variant
+from pytest_jsbench.core.json_values import Digest, from_json, to_json
+from pytest_jsbench.records.records import AnsweredBy, Attempt, EndedTest, Record, check_variant
 
 #: Fields that each variant has itself; variants share all other metadata of the run.
 _OWN = (
@@ -176,6 +176,8 @@ class RunMetadata:
     resumed_from: str | None = None
     #: Ids of the planned cases by task, in order; None if not recorded.
     plan: Mapping[str, Sequence[str]] | None = None
+    #: The project's own tests that failed without a recorded call; absent if there are none.
+    ended_tests: Annotated[tuple[EndedTest, ...], msgspec.Meta(max_length=100_000)] = ()
     #: Versions of pytest-jsbench, of Python and of the validators.
     versions: Mapping[str, str] = field(default_factory=dict)
     #: System, machine, number of processors, memory in GB, and GPUs, as far as the system and driver report them.
@@ -189,7 +191,8 @@ class RunMetadata:
         """Return the metadata as JSON values; each variant has its own fields, and shared ones appear once."""
         data = {name: getattr(self, name) for name in self.__dataclass_fields__}
         data["variants"] = [{name: getattr(variant, name) for name in _OWN} for variant in self.variants]
-        unsaid = {name for name in ("variant", "variants", "comparers") if not data[name]}
+        data["ended_tests"] = [to_json(test) for test in self.ended_tests]
+        unsaid = {name for name in ("variant", "variants", "comparers", "ended_tests") if not data[name]}
         if self.entry is Entry.PYTEST:
             unsaid.add("entry")
         return {name: value for name, value in data.items() if name not in unsaid}
@@ -203,7 +206,9 @@ class RunMetadata:
             return self
         own = {variant.variant: variant for variant in self.variants}[name]
         plan = self.plan if own.plan is None else own.plan
-        return replace(self, **{**{part: getattr(own, part) for part in _OWN}, "plan": plan, "variants": ()})
+        ended = tuple(test for test in self.ended_tests if test.variant == name)
+        parts = {part: getattr(own, part) for part in _OWN}
+        return replace(self, **{**parts, "plan": plan, "variants": (), "ended_tests": ended})
 
     def with_plan(self, attempts: Iterable[Attempt]) -> RunMetadata:
         """Return the metadata with a plan."""

@@ -51,7 +51,7 @@ class MissingReason(StrEnum):
 
 
 class Missing(Struct, frozen=True, kw_only=True, tag="missing", tag_field="type"):
-    """A planned attempt without a record."""
+    """A planned attempt without a record, or a project's own test that ended before its first call."""
 
     key: CaseKey
     repeat: int
@@ -60,6 +60,10 @@ class Missing(Struct, frozen=True, kw_only=True, tag="missing", tag_field="type"
     message: str = ""
     #: Variant of the run; empty in a run without variants.
     variant: str = ""
+    #: How the project's own test ended; None for a case of the dataset.
+    test_outcome: OwnOutcome | None = None
+    #: False if no call was due: the test ended before its first.
+    is_planned: bool = True
 
     @property
     def attempt(self) -> Attempt:
@@ -149,6 +153,22 @@ class OwnOutcome:
     def without_words(self, instead: str = "") -> OwnOutcome:
         """Return it without the test's messages and names of fields."""
         return replace(self, message=self.message and instead, field=self.field and (instead or None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTest:
+    """A project's own test, or one of its repeats, that failed without a recorded call."""
+
+    #: Task of the test, as in the records.
+    task: str
+    #: Name of the test, as in the records.
+    id: str
+    #: Number of the repeat, from 0.
+    repeat: Annotated[int, msgspec.Meta(ge=0)] = 0
+    #: Variant of the run; empty in a run without variants.
+    variant: str = ""
+    #: Why it failed.
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

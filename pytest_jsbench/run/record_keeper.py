@@ -186,7 +186,7 @@ class RecordKeeper:
         A disk that takes no more keeps what it has: the figures of the run know the outcome all the same.
         """
         if isinstance(made.result, Missing):
-            return made
+            return replace(made, result=structs.replace(made.result, test_outcome=ended.without_words()))
         if self._redaction is not None:
             ended = ended.without_words(REDACTED)
         record = made.result.read()

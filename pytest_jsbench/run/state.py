@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -11,7 +12,7 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
-from pytest_jsbench.records.records import Attempt, Missing, MissingReason
+from pytest_jsbench.records.records import Attempt, EndedTest, Missing, MissingReason, OwnOutcome
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,8 @@ class RunState:
         self._of_project: set[Attempt] = set()
         self._outcomes: dict[Attempt, AttemptOutcome] = {}
         self._missing: dict[Attempt, Missing] = {}
+        #: How the project's tests ended of which an attempt is missing, or which made none.
+        self._test_ends: dict[Attempt, OwnOutcome] = {}
         self._resumed: set[Attempt] = set()
         #: one line each: what could not be written or read
         self.warnings: list[str] = []
@@ -87,6 +90,10 @@ class RunState:
         """Note the result of an attempt; its outcome, or None if the attempt has one already or is missing."""
         result = made.result
         attempt = result.attempt
+        if isinstance(result, Missing) and result.test_outcome is not None:
+            self._test_ends[attempt] = result.test_outcome
+            if not result.is_planned:
+                return None
         if of_project:
             self._of_project.add(attempt)
         if isinstance(result, Missing):
@@ -178,6 +185,15 @@ class RunState:
                 self._outcomes[outcome.attempt] = structs.replace(outcome, source=source)
         return f"it is kept as {aside.name}"
 
+    def _ended_tests(self) -> Iterator[EndedTest]:
+        """Yield the project's tests that failed without a recorded call."""
+        recorded = {(made.key.of_first, made.repeat, made.variant) for made in self._outcomes.values()}
+        for (key, repeat, variant), outcome in sorted(self._test_ends.items()):
+            test = (key.of_first, repeat, variant)
+            if outcome.cause is not None and test not in recorded:
+                recorded.add(test)
+                yield EndedTest(task=key.task, id=key.of_first.id, repeat=repeat, variant=variant, cause=outcome.cause)
+
     def to_run(self, metadata: RunMetadata) -> Run:
         """Make the run as it is known."""
         attempts = self.attempts
@@ -193,7 +209,7 @@ class RunState:
             ),
         )
         return Run(
-            metadata=metadata.with_plan(attempts),
+            metadata=replace(metadata.with_plan(attempts), ended_tests=tuple(self._ended_tests())),
             planned=keys,
             outcomes=tuple(outcomes),
             missing=tuple(

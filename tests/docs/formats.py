@@ -36,7 +36,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 #: what only the process that made a value needs
 IN_MEMORY = {(Completion, "server"), (Declined, "server"), (Sent, "params"), (Verdict, "instance")}
 #: of what is no Struct: what is not there where it has its default
-ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "entry")}
+ABSENT = {(RunMetadata, name) for name in ("variant", "variants", "comparers", "ended_tests", "entry")}
 #: those that stand by their names; every other type stands where it is used
 NAMED = {
     **{name: name.lower() for name in ("Completion", "Declined", "Failed", "Decided", "Timing", "Usage", "Sent")},

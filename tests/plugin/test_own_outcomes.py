@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.conftest import NUMBER, Bench, with_workers
+from pytest_jsbench.metrics.summary import summarize
+from pytest_jsbench.records import journal
+from tests.plugin.conftest import NUMBER, Bench, both_ways, with_workers
 from tests.plugin.test_project_tests import arguments, run_one
 from tests.reports.html.pages import unpacked
 
@@ -193,3 +195,51 @@ def test_a_run_that_goes_on_has_the_outcome_of_its_own_tests(bench: Bench) -> No
     assert outcomes(bench) == {"test_it": ("failed", "assertion", "assert 1 == 2")}
     assert outcomes(bench, "again") == {"test_it": ("passed",)}
     assert len(bench.calls()) == 1
+
+
+@both_ways
+def test_summary_counts_tests_that_ended_before_a_call(bench: Bench) -> None:
+    pytest.importorskip("pytest_timeout", reason="needs pytest-timeout")
+    bench.plugins = ("timeout",)
+    code = SAYING + (
+        "import time\n"
+        "runs = []\n"
+        "def say(jsbench): return jsbench.generate(text='{\"n\": 1}')\n"
+        "def test_passes(jsbench): say(jsbench)\n"
+        "def test_breaks_the_contract(jsbench): jsbench.generate(txt='a')\n"
+        "@pytest.mark.timeout(0.2)\n"
+        "def test_ends_late(jsbench): time.sleep(30)\n"
+        "@pytest.fixture\n"
+        "def broken(jsbench): raise OSError('no file')\n"
+        "def test_breaks_in_its_setup(broken): say(broken)\n"
+        "def test_is_skipped(jsbench): pytest.skip('later')\n"
+        "@pytest.mark.jsbench(repeats=2, min_pass=1)\n"
+        "def test_repeats(jsbench): runs.append(1); assert len(runs) == 2\n"
+    )
+
+    result = run_one(bench, code, "--jsbench-output=out")
+
+    run = bench.run_in()
+    live = bench.run_json()["metrics"]
+    assert (live["tests_passed"], live["planned"], live["pass_rate"]) == (1 / 5, 1, 1.0)
+    assert live["test_failures"] == {"answer": 0, "type_refused": 0, "assertion": 1, "timeout": 1, "error": 2}
+    result.stdout.fnmatch_lines(["tests      1/5 = 0.200 passed; error 2, *"])
+    judged = summarize(journal.read_run(run).run(run)).total
+    assert judged.to_dict()["test_failures"] == live["test_failures"]
+    assert judged.tests_passed.value == live["tests_passed"]
+
+
+def test_summary_counts_a_test_run_again_by_its_recorded_call(bench: Bench) -> None:
+    pytest.importorskip("pytest_rerunfailures")
+    bench.plugins = ("rerunfailures",)
+    code = SAYING + (
+        "tries = []\n"
+        "def test_it(jsbench):\n"
+        "    tries.append(1)\n"
+        "    assert len(tries) == 2\n"
+        "    jsbench.generate(text='{\"n\": 1}')\n"
+    )
+
+    run_one(bench, code, "--jsbench-output=out", "--reruns=1").assert_outcomes(passed=1)
+
+    assert bench.run_json()["metrics"]["tests_passed"] == 1.0
