@@ -59,6 +59,8 @@ class ProjectTest:
         self.running = False
         #: by repeat, how those that have ended did
         self._ended: dict[int, OwnOutcome] = {}
+        #: how the function ended; None before its end
+        self._function_end: OwnOutcome | None = None
         #: how the failed subtests of this repeat did
         self._subtests: list[OwnOutcome] = []
         #: why those of its repeats that failed did
@@ -92,6 +94,19 @@ class ProjectTest:
             self._failures.append(error)
             return
         self._ended[number] = next(iter(self._subtests), of_error(None, self._clean))
+
+    @contextmanager
+    def noting_its_end(self) -> Iterator[None]:
+        """Note how the function ends, for runs without a report of their own."""
+        __tracebackhide__ = True
+        try:
+            yield
+        except BaseException as error:
+            self._function_end = of_error(error, self._clean)
+            if not self.repeating:
+                self.forget()
+            raise
+        self._function_end = of_error(None, self._clean)
 
     def __enter__(self) -> None:
         """Inside, the test's function runs; at its end what it has heard is checked."""
@@ -160,6 +175,9 @@ class ProjectTest:
         if report.when != "teardown":
             ended = of_report(report, error, self._clean)
             self._ended = {0: next(iter(self._subtests), ended) if report.passed else ended, **self._ended}
+        elif not self._ended and self._function_end is not None:
+            # pytest-retry runs a function again without making a report of it through pytest's hook
+            self._ended = {0: self._function_end}
         results = self.outcomes[self._taken :]
         self._taken += len(results)
         return [*map(self._concluded, results), *self._ended_without_calls()]
@@ -339,7 +357,7 @@ class ProjectTests:
         if test is None:
             return (yield)
         if test.repeating or test.terms.repeats == 1:
-            with test, self._skipping_broken_schemas():
+            with test.noting_its_end(), test, self._skipping_broken_schemas():
                 return (yield)
         last = test.terms.repeats - 1
         test.repeating = True
@@ -353,6 +371,7 @@ class ProjectTests:
         finally:
             test.repeating = False
         if (failure := test.failure()) is not None:
+            test.forget()
             raise failure
         return True
 

@@ -57,6 +57,33 @@ def pytest_sessionfinish(session):
     session.exitstatus = 0
 """
 
+REPEATED = """
+import pytest
+
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TEXT = {"type": "object", "properties": {"n": {"type": "string"}}}
+runs = []
+
+@pytest.mark.jsbench(schema=NUMBER, prompt="One.")
+def test_second_run_passes(jsbench):
+    jsbench.generate()
+    runs.append(1)
+    assert len(runs) > 1
+
+@pytest.mark.jsbench(schema=NUMBER, prompt="Two.")
+def test_never_passes(jsbench):
+    jsbench.generate()
+    assert False
+
+@pytest.mark.jsbench(schema=TEXT, prompt="Three.")
+def test_wrong_answer(jsbench):
+    jsbench.generate()
+
+@pytest.mark.jsbench(schema=TEXT, prompt="Four.", repeats=2)
+def test_wrong_answers(jsbench):
+    jsbench.generate()
+"""
+
 
 def _add_cases(bench: Bench) -> None:
     for name in "abcdef":
@@ -107,6 +134,29 @@ def test_cases_with_the_marker_flaky_keep_their_results(bench: Bench, module: st
     bench.write({"conftest.py": MARK_FLAKY})
 
     _check_results(bench, bench.run(*KEPT, *options, "."))
+
+
+@both_ways
+@pytest.mark.parametrize("module", ["flaky", "pytest_rerunfailures", "pytest_retry"])
+def test_repeated_project_tests_count_once_by_their_last_run(bench: Bench, module: str) -> None:
+    options = _use(bench, module)
+    bench.write({"test_own.py": REPEATED, "answers.py": "def one(prompt, **_): return '{\"n\": 1}'\n"})
+    engine = ("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers:one")
+
+    result = bench.run_only(*KEPT, *engine, *options, "test_own.py")
+
+    outcomes = result.parseoutcomes()
+    assert (outcomes["failed"], outcomes["passed"], outcomes.get("errors", 0)) == (3, 1, 0)
+    ends = {(record["id"], record["repeat"]): record["test_outcome"] for record in bench.records()}
+    causes = {name: None if end is None else end["cause"] for name, end in ends.items()}
+    assert causes == {
+        ("test_second_run_passes", 0): None,
+        ("test_never_passes", 0): "assertion",
+        ("test_wrong_answer", 0): "answer",
+        ("test_wrong_answers", 0): "answer",
+        ("test_wrong_answers", 1): "answer",
+    }
+    assert ends["test_second_run_passes", 0]["end"] == "passed"
 
 
 def test_attempts_reported_as_passed_after_failing_fail_the_run(bench: Bench) -> None:
