@@ -8,8 +8,8 @@ from pathlib import Path
 
 #: directories of tools, by name; `.ipynb_checkpoints`, `.venv` and `.git` are hidden
 _OF_TOOLS = frozenset({"node_modules", "__pycache__", "site-packages"})
-#: the file at the top of a virtual environment
-_ENVIRONMENT = "pyvenv.cfg"
+#: what is at the top of a virtual environment, of Python or of conda
+_OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 #: the start of the names of macOS's files with metadata
 _METADATA = "._"
 
@@ -27,7 +27,9 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 def is_of_tools(folder: Path) -> bool:
     """Tell whether a directory belongs to a tool and has no schemas of the user."""
-    return folder.name.startswith(".") or folder.name in _OF_TOOLS or (folder / _ENVIRONMENT).is_file()
+    if folder.name.startswith(".") or folder.name in _OF_TOOLS:
+        return True
+    return any((folder / name).exists() for name in _OF_ENVIRONMENTS)
 
 
 def is_users(path: Path, *, root: Path) -> bool:

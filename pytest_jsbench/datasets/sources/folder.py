@@ -28,7 +28,7 @@ _EXPECTED = ".expected"
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
 #: a file without any of these words is a schema; only one with some of them is parsed before its turn
 _MORE_THAN_A_SCHEMA = re.compile(
-    rb"openapi|swagger|jsonrpc|tool|function|parameters|(?:input|output)_?schema|guided_json|structured_outputs"
+    rb"openapi|swagger|jsonrpc|protocol_?version|prompts|resource|contents|\broots\b|\btasks\b|\berror\b|inputs|tool|function|parameters|(?:input|output)_?schema|guided_json|structured_outputs"
     rb"|json_?schema|response_?(?:format|schema)|\bformat\b[\"']?\s*:\s*\{|\bschema[\"']?\s*:",
     re.IGNORECASE,
 )
@@ -81,7 +81,7 @@ def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: 
 
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
-    elif (found := tools.read_definitions(document)) is not None:
+    elif (found := tools.read_definitions(document) or tools.read_wrapped(document)) is not None:
         for definition in found.schemas:
             read = partial(_read_definition, folder, path, definition)
             name = path.stem if definition.name is None else definition.name

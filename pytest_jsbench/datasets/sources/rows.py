@@ -78,7 +78,10 @@ def is_row(value: object) -> bool:
     """Tell whether an object has the fields of a row, and is not the definition of a tool or a response format."""
     if not isinstance(value, Mapping) or value.get("type") == "json_schema":
         return False
-    return any(name in value for name in (*SCHEMA_NAMES, "prompt", "messages", "unique_id"))
+    if any(name in value for name in SCHEMA_NAMES):
+        return True
+    # a request with tools has messages too
+    return any(name in value for name in ("prompt", "messages", "unique_id")) and tools.read_definitions(value) is None
 
 
 def _read(row: Callable[[], Any], key: CaseKey) -> Case:

@@ -13,6 +13,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import ListedCase, Note, schema_case
+from pytest_jsbench.datasets.sources.messages import describe_message
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
 
@@ -47,6 +48,10 @@ _INPUTS = (
     _Shape(("inputSchema",), "MCP 2025-11-25: Tool"),
     _Shape(("parameters",), "OpenAI Chat Completions and Responses, Mistral, Ollama, Gemini"),
 )
+#: Members that describe the arguments, and not by a JSON Schema. All checked in November 2026.
+_OTHER_INPUTS = (_Shape(("parameter_definitions",), "Cohere API 1: names of Python types"),)
+#: Arguments by name, each with a schema: smolagents, Tool.to_dict(), which has `output_type` too. November 2026.
+_BY_NAME = "inputs"
 #: Members for the result. All checked in November 2026.
 _OUTPUTS = (
     _Shape(("outputSchema",), "MCP 2025-11-25: Tool"),
@@ -72,6 +77,10 @@ _LISTS = (
     _Shape(("tool_config", "tools"), "Amazon Bedrock in snake case"),
     _Shape(("config", "tools"), "google-genai: GenerateContentConfig"),
     _Shape(("body", "tools"), "OpenAI Batch: line of the input file"),
+    _Shape(("params", "tools"), "Anthropic Message Batches: request"),
+    _Shape(("request", "tools"), "Gemini Batch: line of the input file"),
+    _Shape(("modelInput", "tools"), "Amazon Bedrock batch inference: line of the input file"),
+    _Shape(("modelInput", "toolConfig", "tools"), "Amazon Bedrock batch inference, Converse"),
     _Shape(("session", "tools"), "OpenAI Realtime: session.update"),
 )
 #: Places of a response format in a document. All checked in November 2026.
@@ -84,17 +93,27 @@ _FORMATS = (
     _Shape(("body", "text", "format"), "OpenAI Batch: line of the input file"),
     _Shape(("output_format",), "Anthropic Messages, beta of structured outputs"),
     _Shape(("output_config", "format"), "Anthropic Messages"),
+    _Shape(("params", "output_config", "format"), "Anthropic Message Batches: request"),
 )
 #: Places of a schema of the answer in a request. All checked in November 2026.
 _ANSWERS = (
     _Shape(("generationConfig", "responseJsonSchema"), "Gemini and Vertex AI"),
     _Shape(("generationConfig", "responseSchema"), "Gemini and Vertex AI"),
+    _Shape(("request", "generationConfig", "responseJsonSchema"), "Gemini Batch: line of the input file"),
+    _Shape(("request", "generationConfig", "responseSchema"), "Gemini Batch: line of the input file"),
     _Shape(("generation_config", "response_json_schema"), "google-genai"),
     _Shape(("generation_config", "response_schema"), "google-genai"),
     _Shape(("config", "response_json_schema"), "google-genai: GenerateContentConfig"),
     _Shape(("config", "response_schema"), "google-genai: GenerateContentConfig"),
     _Shape(("structured_outputs", "json"), "vLLM"),
     _Shape(("guided_json",), "vLLM before structured_outputs"),
+)
+#: Members of a configuration by itself, which has no name. All checked in November 2026.
+_ANSWERS_OF_CONFIGS = (
+    _Shape(("responseJsonSchema",), "Gemini: generationConfig"),
+    _Shape(("responseSchema",), "Gemini: generationConfig"),
+    _Shape(("response_json_schema",), "google-genai: GenerateContentConfig"),
+    _Shape(("response_schema",), "google-genai: GenerateContentConfig"),
 )
 _NESTED = ("functionDeclarations", "function_declarations", "tools")
 _CURSORS = ("nextCursor", "next_cursor")
@@ -121,6 +140,8 @@ class Definition:
     tool: Steps = ()
     #: steps to the schema; None if the tool declares no parameters
     schema: Steps | None = None
+    #: whether there is a mapping of arguments to schemas in place of a schema
+    by_name: bool = False
     #: why there is no schema; empty if there is one
     problem: str = ""
 
@@ -166,8 +187,9 @@ def read_definitions(document: object) -> Definitions | None:
         return found if _read_top_list(found, document) else None
     if not isinstance(document, Mapping) or not _OF_SCHEMAS.isdisjoint(document):
         return None
-    if _is_message(document) and not _has_tools(document):
-        problem = f"is {_describe_message(document)}, not a JSON Schema and not a list of tools"
+    message = describe_message(document)
+    if message and not _has_tools(document):
+        problem = f"is {message}, not a JSON Schema and not a list of tools"
         found.schemas.append(Definition(name=None, part=Part.ANSWER, problem=problem))
         return found
     has_list = _read_page(found, (), document)
@@ -212,6 +234,8 @@ def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
         schema = follow(document, definition.schema, _MISSING)
     if schema is _MISSING:
         raise Unreadable("has changed since it was first read")
+    if definition.by_name:
+        schema = _of_arguments(schema)
     case = schema_case(key, _as_json_schema(schema))
     if definition.part is Part.ANSWER:
         return case
@@ -233,8 +257,8 @@ def _read_top_list(found: Definitions, entries: Sequence[object]) -> bool:
         for index, entry in enumerate(entries):
             if isinstance(entry, Mapping) and _read_page(found, (str(index),), entry):
                 continue
-            if isinstance(entry, Mapping) and _is_message(entry):
-                found.messages.append(_describe_message(entry))
+            if isinstance(entry, Mapping) and describe_message(entry):
+                found.messages.append(describe_message(entry))
             else:
                 _read_entry(found, (str(index),), entry, index=index)
         return True
@@ -328,14 +352,19 @@ def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_fu
     result = _member(tool, _OUTPUTS)
     if result is not None and follow(tool, result) is None:
         result = None
-    if arguments is None and result is None and not is_function:
+    by_name = arguments is None and isinstance(tool.get(_BY_NAME), Mapping) and "output_type" in tool
+    if by_name and tool[_BY_NAME]:
+        arguments = (_BY_NAME,)
+    if arguments is None and result is None and not is_function and not by_name:
         return False
-    declares_none = arguments is None or (arguments == ("parameters",) and tool["parameters"] is None)
+    declares_none = arguments is None or follow(tool, arguments) is None
     if not declares_none and arguments is not None and follow(tool, arguments) == {}:
         # an empty schema would accept everything, and arguments are always an object
         declares_none = True
     place = None if declares_none or arguments is None else (*steps, *arguments)
-    found.schemas.append(Definition(name=name, part=Part.ARGUMENTS, tool=steps, schema=place))
+    found.schemas.append(
+        Definition(name=name, part=Part.ARGUMENTS, tool=steps, schema=place, by_name=by_name and place is not None)
+    )
     if result is not None:
         named = f"{name}.output"
         found.schemas.append(Definition(name=named, part=Part.RESULT, tool=steps, schema=(*steps, *result)))
@@ -363,6 +392,8 @@ def _is_typed(entry: Mapping[str, Any]) -> bool:
 
 def _is_provided(entry: Mapping[str, Any]) -> bool:
     """Tell whether the tool is the provider's own, or takes free text."""
+    if any(shape.steps[0] in entry for shape in _OTHER_INPUTS):
+        return True
     if isinstance(entry.get("type"), str):
         return _is_typed(entry) and entry["type"] != "function"
     return {"name", "function", "toolSpec", "tool_spec"}.isdisjoint(entry)
@@ -380,24 +411,6 @@ def _keys_of_objects(entry: Mapping[str, Any]) -> list[str]:
     return [str(name) for name, value in entry.items() if isinstance(value, Mapping)]
 
 
-def _is_message(document: Mapping[str, Any]) -> bool:
-    return isinstance(document.get("jsonrpc"), str) and not {"method", "result", "error"}.isdisjoint(document)
-
-
-def _describe_message(message: Mapping[str, Any]) -> str:
-    error = message.get("error")
-    if isinstance(error, Mapping):
-        return printable(f"a JSON-RPC error ({error.get('code')}: {error.get('message')})", 200)
-    if error is not None:
-        return "a JSON-RPC error"
-    if "method" in message:
-        kind = "request" if message.get("id") is not None else "notification"
-        return printable(f"a JSON-RPC {kind} ({message['method']})", 200)
-    result = message.get("result")
-    members = ", ".join(map(str, result)) if isinstance(result, Mapping) else json_type(result)
-    return printable(f"a JSON-RPC response without tools (its result: {members or 'empty'})", 200)
-
-
 def _read_formats(found: Definitions, document: Mapping[str, Any]) -> bool:
     """Add the schema of the answer that a response format or a request asks for; False if there is none."""
     for shape in _FORMATS:
@@ -405,6 +418,8 @@ def _read_formats(found: Definitions, document: Mapping[str, Any]) -> bool:
         if isinstance(value, Mapping) and _read_format(found, shape.steps, value):
             return True
     places = [shape.steps for shape in _ANSWERS]
+    if "name" not in document:  # a function's schema of its response has the same name
+        places += [shape.steps for shape in _ANSWERS_OF_CONFIGS]
     if "model" in document:
         places.append(("format",))  # Ollama: request of /api/chat
     for steps in places:
@@ -435,6 +450,39 @@ def _wraps_a_schema(value: Mapping[str, Any]) -> bool:
     if value.get("type") in {"json_schema", "json_object"}:
         return True
     return isinstance(value.get("name"), str) and KEYWORDS.isdisjoint(value)
+
+
+#: Members next to the schema in a file that only wraps it.
+_BESIDE_SCHEMA = frozenset({"schema", "name", "description", "title", "strict"})
+
+
+def read_wrapped(document: object) -> Definitions | None:
+    """Find the schema of a file that has it as a member; None if the document may be a schema itself."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("schema"), Mapping | bool):
+        return None
+    if not KEYWORDS.isdisjoint(document) or not _OF_SCHEMAS.isdisjoint(document):
+        return None
+    others = ", ".join(sorted(map(str, document.keys() - _BESIDE_SCHEMA)))
+    problem = ""
+    if others:
+        problem = f"has its schema in a member, next to {printable(others, 80)}; a row belongs in a .jsonl file"
+    definition = Definition(name=None, part=Part.ANSWER, schema=("schema",), problem=problem)
+    return Definitions(schemas=[definition])
+
+
+def _of_arguments(arguments: object) -> object:
+    """Return the schema of a tool's arguments by name; an argument is required unless it is nullable."""
+    from pytest_jsbench.datasets.sources.openapi import convert
+
+    if not isinstance(arguments, Mapping) or not all(isinstance(part, Mapping) for part in arguments.values()):
+        raise Unreadable("inputs is not a mapping of names to schemas", reason="not_a_schema")
+    properties: dict[str, Any] = {}
+    for name, part in arguments.items():
+        # `any` is a type of smolagents alone
+        known = {keyword: value for keyword, value in part.items() if (keyword, value) != ("type", "any")}
+        properties[name] = convert(known, unused=None)
+    required = [name for name, part in arguments.items() if part.get("nullable") is not True]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 #: Gemini's own types, and members whose values it writes as text or that JSON Schema does not have

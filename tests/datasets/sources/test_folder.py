@@ -158,7 +158,7 @@ def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
     assert schema(source, "weather.output") == RESULT
 
 
-@pytest.mark.parametrize("arguments", [None, [1], "{}"])
+@pytest.mark.parametrize("arguments", [[1], "{}"])
 def test_a_tool_whose_schema_is_none_is_a_broken_case(tmp_path: Path, arguments: object) -> None:
     source = write(tmp_path, {"tools.json": {"name": "weather", "inputSchema": arguments}})
 
@@ -207,10 +207,13 @@ def test_a_template_of_one_s_own_has_the_tool_as_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "inner",
     ["node_modules/p/package.json", ".git/a.json", ".ipynb_checkpoints/a-checkpoint.json", "x/__pycache__/a.json",
-     "venv/lib/a.json", "._a.json", "x/._a.json", ".cache/rows.parquet"],
+     "venv/lib/a.json", "conda/lib/a.json", "._a.json", "x/._a.json", ".cache/rows.parquet"],
 )  # fmt: skip
 def test_files_of_tools_are_no_schemas(tmp_path: Path, inner: str) -> None:
-    root = write(tmp_path / "s", {"a.json": True, "deep/b.json": True, "venv/pyvenv.cfg": "", inner: "{oops"})
+    root = write(
+        tmp_path / "s",
+        {"a.json": True, "deep/b.json": True, "venv/pyvenv.cfg": "", "conda/conda-meta/history": "", inner: "{oops"},
+    )
 
     assert keys(root) == ["s::a", "deep::b"]
     assert keys(f"{root}/**/*.json") == ["s::a", "deep::b"]

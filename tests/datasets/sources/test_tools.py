@@ -51,6 +51,15 @@ LISTS: dict[str, Any] = {
         "body": {"tools": [{"type": "function", "name": "weather", "parameters": SCHEMA}]},
     },
     "openai agents": [{"name": "weather", "params_json_schema": SCHEMA, "strict_json_schema": True}],
+    "openai fine-tuning": {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}],
+    },
+    "anthropic batch": {"custom_id": "1", "params": {"tools": [{"name": "weather", "input_schema": SCHEMA}]}},
+    "gemini batch": {
+        "key": "1",
+        "request": {"tools": [{"functionDeclarations": [{"name": "weather", "parametersJsonSchema": SCHEMA}]}]},
+    },
     "anthropic": [{"type": "custom", "name": "weather", "input_schema": SCHEMA, "cache_control": None}],
     "mcp": {"jsonrpc": "2.0", "id": 1, "result": {"tools": [MCP]}},
     "mcp sdk 1": {"meta": None, "nextCursor": None, "tools": [{**MCP, "title": None, "outputSchema": None}]},
@@ -228,6 +237,8 @@ def test_provider_side_tools_alone_are_no_cases(tmp_path: Path) -> None:
         {"type": "function", "function": {"name": "now", "parameters": None}},
         {"type": "function", "name": "now", "parameters": {}},
         {"functionDeclarations": [{"name": "now"}]},
+        {"name": "now", "inputSchema": None},
+        {"name": "now", "inputs": {}, "output_type": "string"},
     ],
 )
 def test_function_without_parameters_takes_an_empty_object(tmp_path: Path, tool: Any, judge: Judge) -> None:
@@ -265,8 +276,12 @@ INNER = {"name": "person", "strict": True, "schema": SCHEMA}
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
         {"response_format": {"type": "json_object", "schema": SCHEMA}},
         {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA}},
+        {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
+        {"temperature": None, "tools": None, "response_schema": SCHEMA, "response_json_schema": None},
         {"model": "m", "format": SCHEMA},
         {"json_schema": SCHEMA},
+        {"schema": SCHEMA},
+        {"schema": SCHEMA, "title": "person"},
     ],
 )
 def test_response_format_is_read_as_its_schema(tmp_path: Path, document: Any) -> None:
@@ -349,3 +364,52 @@ def test_json_rpc_message_without_tools_is_named(tmp_path: Path, message: Any, w
     write(tmp_path, {"m.json": recorded})
     assert keys(source) == ["m::weather"]
     assert notes(source) == (f"{tmp_path}/m.json: JSON-RPC messages without tools are left out: a JSON-RPC {words}",)
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"meta": None, "protocolVersion": "2025-11-25", "capabilities": {}}, "the result of MCP's initialize"),
+        ({"protocol_version": "2025-11-25", "capabilities": {}}, "the result of MCP's initialize"),
+        ({"prompts": [], "nextCursor": None}, "the result of MCP's prompts/list"),
+        ({"resources": [{"uri": "a:b"}], "ttl_ms": 0, "cache_scope": "private"}, "the result of MCP's resources/list"),
+        ({"resourceTemplates": []}, "the result of MCP's resources/templates/list"),
+        ({"error": {"message": "no such key", "type": "auth"}}, "an error response (no such key)"),
+    ],
+)
+def test_result_without_its_envelope_is_named(tmp_path: Path, message: Any, words: str) -> None:
+    source = write(tmp_path, {"m.json": message})
+
+    assert problem(source) == f"{tmp_path}/m.json: is {words}, not a JSON Schema and not a list of tools"
+
+
+def test_schema_with_members_of_messages_is_a_schema(tmp_path: Path) -> None:
+    own = {"type": "object", "properties": {"prompts": {"type": "array"}, "error": {"type": "object"}}}
+
+    assert schema(write(tmp_path, {"a.json": own})) == own
+
+
+def test_arguments_by_name_become_an_object(tmp_path: Path) -> None:
+    inputs = {"city": {"type": "string"}, "days": {"type": "integer", "nullable": True}, "more": {"type": "any"}}
+    source = write(tmp_path, {"t.json": [{"name": "weather", "inputs": inputs, "output_type": "string"}]})
+
+    assert keys(source) == ["t::weather"]
+    assert schema(source) == {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": ["integer", "null"]}, "more": {}},
+        "required": ["city", "more"],
+    }
+
+
+def test_tool_with_types_of_python_is_left_out_by_name(tmp_path: Path) -> None:
+    old = {"name": "old", "description": "d", "parameter_definitions": {"q": {"type": "str"}}}
+    source = write(tmp_path, {"t.json": {"tools": [old, MCP]}})
+
+    assert keys(source) == ["t::weather"]
+    assert notes(source)[0].endswith("are left out: old")
+
+
+def test_json_file_with_a_row_is_a_broken_case(tmp_path: Path) -> None:
+    source = write(tmp_path, {"a.json": {"schema": SCHEMA, "prompt": "p"}})
+
+    assert problem(source).endswith("has its schema in a member, next to prompt; a row belongs in a .jsonl file")
