@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Iterable
 from typing import Any
 
@@ -52,7 +53,7 @@ def value_of(config: pytest.Config, name: str) -> Any:
     given, place = config.getoption(option.dest), option.flag
     hint = "" if option.bare is None else f"; before a path, say {option.flag}={option.bare}"
     if given is None:
-        given, place, hint = config.getini(option.dest), f"{option.dest} in {config.inipath}", ""
+        given, place, hint = _of_ini(config, option), f"{option.dest} in {config.inipath}", ""
         if given in ("", []):
             return None
     try:
@@ -62,6 +63,28 @@ def value_of(config: pytest.Config, name: str) -> Any:
         return value
     except ValueError as error:
         raise pytest.UsageError(f"{place}: {error}{hint}") from None
+
+
+def _of_ini(config: pytest.Config, option: Option) -> Any:
+    """Read an ini key; a single dataset may be a string in pytest's own TOML, which expects a list."""
+    try:
+        return config.getini(option.dest)
+    except (TypeError, pytest.UsageError):
+        text = _string_of_toml(config, option.dest) if option.name == "dataset" else None
+        if text is None:
+            raise
+        return [text]
+
+
+def _string_of_toml(config: pytest.Config, key: str) -> str | None:
+    """Read a string of pytest's own table; None if there is none."""
+    path = config.inipath
+    if path is None or path.suffix != ".toml":
+        return None
+    content = tomllib.loads(path.read_text("utf-8"))
+    tables = content.get("tool", {}) if path.name == "pyproject.toml" else content
+    value = tables.get("pytest", {}).get(key)
+    return value if isinstance(value, str) else None
 
 
 def _text(option: Option, given: str | bool | float | list[str]) -> str:
@@ -80,8 +103,9 @@ def check_ini_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for an ini key of the plugin that is unknown; name the nearest."""
     # pytest deprecates the public name from 9.1 on, with no replacement that lists the keys
     given = getattr(config, "_inicfg", None)
+    known = {option.dest for option in OPTIONS}
     for key in config.inicfg if given is None else given:
-        if not key.startswith(("jsbench_", "jsbench-")):
+        if not key.startswith(("jsbench_", "jsbench-")) or key in known:
             continue
         try:
             config.getini(key)

@@ -216,7 +216,8 @@ def selection_of(values: Values) -> Selection:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
     labelled, invalid = values["instances"] is not None, values["invalid_schemas"]
-    sources = [values["instances"]] if labelled else list(values["dataset"] or ["builtin"])
+    given = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
+    sources = list(dict.fromkeys(given))
     is_all_published = all(map(is_published, sources))
     return Selection(
         source=" + ".join(sources),

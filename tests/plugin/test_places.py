@@ -111,3 +111,24 @@ def test_several_datasets_are_one_suite_from_each_place(placed: Bench, place: st
     dataset = json.loads(run.read_text("utf-8"))["run"]["dataset"]
     assert dataset["sources"] == ["schemas", "more.json"]
     assert dataset["source"] == "schemas + more.json"
+
+
+@pytest.mark.parametrize(("file", "head"), [("pytest.toml", "[pytest]"), ("pyproject.toml", "[tool.pytest]")])
+def test_dataset_may_be_a_string_in_toml_of_pytest(placed: Bench, file: str, head: str) -> None:
+    if pytest.version_tuple < (9,):
+        pytest.skip("pytest reads its own TOML from version 9 on")
+    placed.write({file: f'{head}\njsbench_dataset = "schemas"\n'})
+
+    result = placed.run_only("--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_dataset_given_twice_is_one_source(placed: Bench) -> None:
+    options = ["--jsbench-engine=scripted", "--jsbench-engine-option=answers=answers.json", "--jsbench-output=kept"]
+
+    result = placed.run_only(*options, "--jsbench-dataset=schemas", "--jsbench-dataset=schemas")
+
+    result.assert_outcomes(passed=1)
+    (run,) = placed.path.glob("kept/*/run.json")
+    assert json.loads(run.read_text("utf-8"))["run"]["dataset"]["source"] == "schemas"
