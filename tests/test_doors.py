@@ -154,6 +154,9 @@ def test_one_way_to_ask(
     verdicts = [json.loads((folder / "run.json").read_text())["verdict"] for folder in (by_plugin, by_library)]
     assert ("min_pass_rate" in options) == (verdicts[1] is not None)
     if "min_pass_rate" in options:
+        # only pytest has tests that failed, which the gate allows
+        (tests,) = (reason for reason in verdicts[0]["because"] if "tests failed, which the gate allows: " in reason)
+        verdicts[0]["because"].remove(tests)
         assert verdicts[0] == verdicts[1]
         assert {code for record in records for code in record["codes"]} == {"short"}
     assert not broken or any(record["verdict"]["reason"] == "unknown_keyword" for record in records)

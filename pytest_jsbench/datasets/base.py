@@ -125,7 +125,7 @@ class ListedCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class LeftOut:
     """A message about what a source contains and is not among its cases."""
 
     text: str
@@ -140,13 +140,13 @@ class Listing:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[ListedCase | Note]) -> Listing:
+    def of(cls, selection: Selection, entries: Iterable[ListedCase | LeftOut]) -> Listing:
         """The selection's part, task by task in the order in which tasks first come."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
         notes: list[str] = []
         for entry in entries:
-            if isinstance(entry, Note):
+            if isinstance(entry, LeftOut):
                 notes.append(entry.text)
                 continue
             group = by_task.setdefault(safe_name(entry.task), [])

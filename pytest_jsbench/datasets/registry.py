@@ -20,7 +20,7 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Note, Read, Selection
+from pytest_jsbench.datasets.base import CaseSource, LeftOut, ListedCase, Listing, Read, Selection
 from pytest_jsbench.datasets.folders import files_below, is_users
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
@@ -61,9 +61,9 @@ def _open_several(selection: Selection) -> Listing:
     }
     having = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
     labels = _labels(list(listings))
-    entries: list[ListedCase | Note] = []
+    entries: list[ListedCase | LeftOut] = []
     for source, listing in listings.items():
-        entries += map(Note, listing.notes)
+        entries += map(LeftOut, listing.notes)
         for key, entry in listing.entries.items():
             task = key.task if having[key.task] == 1 else _task_of(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -101,10 +102,11 @@ def _text(option: Option, given: str | bool | float | list[str]) -> str:
 
 def check_ini_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for an ini key of the plugin that is unknown; name the nearest."""
-    # pytest deprecates the public name from 9.1 on, with no replacement that lists the keys
-    given = getattr(config, "_inicfg", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pytest deprecates the name from 9.1 on, and has no other that lists the keys
+        given = config.inicfg
     known = {option.dest for option in OPTIONS}
-    for key in config.inicfg if given is None else given:
+    for key in given:
         if not key.startswith(("jsbench_", "jsbench-")) or key in known:
             continue
         try:

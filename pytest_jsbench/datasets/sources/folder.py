@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.base import ListedCase, Listing, Note, Selection, broken, schema_case
+from pytest_jsbench.datasets.base import LeftOut, ListedCase, Listing, Selection, broken, schema_case
 from pytest_jsbench.datasets.documents import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
@@ -53,7 +53,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
     return {path for path in paths if path.with_suffix("") in beside}
 
 
-def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | Note]:
+def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | LeftOut]:
     inner = path.relative_to(folder.root)
     # where the folder stands on this machine is no part of a node id
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
@@ -72,7 +72,7 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | Note]:
             return _find_in_document(folder, path, task, file_task)
 
 
-def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase | Note]:
+def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase | LeftOut]:
     document = _more_than_a_schema(folder, path)
     if document is None:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
@@ -91,7 +91,7 @@ def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: 
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
 
 
-def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[ListedCase | Note]:
+def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[ListedCase | LeftOut]:
     from pytest_jsbench.datasets.sources import openapi
 
     is_empty = True
@@ -107,7 +107,7 @@ def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: A
         read = partial(_read_unsupported_api, folder, path)
         yield ListedCase(task=file_task, name=path.stem, where=str(path), read=read)
     else:
-        yield Note(f"{path}: this OpenAPI document has no schema of a component or of a JSON body, so no cases")
+        yield LeftOut(f"{path}: this OpenAPI document has no schema of a component or of a JSON body, so no cases")
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:

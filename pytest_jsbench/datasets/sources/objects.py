@@ -20,7 +20,7 @@ from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.text import kind_of
-from pytest_jsbench.datasets.base import ListedCase, Listing, Note, Selection, schema_case
+from pytest_jsbench.datasets.base import LeftOut, ListedCase, Listing, Selection, schema_case
 from pytest_jsbench.datasets.sources import rows, tools
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
@@ -56,7 +56,7 @@ def open_in_memory(selection: Selection, held: object) -> Listing:
     return Listing.of(selection, _find(selection, held))
 
 
-def _find(selection: Selection, held: Any) -> Iterable[ListedCase | Note]:
+def _find(selection: Selection, held: Any) -> Iterable[ListedCase | LeftOut]:
     source = selection.source
     if isinstance(held, Mapping) and held and all(map(_is_table, held.values())):  # by split
         splits = choose_splits(selection, TASK, list(held))
@@ -74,7 +74,7 @@ def _find(selection: Selection, held: Any) -> Iterable[ListedCase | Note]:
     raise DatasetError(message, found=type(held).__name__, expected=_CASES)
 
 
-def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase | Note]:
+def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase | LeftOut]:
     if isinstance(held, list | tuple) and not any(map(rows.is_row, held)):
         defined = _defined(held, task=TASK, name="schema", where=source)
         if defined is not None:
@@ -128,7 +128,7 @@ def _is_table(held: object) -> bool:
     return all(hasattr(held, part) for part in ("column_names", "features", "select_columns"))
 
 
-def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | Note]:
+def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | LeftOut]:
     if table.features is not None:  # a stream may not know them
         _check_features(table)
     if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
@@ -149,14 +149,14 @@ def _check_features(table: Any) -> None:
         raise DatasetError(message, found=kind, expected="string", where=held)
 
 
-def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | Note]:
+def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | LeftOut]:
     """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
     if (defined := _defined(value, task=task, name=name, where=source)) is not None:
         return defined
     named = list(_named(value, name))
     if not named:
         raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
-    cases: list[ListedCase | Note] = []
+    cases: list[ListedCase | LeftOut] = []
     for part, held in named:
         if (defined := _defined(held, task=task, name=part, where=source)) is not None:
             cases += defined
@@ -166,7 +166,7 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Lis
     return cases
 
 
-def _defined(value: object, *, task: str, name: str, where: str) -> list[ListedCase | Note] | None:
+def _defined(value: object, *, task: str, name: str, where: str) -> list[ListedCase | LeftOut] | None:
     """Return the cases of tools and response formats, as of the same JSON in a file; None if the value is neither."""
     plain = _dumped(value)
     if not isinstance(plain, Mapping | list) or tools.read_definitions(plain) is None:

@@ -18,7 +18,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
-from pytest_jsbench.datasets.base import ListedCase, Note, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.base import LeftOut, ListedCase, as_schema, schema_case, with_comparers
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
@@ -200,7 +200,7 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | Note]:
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | LeftOut]:
     """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
     defined = tools.Definitions(many=True)
     try:

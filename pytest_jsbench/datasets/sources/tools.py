@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import ListedCase, Note, schema_case
+from pytest_jsbench.datasets.base import LeftOut, ListedCase, schema_case
 from pytest_jsbench.datasets.sources.messages import describe_message
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
@@ -166,18 +166,18 @@ class Definitions:
         self.messages += other.messages
         self.has_next = other.has_next
 
-    def notes(self, where: str) -> Iterator[Note]:
+    def notes(self, where: str) -> Iterator[LeftOut]:
         """Yield one message per kind of thing that is not among the cases."""
         if self.left_out:
             names = printable(", ".join(dict.fromkeys(self.left_out)), 300)
-            yield Note(f"{where}: tools without a JSON Schema of their arguments are left out: {names}")
+            yield LeftOut(f"{where}: tools without a JSON Schema of their arguments are left out: {names}")
         elif not self.schemas and not self.messages:
-            yield Note(f"{where}: the list of tools is empty")
+            yield LeftOut(f"{where}: the list of tools is empty")
         if self.messages:
             kinds = printable(", ".join(dict.fromkeys(self.messages)), 300)
-            yield Note(f"{where}: JSON-RPC messages without tools are left out: {kinds}")
+            yield LeftOut(f"{where}: JSON-RPC messages without tools are left out: {kinds}")
         if self.has_next:
-            yield Note(f"{where}: nextCursor is set, so this is not the whole list of tools; add the next page")
+            yield LeftOut(f"{where}: nextCursor is set, so this is not the whole list of tools; add the next page")
 
 
 def read_definitions(document: object) -> Definitions | None:
