@@ -50,7 +50,8 @@ def _contradiction(node: Mapping[str, Any]) -> str:
 def _oversize(node: Mapping[str, Any]) -> str:
     for keyword in _INTEGER_BOUNDS if _allows(node, "integer") else ():
         bound = _number(node.get(keyword))
-        if bound is not None and abs(bound) >= _TOO_LARGE:
+        # larger ones that are written as floats, such as 1e30, are answered
+        if isinstance(bound, int) and abs(bound) >= _TOO_LARGE:
             return f"{keyword} is not a 64-bit integer"
     return ""
 
