@@ -336,6 +336,8 @@ def test_a_run_that_could_not_be_read_is_no_error_while_it_is_read_again(
 def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> None:
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
+    assert next(Shelf(tmp_path).listed()).evaluation is not None
+    assert Shelf(tmp_path).run("many").attempts  # what is imported for it is not measured
     runs = Shelf(tmp_path)
     tracemalloc.start()
     try:
