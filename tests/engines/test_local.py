@@ -388,7 +388,7 @@ def test_a_schema_with_contradictory_bounds_is_declined_and_not_sent() -> None:
     config = EngineConfig(name="local", base_url=unreachable_url(), api_key="k", model="m")
     for options in ({}, {"bounded": False}):
         engine = find("local").build(replace(config, options=options))
-        declined = decline(engine, request({"type": "integer", "minimum": 5, "maximum": 3}))
+        declined = decline(engine, request({"type": "number", "minimum": 5, "maximum": 3}))
         assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
         assert "no value lies between minimum 5 and maximum 3 at /" in declined.message
         assert "nothing was sent" in declined.message
