@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -82,6 +80,8 @@ def _string_of_toml(config: pytest.Config, key: str) -> str | None:
     path = config.inipath
     if path is None or path.suffix != ".toml":
         return None
+    import tomllib  # only here: this module is imported in every session of pytest
+
     content = tomllib.loads(path.read_text("utf-8"))
     tables = content.get("tool", {}) if path.name == "pyproject.toml" else content
     value = tables.get("pytest", {}).get(key)
@@ -112,6 +112,8 @@ def check_ini_keys(config: pytest.Config) -> None:
         try:
             config.getini(key)
         except ValueError:
+            import difflib  # only here, as tomllib
+
             close = difflib.get_close_matches(key.replace("-", "_"), [option.dest for option in OPTIONS], n=1)
             hint = f"did you mean {close[0]}?" if close else "`pytest --help` lists the keys"
             raise pytest.UsageError(f"unknown key {key} in {config.inipath}: {hint}") from None

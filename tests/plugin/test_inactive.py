@@ -111,6 +111,14 @@ def test_a_test_that_asks_for_a_case_or_an_answer_is_skipped_without_an_engine(p
     result.stdout.fnmatch_lines(["*no engine named; run with --jsbench-engine=NAME*"])
 
 
+def test_the_plugin_itself_imports_only_its_options(pytester: pytest.Pytester) -> None:
+    code = "import sys, pytest; before = {*sys.modules}; import pytest_jsbench.plugin; print(*{*sys.modules} - before)"
+
+    result = pytester.run(sys.executable, "-c", code)
+
+    assert [name for name in result.stdout.str().split() if not name.startswith("pytest_jsbench")] == []
+
+
 def test_the_package_itself_imports_nothing(pytester: pytest.Pytester) -> None:
     code = "import sys, pytest_jsbench; print([n for n in sys.modules if n.startswith('pytest')])"
 
