@@ -253,7 +253,7 @@ def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
     """Keep one of two bounds of a side, the stricter: llama.cpp reads only one of them."""
     exclusive = f"exclusive{inclusive.capitalize()}"
     bounds = [node.get(inclusive), node.get(exclusive)]
-    if not all(isinstance(bound, int | float) and not isinstance(bound, bool) for bound in bounds):
+    if not all(map(_is_number, bounds)):
         return
     del node[inclusive if sign * node[exclusive] >= sign * node[inclusive] else exclusive]
 

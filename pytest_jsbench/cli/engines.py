@@ -56,13 +56,13 @@ def _engines(options: argparse.Namespace, out: Output) -> bool:
         if is_preset(name):
             continue
         try:
-            others[name] = _options(name)
-            model = default_model(name)
+            taken, model = _options(name), default_model(name)
         except JSBenchError as error:
-            others.pop(name, None)
             problems[name] = str(error)
-        else:
-            models |= {name: model} if model else {}
+            continue
+        others[name] = taken
+        if model:
+            models[name] = model
     if options.json:
         described = {preset.name: to_json(preset) for preset in chosen}
         data: dict[str, object] = {"engines": others, "presets": described, "default_models": models}

@@ -373,7 +373,7 @@ class CallError(JSBenchError):
         status: int | None = None,
         retry_after: float | None = None,
         broke_off: bool = False,
-        connected: bool = False,
+        closed: bool = False,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -384,7 +384,18 @@ class CallError(JSBenchError):
         #: whether the connection was there, and the answer did not come to its end
         self.broke_off = broke_off
         #: Whether the server took the connection and then closed it, which the request may have caused.
-        self.connected = connected
+        self.closed = closed
+
+    def with_message(self, message: str) -> CallError:
+        """Return the same error with another message."""
+        return CallError(
+            self.kind,
+            message,
+            status=self.status,
+            retry_after=self.retry_after,
+            broke_off=self.broke_off,
+            closed=self.closed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,12 @@ class Selection:
     #: the `$schema` by which conditions see a schema that declares none
     default_dialect: str = DRAFT_2020_12.uri
 
+    @classmethod
+    def over(cls, sources: Sequence[str], **chosen: Any) -> Selection:
+        """Return a selection from one source, or from several that are one suite; each counts once."""
+        names = tuple(dict.fromkeys(sources))
+        return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
+
     def to_dict(self) -> dict[str, object]:
         """The selection as JSON values, for the run's metadata."""
         return {

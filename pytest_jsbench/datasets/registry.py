@@ -56,8 +56,7 @@ def open_dataset(selection: Selection) -> Listing:
 def _open_several(selection: Selection) -> Listing:
     """Open each source, and return the cases of all; a task that two sources have is named for its source."""
     listings = {
-        source: _open(replace(selection, source=source, sources=(), tasks=None))
-        for source in dict.fromkeys(selection.sources)
+        source: _open(replace(selection, source=source, sources=(), tasks=None)) for source in selection.sources
     }
     having = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
     labels = _labels(list(listings))

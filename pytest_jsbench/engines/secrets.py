@@ -367,16 +367,8 @@ def _out_of_info(info: EngineInfo, secrets: Secrets) -> EngineInfo:
 
 
 def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
-    """The same with no secret in its message."""
-    message = secrets.out_of_message(error.message)
-    return CallError(
-        error.kind,
-        message,
-        status=error.status,
-        retry_after=error.retry_after,
-        broke_off=error.broke_off,
-        connected=error.connected,
-    )
+    """Return the same error without a secret in its message."""
+    return error.with_message(secrets.out_of_message(error.message))
 
 
 @contextmanager

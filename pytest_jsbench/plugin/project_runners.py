@@ -52,7 +52,7 @@ NO_SCHEMA = Verdict(
 )
 
 
-NO_CALL = structs.replace(
+TEXT_WITHOUT_SCHEMA = structs.replace(
     NO_SCHEMA,
     reason=NO_TOOL_CALLED,
     message="the model called none of the application's tools, and no schema describes its text",
@@ -243,9 +243,8 @@ class ProjectRunners:
         if question.exchange is not None and isinstance(record.generation, Completion):
             schema = question.exchange.schema_for(record.generation)
             if schema is None:
-                record = structs.replace(
-                    record.with_schema(None), verdict=NO_SCHEMA if question.exchange.carried.tools is None else NO_CALL
-                )
+                verdict = NO_SCHEMA if question.exchange.carried.tools is None else TEXT_WITHOUT_SCHEMA
+                record = structs.replace(record.with_schema(None), verdict=verdict)
             else:
                 record = judge_again(record.with_schema(schema), runner.judge)
                 record = record.with_schema(judged_by(record.generation, record.verdict.tool, schema))

@@ -19,6 +19,7 @@ from pytest_jsbench.core.generations import (
     Generation,
     GenerationParams,
     ResponseFormat,
+    Sent,
 )
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12
@@ -91,7 +92,7 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
 }
 _RESUME = "see that the server answers; then run the case again, or with --jsbench-resume all that broke"
 #: What to change after a failed call, by the kind of fault.
-_AFTER_FAULT: Mapping[FaultKind, str] = {
+_AFTER_FAULT: Mapping[str, str] = {
     FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
     FaultKind.AUTH: "check the API key, and that it may use this model and address",
     FaultKind.QUOTA: "raise the account's quota or balance; --jsbench-resume then makes only the missing calls",
@@ -143,14 +144,18 @@ def next_step(
             assert_never(verdict.failure_type)
 
 
+def _sent(generation: Generation | None) -> Sent | None:
+    return generation.sent if isinstance(generation, Completion) else None
+
+
 def _format(generation: Generation | None) -> ResponseFormat | None:
-    sent = generation.sent if isinstance(generation, Completion) else None
+    sent = _sent(generation)
     return None if sent is None else sent.response_format
 
 
 def _library(generation: Generation | None) -> str:
     """Return the decoding library that constrained the answer; empty if unknown."""
-    sent = generation.sent if isinstance(generation, Completion) else None
+    sent = _sent(generation)
     return "" if sent is None else printable(sent.enforced_by, 60)
 
 
@@ -166,7 +171,7 @@ def _after_fault(verdict: Verdict, generation: Generation | None, params: Genera
     if kind == FaultKind.TIMEOUT:
         limit = "" if params is None else f" (it is {params.timeout:g} s)"
         return f"--jsbench-timeout allows a call more time{limit}"
-    return next((step for fault, step in _AFTER_FAULT.items() if fault == kind), _RESUME)
+    return _AFTER_FAULT.get(kind or "", _RESUME)
 
 
 def _after_declining(verdict: Verdict) -> str:
@@ -178,8 +183,9 @@ def _after_declining(verdict: Verdict) -> str:
 
 
 def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
-    if _format(generation) is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
-        if isinstance(generation, Completion) and generation.sent is not None and generation.sent.by_application:
+    sent = _sent(generation)
+    if sent is not None and sent.response_format is ResponseFormat.TEXT and verdict.reason in _OF_FREE_TEXT:
+        if sent.by_application:
             # the endpoint passes on the application's request as it is, whatever the run's response format
             return "the application's request named no format: add response_format (or text.format) to its call"
         return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"

@@ -79,7 +79,7 @@ class CallEnd:
         no_such_model = error.kind is FaultKind.BAD_REQUEST and error.status == _NOT_FOUND
         sign = Sign.FATAL if no_such_model else _SIGNS.get(error.kind, Sign.NOTHING)
         # another schema may be answered: only connections that are refused, and gateways, speak for the whole server
-        if sign is Sign.DOWN and (error.connected or error.status == _INTERNAL_ERROR):
+        if sign is Sign.DOWN and (error.closed or error.status == _INTERNAL_ERROR):
             sign = Sign.BROKEN
         return cls(sign=sign, message=error.message[:_LONGEST_MESSAGE], retry_after=error.retry_after)
 

@@ -216,12 +216,10 @@ def selection_of(values: Values) -> Selection:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
     labelled, invalid = values["instances"] is not None, values["invalid_schemas"]
-    given = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
-    sources = list(dict.fromkeys(given))
+    sources = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
     is_all_published = all(map(is_published, sources))
-    return Selection(
-        source=" + ".join(sources),
-        sources=tuple(sources) if len(sources) > 1 else (),
+    return Selection.over(
+        sources,
         skips_invalid=invalid == "skip" if invalid is not None else labelled or is_all_published,
         strict=invalid == "strict",
         labelled=labelled,

@@ -125,7 +125,7 @@ class InProcessJudge:
         if not isinstance(schema, dict) or "$schema" in schema or len(schema_text) > _LONGEST_TRIED:
             return problem
         used = used_keywords(schema)
-        drafts = {name: dialect for dialect in DIALECTS for name, uri in NAMES.items() if uri == dialect.uri}
+        drafts = dict(zip(NAMES, DIALECTS, strict=True))
         for name in sorted(_LIKELY_DRAFTS, key=lambda name: len(used - drafts[name].keywords)):
             uri = NAMES[name]
             if uri != self._policy.default_dialect and isinstance(self._compile_in(schema_text, uri), Compiled):

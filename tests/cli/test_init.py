@@ -87,6 +87,8 @@ def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
             "package.json": {"name": "a", "type": "module"},
             "node_modules/a/schema.json": SCHEMA,
             ".hidden/schema.json": SCHEMA,
+            "env/pyvenv.cfg": "home = /usr/bin",
+            "env/lib/schema.json": SCHEMA,
             "broken.json": "{",
             "broken.py": "class (",
             "plain.py": "class A:\n    pass\n",

@@ -202,7 +202,7 @@ def test_what_a_broken_call_says_of_the_provider(kind: FaultKind, status: int | 
 
 
 def test_closed_connection_says_less_of_the_provider_than_a_refused_one() -> None:
-    assert CallEnd.of(CallError(FaultKind.CONNECTION, "m", connected=True)).sign is Sign.BROKEN
+    assert CallEnd.of(CallError(FaultKind.CONNECTION, "m", closed=True)).sign is Sign.BROKEN
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.datasets.base import LeftOut, ListedCase, schema_case
-from pytest_jsbench.datasets.sources.messages import describe_message
+from pytest_jsbench.datasets.sources.mcp_messages import describe_message
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
 
@@ -286,7 +286,7 @@ def _read_page(found: Definitions, steps: Steps, page: Mapping[str, Any]) -> boo
     if not lists or (isinstance(page.get("name"), str) and _is_tool(page)):
         return False
     for inner, entries in lists:
-        _read_list(found, (*steps, *inner), entries, untyped_is_function=inner[-1] not in {"tools"})
+        _read_list(found, (*steps, *inner), entries, untyped_is_function=inner[-1] != "tools")
         holder = follow(page, inner[:-1])
         found.has_next = any(isinstance(holder.get(cursor), str) and holder[cursor] for cursor in _CURSORS)
     return True
@@ -357,11 +357,10 @@ def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_fu
         arguments = (_BY_NAME,)
     if arguments is None and result is None and not is_function and not by_name:
         return False
-    declares_none = arguments is None or follow(tool, arguments) is None
-    if not declares_none and arguments is not None and follow(tool, arguments) == {}:
-        # an empty schema would accept everything, and arguments are always an object
-        declares_none = True
-    place = None if declares_none or arguments is None else (*steps, *arguments)
+    place: Steps | None = None
+    # an empty schema would accept everything, and arguments are always an object
+    if arguments is not None and follow(tool, arguments) not in (None, {}):
+        place = (*steps, *arguments)
     found.schemas.append(
         Definition(name=name, part=Part.ARGUMENTS, tool=steps, schema=place, by_name=by_name and place is not None)
     )

@@ -455,8 +455,8 @@ def connection_fault(
     broke_off = begun and not slow
     words = f"{_without_credentials(address)}: {'the answer broke off: ' * broke_off}{_reason(causes)}"
     kind = FaultKind.TIMEOUT if slow else FaultKind.CONNECTION
-    connected = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
-    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off, connected=connected)
+    closed = kind is FaultKind.CONNECTION and (begun or not names.isdisjoint(_CLOSED))
+    return CallError(kind, one_line(words, secret=secret), broke_off=broke_off, closed=closed)
 
 
 def _reason(causes: list[BaseException]) -> str:
