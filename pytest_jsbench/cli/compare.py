@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.extensions import extension
-from pytest_jsbench.reports import comparison_report, evaluations
+from pytest_jsbench.reports import comparison_report, run_json
 from pytest_jsbench.reports.blocks import Block
 from pytest_jsbench.reports.breakdown import DEFAULT_METRIC, Grouping, break_down, keywords_of_cases
 from pytest_jsbench.reports.comparison_report import comparison_markdown
@@ -105,18 +105,18 @@ def _plot(options: argparse.Namespace, out: Output) -> bool:
     files, names = _labelled(options.files, options.labels)
     metrics = [name.strip() for name in options.metrics.split(",") if name.strip()]
     save(picture(files, names, metrics), options.output)
-    warnings = comparison_report.incomparable(evaluations.settings_apart(files))
+    warnings = comparison_report.incomparable(run_json.settings_apart(files))
     out.lines([str(options.output), *fact_lines(warnings)])
     return True
 
 
-def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[evaluations.Evaluation], list[str]]:
+def _labelled(paths: list[Path], labels: list[str] | None) -> tuple[list[run_json.Evaluation], list[str]]:
     if labels is not None and len(labels) == 1 and len(paths) == len(parts := labels[0].split(",")):
         labels = [part.strip() for part in parts]
     if labels is not None and len(labels) != len(paths):
         message = f"--labels: found {len(labels)} for {len(paths)} files; expected one for each, as in --labels A B"
         raise ExportError(message, found=len(labels), expected=len(paths), option="labels")
-    runs = [warned(evaluations.read(path)) for path in paths]
+    runs = [warned(run_json.read(path)) for path in paths]
     if labels is not None:
         named = zip(labels, runs, strict=True)
         labels = [f"{label} {part.variant}".rstrip() for label, run in named for part in run.each]

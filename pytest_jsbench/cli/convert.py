@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.files import write_atomically
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.summary import summarize
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from pytest_jsbench.reports.html import report
 from pytest_jsbench.reports.run_files import find
 
@@ -75,9 +75,9 @@ def add_report(commands: Any) -> None:
 
 
 def _baseline(options: argparse.Namespace, out: Output) -> bool:
-    run, outcomes = evaluations.with_cases(options.run)
-    data = evaluations.baseline_to_dict(warned(run), outcomes)
-    write_atomically(options.output, evaluations.baseline_to_text(data), shared=True)
+    run, outcomes = run_json.with_cases(options.run)
+    data = run_json.baseline_to_dict(warned(run), outcomes)
+    write_atomically(options.output, run_json.baseline_to_text(data), shared=True)
     whose = f"{printable(run.backend)} {printable(run.label)}"
     out.write(f"{options.output}: {counted(len(outcomes), 'case')} of {whose}\n")
     return True
@@ -89,18 +89,18 @@ def _export(options: argparse.Namespace, out: Output) -> bool:
         message = f"--{next(iter(chosen))} is for --format={EVERY_EVAL_EVER}, not for {options.format}: leave it out"
         raise ExportError(message, found=options.format, expected=EVERY_EVAL_EVER, option="format")
     exporter = find(options.format)
-    run = warned(evaluations.read_run(options.run))
+    run = warned(run_json.read_run(options.run))
     out.write(f"{exporter.write(options.output, run, summarize(run), **chosen)}\n")
     return True
 
 
 def _report(options: argparse.Namespace, out: Output) -> bool:
-    run = warned(evaluations.read_run(options.run))
+    run = warned(run_json.read_run(options.run))
     summary = summarize(run)
     comparisons = {}
     if options.baseline is not None:
-        baseline, _ = evaluations.with_cases(options.baseline)
-        comparisons = evaluations.against(warned(baseline), run.metadata, summary)
+        baseline, _ = run_json.with_cases(options.baseline)
+        comparisons = run_json.against(warned(baseline), run.metadata, summary)
     report.write(options.output, run, summary, comparisons=comparisons)
     out.write(f"{options.output}\n")
     return True

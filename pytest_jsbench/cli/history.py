@@ -10,7 +10,7 @@ from pytest_jsbench.cli.arguments import reading
 from pytest_jsbench.cli.output import Output, warned
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.reports import evaluations, history, markdown
+from pytest_jsbench.reports import history, markdown, run_json
 from pytest_jsbench.reports.plot import picture_of_history, save
 from pytest_jsbench.settings.options import BY_NAME
 
@@ -53,7 +53,7 @@ def add_history(commands: Any) -> None:
 
 
 def _add(options: argparse.Namespace, out: Output) -> bool:
-    runs = [warned(evaluations.read(path)) for path in options.runs]
+    runs = [warned(run_json.read(path)) for path in options.runs]
     every = [history.HistoryLine.of(part, options.label) for run in runs for part in run.each]
     lines = list({line.identity: line for line in every}.values())
     added, before = history.add(options.file, lines)

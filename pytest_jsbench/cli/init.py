@@ -14,7 +14,7 @@ from pytest_jsbench.cli.project_files import ANSWERS, TEST, plan_files, write_fi
 from pytest_jsbench.cli.project_sources import find_sources
 from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.engines.options import is_installed
+from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.presets import KEYS, presets
 
 _MOST_UNREADABLE = 3

@@ -25,7 +25,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Run
 from pytest_jsbench.records.records import LONGEST_LINE
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.reports.evaluations import UNKNOWN, run_to_dict, write_run
+from pytest_jsbench.reports.run_json import UNKNOWN, run_to_dict, write_run
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail
 from pytest_jsbench.schemas.dialects import NAMES

@@ -20,7 +20,7 @@ from pytest_jsbench.cli.plan import add_plan
 from pytest_jsbench.cli.recordings import add_recordings
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, JSBenchError, nearest
 from pytest_jsbench.core.extensions import MEND, installed, origin, reinstall
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.core.version import __version__
 

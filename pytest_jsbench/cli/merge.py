@@ -18,9 +18,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.records import Attempt
 from pytest_jsbench.records.stores import at_hand, originally
-from pytest_jsbench.reports.evaluations import load
 from pytest_jsbench.reports.expectations import Expectations
 from pytest_jsbench.reports.run_files import write_files
+from pytest_jsbench.reports.run_json import load
 from pytest_jsbench.reports.run_report import report
 from pytest_jsbench.reports.terminal import detail, fact_lines
 from pytest_jsbench.settings.plan import GATES, gates_of

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.metadata import RunMetadata
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.reports.blocks import Block
-    from pytest_jsbench.reports.evaluations import Evaluation
     from pytest_jsbench.reports.history import History
+    from pytest_jsbench.reports.run_json import Evaluation
 
 Read = TypeVar("Read", "Run", "Evaluation", "History")
 

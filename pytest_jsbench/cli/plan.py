@@ -11,7 +11,7 @@ from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.text import counted, dollars, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.planning import Design, correlation
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 
 
 def add_plan(commands: Any) -> None:
@@ -39,7 +39,7 @@ def add_plan(commands: Any) -> None:
 
 
 def _plan(options: argparse.Namespace, out: Output) -> bool:
-    run = None if options.run is None else warned(evaluations.read(options.run))
+    run = None if options.run is None else warned(run_json.read(options.run))
     figures = {} if run is None else run.figures
     expected, parts = figures.get("pass_rate"), () if run is None else run.each
     alike, origin = options.correlation, "as you say"

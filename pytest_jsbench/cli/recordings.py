@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.cli.output import Output
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.core.text import counted
-from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.records.journal import find_runs
 
 
@@ -40,7 +40,7 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
         message = f"{options.folder} is no folder; name what --jsbench-record filled"
         raise RecordError(message, found=str(options.folder), expected="a folder")
     newest = [next(reversed(find_runs(run)), run) if run.is_dir() else run for run in options.run]
-    paths = unasked.read(options.folder, newest)
+    paths = unused_files.read(options.folder, newest)
     for path in paths:
         try:
             if options.prune:

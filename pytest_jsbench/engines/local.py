@@ -20,11 +20,11 @@ from pytest_jsbench.adaptation.adapter import CannotBound, bounded_within
 from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import PASSED_ON, Address
+from pytest_jsbench.engines.engine_options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
-from pytest_jsbench.engines.options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.providers.openai import OpenAIEngine
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES_PATH
 from pytest_jsbench.engines.providers.provider import ProviderSettings

@@ -23,12 +23,12 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Stopwatch,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, kind_of, plain_value
 from pytest_jsbench.engines.base import AcceptorFactory, BatchFactory, PassingFactory, Sampler, UnsharedFactory
-from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.engine_options import Options
+from pytest_jsbench.engines.engine_secrets import public_options
 from pytest_jsbench.engines.presets import PRESET_ENGINE, is_preset, preset_names
-from pytest_jsbench.engines.secrets import public_options
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.generations import GenerationParams
@@ -38,7 +38,7 @@ _OF_FACTORY = ("concurrency", "shared", "max_tokens", "check", "describe", "prep
 
 #: by reference, so that no provider's module is imported for another's sake
 _BUILT_IN = {
-    "anthropic": "pytest_jsbench.engines.providers.messages:FACTORY",
+    "anthropic": "pytest_jsbench.engines.providers.anthropic_messages:FACTORY",
     "anthropic-bedrock": "pytest_jsbench.engines.providers.clouds:BEDROCK",
     "anthropic-vertex": "pytest_jsbench.engines.providers.clouds:VERTEX",
     "application": "pytest_jsbench.engines.registry:APPLICATION",

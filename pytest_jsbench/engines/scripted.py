@@ -38,9 +38,9 @@ from pytest_jsbench.core.generations import (
     Stopwatch,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import UnsharedFactory
-from pytest_jsbench.engines.options import Options, choose_format
+from pytest_jsbench.engines.engine_options import Options, choose_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

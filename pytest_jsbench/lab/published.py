@@ -14,11 +14,11 @@ from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.statistics import Rate, proportion
-from pytest_jsbench.records.settings import UNKNOWN, Setting, SettingDifference, differences, settings_of
+from pytest_jsbench.records.setting_differences import UNKNOWN, Setting, SettingDifference, differences, settings_of
 from pytest_jsbench.reports.blocks import Cell, Column, Fact, TableBlock
 
 if TYPE_CHECKING:
-    from pytest_jsbench.reports.evaluations import Evaluation
+    from pytest_jsbench.reports.run_json import Evaluation
 
 _LONGEST_LABEL = 26
 #: the figures of a run, or of a framework, by name, in the order of columns

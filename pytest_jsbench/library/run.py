@@ -15,7 +15,7 @@ from pytest_jsbench.core.arguments import arguments, names, one_of, path
 from pytest_jsbench.core.errors import GateError, RecordError
 from pytest_jsbench.core.generations import Failed
 from pytest_jsbench.core.text import counted, kind_of, printable
-from pytest_jsbench.library.options import named, said_to_programs
+from pytest_jsbench.library.evaluation_options import named, said_to_programs
 from pytest_jsbench.metrics.figures import FIGURES
 from pytest_jsbench.metrics.summary import Summary, summarize
 from pytest_jsbench.records.outcomes import Run
@@ -127,7 +127,7 @@ class EvaluatedRun(Run):
 
     def _against(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
         """The comparison with another run, by variant or by no name."""
-        from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
+        from pytest_jsbench.reports.run_json import against, evaluation_of, with_cases
 
         with said_to_programs():
             if isinstance(baseline, Run):
@@ -192,7 +192,7 @@ def _runs_by_name(value: object) -> object:
 def load_run(path: str | PathLike[str]) -> EvaluatedRun:
     """A run from its folder, its records.jsonl, or the newest in a folder of runs; its records stay on disk."""
     from pytest_jsbench.records.journal import find_files
-    from pytest_jsbench.reports.evaluations import read_run
+    from pytest_jsbench.reports.run_json import read_run
 
     with said_to_programs():
         run = read_run(Path(path))
@@ -202,8 +202,8 @@ def load_run(path: str | PathLike[str]) -> EvaluatedRun:
 @arguments(runs=_runs_by_name, metrics=names)
 def plot_runs(runs: Mapping[str, Run], metrics: Sequence[str] = ()) -> Any:
     """A matplotlib Figure that sets runs side by side, each under its name: one panel a metric, with intervals."""
-    from pytest_jsbench.reports.evaluations import evaluation_of
     from pytest_jsbench.reports.plot import picture
+    from pytest_jsbench.reports.run_json import evaluation_of
 
     evaluations = [evaluation_of(run, summarize(run), source=name) for name, run in runs.items()]
     return picture(evaluations, list(runs), metrics)

@@ -22,10 +22,10 @@ from pytest_jsbench.metrics.statistics import (
     paired_difference,
     paired_ratio,
 )
-from pytest_jsbench.records.settings import SettingDifference, differences
+from pytest_jsbench.records.setting_differences import SettingDifference, differences
 
 if TYPE_CHECKING:
-    from pytest_jsbench.records.settings import Setting
+    from pytest_jsbench.records.setting_differences import Setting
 
 #: by which two runs of the same may differ as a whole, whatever their cases say; and shares of cached tokens
 _DRIFT = 0.05

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pytest_jsbench.core.errors import JournalError
+from pytest_jsbench.plugin.configuration import Settings
 from pytest_jsbench.plugin.context import RUN_CONTEXT, RunContext, declare_marks, select
 from pytest_jsbench.plugin.items import RESULT_OF, Suite
-from pytest_jsbench.plugin.secrecy import Secrecy, quieten
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.output_masking import Secrecy, quieten
 from pytest_jsbench.plugin.transport import WorkerInput
 from pytest_jsbench.plugin.worker import Interruption, Worker
 from pytest_jsbench.records.journal import BATCHES, new_folder, run_order
@@ -114,7 +114,7 @@ def _register_controller(context: RunContext, worker: Worker) -> None:
 
         register(DryRun(context), "jsbench-dry-run")
     elif context.plan.batch is not None:
-        from pytest_jsbench.plugin.batch import Batch
+        from pytest_jsbench.plugin.batch_submission import Batch
 
         register(Batch(context, controller), "jsbench-batch")
 
@@ -154,7 +154,7 @@ def _prune(parent: Path, *, keep: int) -> None:
     runs.sort(key=run_order)
     for folder in runs[: max(0, len(runs) - keep)]:
         if (folder / BATCHES).exists():
-            from pytest_jsbench.run.batching import batch_room
+            from pytest_jsbench.run.batch_attempts import batch_room
 
             if batch_room().is_unfinished(folder):
                 continue

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_jsbench.core.cases import CaseKey
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Run
 

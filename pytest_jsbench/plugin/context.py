@@ -14,8 +14,8 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.datasets.base import CaseSource, Listing
-from pytest_jsbench.plugin.secrecy import Secrecy
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.configuration import Settings
+from pytest_jsbench.plugin.output_masking import Secrecy
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.session import RunSession
 from pytest_jsbench.schemas.features import DIALECTS, FEATURES

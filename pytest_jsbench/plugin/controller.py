@@ -245,7 +245,7 @@ class Controller:
         self.run = run = replace(run, verdict=verdict)
         self._write_files()
         if (self._context.plan.record or self._context.plan.replay) is not None:
-            from pytest_jsbench.plugin.unasked import note_unasked
+            from pytest_jsbench.plugin.unused_recordings import note_unasked
 
             finished = None if self._ending.lacks_tests else self._ending.finished
             self.unasked, problem = note_unasked(session, self._context, run, self._all_collected, finished)

@@ -33,7 +33,7 @@ from pytest_jsbench.plugin.context import (
     uses,
     variant_of,
 )
-from pytest_jsbench.plugin.options import ROOT
+from pytest_jsbench.plugin.pytest_options import ROOT
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Missing
 from pytest_jsbench.verdicts.verdicts import excerpt

@@ -17,13 +17,13 @@ from pytest_jsbench.adaptation.adapter import adapter
 from pytest_jsbench.core.files import append_whole, json_line, locked, parse_json
 from pytest_jsbench.core.generations import Completion, Failed
 from pytest_jsbench.core.json_values import digest, from_json, to_json
+from pytest_jsbench.engines.engine_secrets import build, check, prepare, public
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find, require_passing, sampled
-from pytest_jsbench.engines.secrets import build, check, prepare, public
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place
 from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
-from pytest_jsbench.records.settings import RECORDED, REMEMBERED
+from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
 from pytest_jsbench.run.record_keeper import AttemptResult, missed
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict

@@ -17,7 +17,7 @@ import pytest
 from pytest_jsbench.core.cases import CaseKey, safe_name
 from pytest_jsbench.core.errors import ContractError, JSBenchError
 from pytest_jsbench.core.generations import Failed
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.fixture.case_failed import CaseFailed
 from pytest_jsbench.fixture.contract import TypeRefused, is_refusal, refused

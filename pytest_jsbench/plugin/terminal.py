@@ -17,11 +17,11 @@ from pytest_jsbench.core.text import counted, dollars, printable
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import RunContext
 from pytest_jsbench.plugin.controller import Controller
-from pytest_jsbench.plugin.options import ROOT
 from pytest_jsbench.plugin.progress import from_here
+from pytest_jsbench.plugin.pytest_options import ROOT
 from pytest_jsbench.records.outcomes import Records
-from pytest_jsbench.records.settings import RECORDED
-from pytest_jsbench.records.variants import each
+from pytest_jsbench.records.questions import each
+from pytest_jsbench.records.setting_differences import RECORDED
 
 if TYPE_CHECKING:
     from pytest_jsbench.metrics.summary import Summary

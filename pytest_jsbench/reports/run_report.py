@@ -15,7 +15,7 @@ from pytest_jsbench.metrics.statistics import Distribution, Proportion, proporti
 from pytest_jsbench.metrics.summary import Summary
 from pytest_jsbench.records.outcomes import Records, Run
 from pytest_jsbench.records.records import Cause, MissingReason
-from pytest_jsbench.records.settings import RECORDED, distinguishing, settings_of
+from pytest_jsbench.records.setting_differences import RECORDED, distinguishing, settings_of
 from pytest_jsbench.reports.blocks import NOT_APPLICABLE, Block, Column, Fact, Row, TableBlock, table_of_figures
 from pytest_jsbench.verdicts import WITHOUT_SCHEMA
 

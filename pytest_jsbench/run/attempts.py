@@ -48,7 +48,7 @@ from pytest_jsbench.core.json_values import copy_of, from_json, to_json
 from pytest_jsbench.engines.base import Acceptor, Engine, Rememberer, TokenCounter
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import matched, verdict_on
-from pytest_jsbench.records.settings import REMEMBERED
+from pytest_jsbench.records.setting_differences import REMEMBERED
 from pytest_jsbench.run.limits import Admission, Estimate, Refused
 from pytest_jsbench.run.provider_state import CallEnd, Sign
 from pytest_jsbench.values import Comparer

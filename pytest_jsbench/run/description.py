@@ -23,9 +23,9 @@ from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.datasets.registry import revision_of
 from pytest_jsbench.engines.base import ServingFactory
-from pytest_jsbench.engines.secrets import describe
+from pytest_jsbench.engines.engine_secrets import describe
 from pytest_jsbench.records.metadata import Entry, RunMetadata
-from pytest_jsbench.records.variants import together
+from pytest_jsbench.records.questions import together
 from pytest_jsbench.settings.variants import errors_of
 from pytest_jsbench.verdicts.judge import JUDGE_VERSION
 

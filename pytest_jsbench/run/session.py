@@ -42,18 +42,18 @@ from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.generations import Origin
 from pytest_jsbench.core.guarded_calls import guarded_calls
 from pytest_jsbench.engines.base import Acceptor, Engine, EngineConfig, without_credentials
+from pytest_jsbench.engines.engine_secrets import build, check, describe
+from pytest_jsbench.engines.engine_secrets import prepare as prepare_engine
 from pytest_jsbench.engines.registry import require_acceptor
-from pytest_jsbench.engines.secrets import build, check, describe
-from pytest_jsbench.engines.secrets import prepare as prepare_engine
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.journal import Journal
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.records.redaction import Redaction
 from pytest_jsbench.records.resumption import Recorded, newest_alike, resume
-from pytest_jsbench.records.variants import each
 from pytest_jsbench.run.attempts import AcceptanceRunner, Runner
-from pytest_jsbench.run.batching import batch_room
+from pytest_jsbench.run.batch_attempts import batch_room
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover
 from pytest_jsbench.run.limits import Admission, LimitsFile, Refused
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.outcomes import Run
     from pytest_jsbench.records.records import AnsweredBy, Attempt, Record
     from pytest_jsbench.records.resumption import Resumption
-    from pytest_jsbench.run.batching import Batching, BatchPart
+    from pytest_jsbench.run.batch_attempts import Batching, BatchPart
     from pytest_jsbench.run.state import RunState
     from pytest_jsbench.settings.plan import Plan
     from pytest_jsbench.settings.variants import Variant

@@ -23,8 +23,8 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.messages import Message
+from pytest_jsbench.engines.engine_options import is_installed
 from pytest_jsbench.engines.http import client as http_client
-from pytest_jsbench.engines.options import is_installed
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.run import attempts

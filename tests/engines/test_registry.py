@@ -27,8 +27,8 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.engines import presets, registry
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import is_preset
+from pytest_jsbench.engines.providers.anthropic_messages import messages_settings
 from pytest_jsbench.engines.providers.gemini import gemini_settings
-from pytest_jsbench.engines.providers.messages import messages_settings
 from pytest_jsbench.engines.providers.openai import openai_settings
 from pytest_jsbench.engines.registry import AsyncEngine, PlainFactory, find, names, sampled
 from tests.engines.asking import complete, fault, request

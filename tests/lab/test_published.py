@@ -18,7 +18,7 @@ from pytest_jsbench.lab.published import (
 from pytest_jsbench.metrics.summary import summarize
 from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.reports.blocks import TableBlock
-from pytest_jsbench.reports.evaluations import Evaluation, parse, run_to_dict
+from pytest_jsbench.reports.run_json import Evaluation, parse, run_to_dict
 from pytest_jsbench.reports.terminal import fact_lines, table_lines
 from pytest_jsbench.settings.options import OPTIONS
 from tests import examples

@@ -35,7 +35,7 @@ from pytest_jsbench.core.generations import CallError, FaultKind
 from pytest_jsbench.engines.base import BatchLimits, BatchState
 from pytest_jsbench.engines.recorded import recordings
 from pytest_jsbench.lab.batches import submission
-from pytest_jsbench.library.options import READERS, EvaluationOptions, read_options
+from pytest_jsbench.library.evaluation_options import READERS, EvaluationOptions, read_options
 from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import Entry
 from pytest_jsbench.records.records import MissingReason

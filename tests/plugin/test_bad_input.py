@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 
 import pytest
 
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.plugin.pytest_options import value_of
 from pytest_jsbench.settings.options import BY_NAME, names
 from tests.docs.reference import EXAMPLES
 from tests.plugin.conftest import Bench

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from tests.cli.commands import ran
 from tests.engines.openai_wire import SECRET, error_body, whole
 from tests.engines.provider import Asked, Provider, Reply, json_reply
@@ -264,7 +264,7 @@ def test_live_figures_of_each_kind_of_attempt_equal_those_of_jsbench_judge(bench
 
     ran("judge", folder, f"--output={bench.path / 'again'}")
 
-    live, again = (evaluations.read(path).figures for path in (folder, bench.path / "again"))
+    live, again = (run_json.read(path).figures for path in (folder, bench.path / "again"))
     shared = live.keys() & again.keys()
     assert {name: (live[name], again[name]) for name in shared if live[name] != again[name]} == {}
     assert len(shared) > 50

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from pytest_jsbench.plugin.settings import Settings
+from pytest_jsbench.plugin.configuration import Settings
 from tests.plugin.conftest import ANSWERING, NUMBER, Bench, unless_said, with_workers
 
 TESTS = """

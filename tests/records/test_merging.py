@@ -20,9 +20,9 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.merging import merge
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import Records, RunVerdict
+from pytest_jsbench.records.questions import each
 from pytest_jsbench.records.records import AskedBy, Attempt, Record
-from pytest_jsbench.records.variants import each
-from pytest_jsbench.reports import evaluations
+from pytest_jsbench.reports import run_json
 from tests import examples
 from tests.examples import replace
 
@@ -206,7 +206,7 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     assert (found["status"], found["exit_status"]) == ("failed", 1)
     assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
     assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
-    assert evaluations.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
+    assert run_json.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
 
 
 def write_variants(folder: Path, metadata: RunMetadata, shard: str, *attempts: Attempt) -> Path:

@@ -16,7 +16,7 @@ from pytest_jsbench.records.outcomes import Run
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.comparison_report import table_of_runs
-from pytest_jsbench.reports.evaluations import parse
+from pytest_jsbench.reports.run_json import parse
 from pytest_jsbench.reports.run_report import facts, heading, main_table, summary_markdown, table_of_keywords, tables
 from pytest_jsbench.reports.terminal import fact_lines, report_lines, table_lines
 from pytest_jsbench.values import Match

@@ -31,9 +31,9 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.core.secret_masking import Secrets
 from pytest_jsbench.engines.base import Remembered
-from pytest_jsbench.engines.secrets import DiscreetEngine
+from pytest_jsbench.engines.engine_secrets import DiscreetEngine
 from pytest_jsbench.prompts import PROMPTS
 from pytest_jsbench.records.records import AnsweredBy, MissingReason, Record
 from pytest_jsbench.records.rejudging import judge_again

@@ -9,8 +9,8 @@ import pytest
 from pytest_jsbench import EngineConfig, open_engine
 from pytest_jsbench.engines.registry import find
 from pytest_jsbench.records.metadata import Entry
+from pytest_jsbench.records.questions import difference
 from pytest_jsbench.records.records import AnsweredBy
-from pytest_jsbench.records.variants import difference
 from pytest_jsbench.run import description
 from pytest_jsbench.run.description import describe_run
 from pytest_jsbench.run.handover import Handover

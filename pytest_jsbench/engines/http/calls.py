@@ -11,7 +11,7 @@ from msgspec import structs
 
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, Timing, Tools
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

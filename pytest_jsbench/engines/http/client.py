@@ -29,7 +29,7 @@ from urllib3.util import Url, parse_url
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.core.version import __version__
 from pytest_jsbench.engines.base import origin, without_credentials

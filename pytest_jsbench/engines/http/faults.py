@@ -27,7 +27,7 @@ from pytest_jsbench.core.generations import (
     ResponseFormat,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.http.calls import EnclosedError, count, get, items, parts
 

@@ -18,7 +18,7 @@ from pytest_jsbench.core.generations import (
     FinishReason,
     Usage,
 )
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.core.text import counted, shortened
 from pytest_jsbench.engines.http.calls import count, get
 from pytest_jsbench.engines.providers.finish_reasons import NOT_GIVEN, shown_word

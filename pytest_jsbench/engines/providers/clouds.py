@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, FaultKind
-from pytest_jsbench.core.secrets import Secrets, one_line
+from pytest_jsbench.core.secret_masking import Secrets, one_line
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key, from_environment, missing
-from pytest_jsbench.engines.providers.messages import PASSES_ON, VERSION, read_messages_settings
+from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, from_environment, missing
+from pytest_jsbench.engines.engine_secrets import out_of_fault, out_of_generation
+from pytest_jsbench.engines.providers.anthropic_messages import PASSES_ON, VERSION, read_messages_settings
 from pytest_jsbench.engines.providers.provider import PROVIDER_OPTIONS, ProviderEngine, ProviderFactory
-from pytest_jsbench.engines.secrets import out_of_fault, out_of_generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

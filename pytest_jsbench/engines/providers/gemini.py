@@ -14,8 +14,8 @@ from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.generations import CallError, FaultKind, ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
+from pytest_jsbench.engines.engine_options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.http.calls import get, items, parts, text_or
-from pytest_jsbench.engines.options import Key, Options, find_address, find_key, find_model, read_reasoning
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH

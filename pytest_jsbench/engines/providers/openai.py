@@ -18,8 +18,7 @@ from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, ResponseFormat
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
-from pytest_jsbench.engines.options import (
+from pytest_jsbench.engines.engine_options import (
     AskedReasoning,
     Key,
     Options,
@@ -31,6 +30,7 @@ from pytest_jsbench.engines.options import (
     missing,
     read_reasoning,
 )
+from pytest_jsbench.engines.http.calls import Deadline, EnclosedError, as_object, parse_json
 from pytest_jsbench.engines.presets import KEYS, ProviderPreset, preset_of
 from pytest_jsbench.engines.providers.finish_reasons import read_meaning
 from pytest_jsbench.engines.providers.openai_apis import CHAT, CHAT_PATH, RESPONSES, RESPONSES_PATH

@@ -20,6 +20,16 @@ from pytest_jsbench.core.errors import BatchError
 from pytest_jsbench.core.extensions import extension
 from pytest_jsbench.core.generations import EngineInfo, ResponseFormat, Sent, Stopwatch
 from pytest_jsbench.engines.base import UnsharedFactory
+from pytest_jsbench.engines.engine_options import (
+    REASONING_OPTIONS,
+    AskedReasoning,
+    Options,
+    choose_format,
+    choose_streaming,
+    find_key,
+    require_package,
+)
+from pytest_jsbench.engines.engine_secrets import public_extras
 from pytest_jsbench.engines.http.answers import EventStream, is_one_piece, read_object
 from pytest_jsbench.engines.http.calls import (
     Deadline,
@@ -32,24 +42,14 @@ from pytest_jsbench.engines.http.calls import (
     to_json,
 )
 from pytest_jsbench.engines.http.faults import explain_error
-from pytest_jsbench.engines.options import (
-    REASONING_OPTIONS,
-    AskedReasoning,
-    Options,
-    choose_format,
-    choose_streaming,
-    find_key,
-    require_package,
-)
 from pytest_jsbench.engines.providers.answer import AnswerBuilder
-from pytest_jsbench.engines.secrets import public_extras
 
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Prompt, Schema
     from pytest_jsbench.core.generations import Completion, Declined, FaultKind, GenerationParams, Request
     from pytest_jsbench.engines.base import Address, Batches, EngineConfig
+    from pytest_jsbench.engines.engine_options import Key
     from pytest_jsbench.engines.http.client import Client, Outgoing, Response
-    from pytest_jsbench.engines.options import Key
     from pytest_jsbench.engines.presets import ProviderPreset
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons
 

@@ -31,7 +31,7 @@ from pytest_jsbench.core.generations import (
 )
 from pytest_jsbench.core.json_values import digest
 from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
-from pytest_jsbench.engines.options import Options
+from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to, of_repeat, settings_change
 from pytest_jsbench.records import journal
 

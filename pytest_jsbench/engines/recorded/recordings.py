@@ -28,7 +28,7 @@ from pytest_jsbench.core.generations import (
 from pytest_jsbench.core.json_values import from_json, to_json, written
 from pytest_jsbench.core.messages import Message, check_encodable
 from pytest_jsbench.core.text import json_text, printable
-from pytest_jsbench.records.settings import RECORDED
+from pytest_jsbench.records.setting_differences import RECORDED
 
 _SHOWN = 40
 _CHANGES = 2

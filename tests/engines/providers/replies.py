@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.finish_reasons import (
     CHAT_FINISH,
     GEMINI_FINISH,
@@ -16,7 +17,6 @@ from pytest_jsbench.engines.providers.finish_reasons import (
     FinishReasons,
 )
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
-from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.providers.provider import WireFormat
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire

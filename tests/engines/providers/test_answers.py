@@ -15,9 +15,9 @@ import pytest
 
 from pytest_jsbench.core.generations import CallError, Completion, Declined, ResponseFormat
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.options import REASONING_OPTIONS
+from pytest_jsbench.engines.engine_options import REASONING_OPTIONS
+from pytest_jsbench.engines.providers.anthropic_messages import MESSAGES
 from pytest_jsbench.engines.providers.gemini import GENERATE_CONTENT
-from pytest_jsbench.engines.providers.messages import MESSAGES
 from pytest_jsbench.engines.providers.openai_apis import CHAT, RESPONSES
 from pytest_jsbench.engines.registry import find
 from tests.conversation import PROMPT

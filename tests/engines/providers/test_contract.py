@@ -17,7 +17,7 @@ from pytest_jsbench.core.cases import Prompt
 from pytest_jsbench.core.errors import MissingRequirement
 from pytest_jsbench.core.generations import FinishReason, ResponseFormat
 from pytest_jsbench.core.messages import Message
-from pytest_jsbench.engines import options
+from pytest_jsbench.engines import engine_options
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import subset_of
 from pytest_jsbench.engines.registry import find
@@ -190,7 +190,7 @@ def test_published_prices_hold_at_home_only(config: EngineConfig, prices: str, s
 def test_a_missing_package_is_one_line_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, config: EngineConfig, package: str, extra: str
 ) -> None:
-    monkeypatch.setattr(options, "is_installed", lambda module: module != package.replace("-", "."))
+    monkeypatch.setattr(engine_options, "is_installed", lambda module: module != package.replace("-", "."))
     with pytest.raises(MissingRequirement) as caught:
         find(config.name).check(config)
     expected = f"engine '{config.name}' needs the package {package}: pip install 'pytest-jsbench[{extra}]'"

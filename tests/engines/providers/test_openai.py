@@ -13,7 +13,7 @@ import pytest
 from pytest_jsbench.adaptation.subsets import SUBSETS
 from pytest_jsbench.core.errors import MissingRequirement, RecordError
 from pytest_jsbench.core.generations import FaultKind, ResponseFormat
-from pytest_jsbench.engines import presets, secrets
+from pytest_jsbench.engines import engine_secrets, presets
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.presets import PRESET_NAMES, ProviderPreset, preset_of, subset_of
 from pytest_jsbench.engines.providers.openai import Api
@@ -178,7 +178,7 @@ def test_each_preset_is_at_its_providers_address_with_its_own_key(
         with pytest.raises(MissingRequirement, match=rf"engine '{preset.name}' needs a key: set {preset.key}, "):
             factory.check(config)
         monkeypatch.setenv(preset.key, "a-short-key")
-        assert "a-short-key" not in secrets.find_secrets(config).out_of_message("my a-short-key")
+        assert "a-short-key" not in engine_secrets.find_secrets(config).out_of_message("my a-short-key")
     engine = factory.build(config)
     client = engine._client  # type: ignore[attr-defined]
     assert client.address.url == preset.base_url

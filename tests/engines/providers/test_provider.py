@@ -24,7 +24,7 @@ from pytest_jsbench.core.generations import (
     Usage,
     tpot_ms,
 )
-from pytest_jsbench.engines import secrets
+from pytest_jsbench.engines import engine_secrets
 from pytest_jsbench.engines.base import Engine, EngineConfig
 from pytest_jsbench.engines.http import client as http_client
 from pytest_jsbench.engines.providers.finish_reasons import GEMINI_FINISH
@@ -142,7 +142,7 @@ def test_a_forced_tool_is_said_and_headers_and_queries_of_ones_own_are_sent(prov
 
 def test_a_secret_in_reasoning_is_replaced(provider: Provider) -> None:
     provider.json(openai_wire.whole(TEXT, message={"reasoning": f"It is {openai_wire.SECRET}."}))
-    with closing(secrets.build(find("openai"), configured(provider, options={"stream": False}))) as engine:
+    with closing(engine_secrets.build(find("openai"), configured(provider, options={"stream": False}))) as engine:
         completion = complete(engine)
     assert completion.reasoning == f"It is {'*' * len(openai_wire.SECRET)}."
     assert not completion.secret_replaced
@@ -333,5 +333,5 @@ def test_a_refused_parameter_is_never_left_out_silently(provider: Provider) -> N
 
 def test_a_secret_in_a_failed_generation_is_no_answer_of_its_own(provider: Provider) -> None:
     provider.json(groq(NOT_MATCHING, "json_validate_failed", failed_generation=openai_wire.SECRET), status=400)
-    with closing(secrets.build(find("openai"), openai_wire.configured(provider))) as engine:
+    with closing(engine_secrets.build(find("openai"), openai_wire.configured(provider))) as engine:
         assert openai_wire.SECRET not in complete(engine).text

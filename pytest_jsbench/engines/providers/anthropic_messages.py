@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
-from pytest_jsbench.engines.http.calls import get, parts
-from pytest_jsbench.engines.options import (
+from pytest_jsbench.engines.engine_options import (
     AskedReasoning,
     Options,
     find_address,
@@ -20,6 +19,7 @@ from pytest_jsbench.engines.options import (
     find_model,
     headers_of_environment,
 )
+from pytest_jsbench.engines.http.calls import get, parts
 from pytest_jsbench.engines.presets import KEYS
 from pytest_jsbench.engines.providers.answer import read_tier
 from pytest_jsbench.engines.providers.finish_reasons import MESSAGES_FINISH

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.plugin.options import named_of_suite, read_options
+from pytest_jsbench.plugin.pytest_options import named_of_suite, read_options
 from pytest_jsbench.settings.options import BY_NAME, OPTIONS, SETTABLE, with_defaults
 from pytest_jsbench.settings.plan import GATES, gates_of, refuse_recording, refuse_together, selection_of
 from pytest_jsbench.settings.variants import placed, ways_to_ask

@@ -32,7 +32,7 @@ from pytest_jsbench.core.generations import (
     Usage,
 )
 from pytest_jsbench.core.json_values import too_deep
-from pytest_jsbench.core.secrets import Secrets, key_like_hidden
+from pytest_jsbench.core.secret_masking import Secrets, key_like_hidden
 from pytest_jsbench.core.text import LONGEST, described, sentence
 from pytest_jsbench.engines.base import Address, Engine, TextTokenizer, TokenCounter, without_credentials
 from pytest_jsbench.engines.presets import KEYS, preset_of

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_jsbench.core.cases import safe_name
 from pytest_jsbench.core.errors import JSBenchError
-from pytest_jsbench.engines.recorded import unasked
+from pytest_jsbench.engines.recorded import unused_files
 from pytest_jsbench.plugin.context import SHARED, RunContext, key_of
 from pytest_jsbench.settings.variants import holds_run
 
@@ -37,7 +37,7 @@ def note_unasked(
     paths = list(_find(config, context, run, collected, finished, folder))
     try:
         if context.handover.folder is not None:
-            unasked.write(context.handover.records, folder, paths)
+            unused_files.write(context.handover.records, folder, paths)
     except JSBenchError as error:
         return len(paths), str(error)
     return len(paths), ""
@@ -55,7 +55,7 @@ def _find(
             if variant == name and nodeid not in finished
         }
         outcomes = (outcome for outcome in run.outcomes if outcome.variant == name)
-        for path in unasked.find(folder / safe_name(name) if name else folder, outcomes, unfinished):
+        for path in unused_files.find(folder / safe_name(name) if name else folder, outcomes, unfinished):
             if path.parent.name == SHARED:
                 wanted = finished >= set(collected.sharing)
             else:

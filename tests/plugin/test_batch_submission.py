@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pytest_jsbench.lab.batches.submission
-import pytest_jsbench.plugin.batch
+import pytest_jsbench.plugin.batch_submission
 from pytest_jsbench.lab.batches.submission import Polling
 from tests.engines.openai_wire import error_body
 from tests.engines.provider import Provider, json_reply
@@ -78,7 +78,7 @@ def without_batch(found: dict[str, Any]) -> Any:
 
 @with_workers
 def test_a_batch_ends_as_calls_would_have(bench: Bench, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pytest_jsbench.plugin.batch, "is_watched", lambda _: True)
+    monkeypatch.setattr(pytest_jsbench.plugin.batch_submission, "is_watched", lambda _: True)
     add_cases(bench, server, **{**MIXED, "late": '{"n": 5'})
     server.looks = 2
 

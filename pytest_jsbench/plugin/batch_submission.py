@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.base import BatchState
     from pytest_jsbench.plugin.context import RunContext
     from pytest_jsbench.plugin.controller import Controller
-    from pytest_jsbench.run.batching import BatchPart
+    from pytest_jsbench.run.batch_attempts import BatchPart
 
 #: seconds between two lines of progress
 _BETWEEN_LINES = 30.0

@@ -8,13 +8,10 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.core.generations import CallError, Completion, FaultKind, FinishReason, Request, ServerAnswer
-from pytest_jsbench.core.secrets import Secrets
+from pytest_jsbench.core.secret_masking import Secrets
 from pytest_jsbench.engines import registry
 from pytest_jsbench.engines.base import Address, EngineConfig, without_credentials
-from pytest_jsbench.engines.presets import PRESET_NAMES
-from pytest_jsbench.engines.providers.openai import openai_settings
-from pytest_jsbench.engines.registry import FunctionFactory, find
-from pytest_jsbench.engines.secrets import (
+from pytest_jsbench.engines.engine_secrets import (
     build,
     check,
     find_secrets,
@@ -25,6 +22,9 @@ from pytest_jsbench.engines.secrets import (
     public_extras,
     shown_option,
 )
+from pytest_jsbench.engines.presets import PRESET_NAMES
+from pytest_jsbench.engines.providers.openai import openai_settings
+from pytest_jsbench.engines.registry import FunctionFactory, find
 from tests.engines import anthropic_wire, openai_wire, responses_wire
 from tests.engines.asking import request
 

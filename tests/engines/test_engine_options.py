@@ -8,9 +8,9 @@ import pytest
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, UnknownEngine
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.engines import options as module
+from pytest_jsbench.engines import engine_options as module
 from pytest_jsbench.engines.base import Address, EngineConfig
-from pytest_jsbench.engines.options import Options, find_address, find_key, require_package
+from pytest_jsbench.engines.engine_options import Options, find_address, find_key, require_package
 from pytest_jsbench.engines.registry import find, names
 
 KNOWN = frozenset({"stream", "slots", "name", "body"})

@@ -13,8 +13,8 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.fixture.conformance import shared_judge
 from pytest_jsbench.fixture.jsbench import Attempts, JSBench, Question
 from pytest_jsbench.plugin.context import FIXTURE, RUN_CONTEXT, SHARED, key_of, mark
-from pytest_jsbench.plugin.options import NO_ENGINE, read_judging
 from pytest_jsbench.plugin.project_tests import PROJECT_TESTS, read_terms
+from pytest_jsbench.plugin.pytest_options import NO_ENGINE, read_judging
 from pytest_jsbench.records.records import Record
 from pytest_jsbench.settings.plan import policy_of
 

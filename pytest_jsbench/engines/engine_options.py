@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_jsbench.core.errors import EngineError, MissingRequirement, nearest
 from pytest_jsbench.core.generations import ResponseFormat
-from pytest_jsbench.core.secrets import one_line
+from pytest_jsbench.core.secret_masking import one_line
 from pytest_jsbench.engines.base import Address, without_credentials
-from pytest_jsbench.engines.secrets import FROM_ENVIRONMENT
+from pytest_jsbench.engines.engine_secrets import FROM_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

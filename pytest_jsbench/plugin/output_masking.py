@@ -12,14 +12,14 @@ import pytest
 
 from pytest_jsbench.core.errors import JSBenchError
 from pytest_jsbench.engines.base import EngineConfig
-from pytest_jsbench.engines.secrets import find_secrets, out_of_generation
-from pytest_jsbench.plugin.options import value_of
+from pytest_jsbench.engines.engine_secrets import find_secrets, out_of_generation
+from pytest_jsbench.plugin.pytest_options import value_of
 
 if TYPE_CHECKING:
     import warnings
 
     from pytest_jsbench.core.generations import Completion
-    from pytest_jsbench.core.secrets import Secrets
+    from pytest_jsbench.core.secret_masking import Secrets
 
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
