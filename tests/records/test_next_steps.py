@@ -61,44 +61,44 @@ def broken(*paths: str) -> Verdict:
         (failed(FailureType.TRUNCATED), answered('{"n": "' + "and so on and on " * 9), "the answer repeats itself"),
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 8), "the answer repeats itself"),
         (failed(FailureType.TRUNCATED), answered('{"ip": "12' + "-1234" * 3), "raise the limit"),
-        (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
-        (broken("/properties/any/maximum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
-        (broken("/properties/half/maximum"), answered("{}"), "say maximum as an enum of its values"),
-        (broken("/properties/loose/pattern"), answered("{}"), "say pattern as one with [0-9] for \\d and"),
-        (broken("/properties/open/pattern"), answered("{}"), "say pattern as one from ^ to $; or"),
+        (broken("/properties/far/maximum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/any/maximum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
+        (broken("/properties/half/maximum"), answered("{}"), "rewrite maximum as an enum of its values"),
+        (broken("/properties/loose/pattern"), answered("{}"), "rewrite pattern as one with [0-9] for \\d and"),
+        (broken("/properties/open/pattern"), answered("{}"), "rewrite pattern as one from ^ to $; or"),
         (broken("/prefixItems/0/minimum"), answered("{}"), "sent minimum and did not enforce it"),
-        (broken("/prefixItems/0/required"), answered("{}"), "say prefixItems as named properties"),
-        (broken("/else/required", "/anyOf"), answered("{}"), "them: `jsbench probe` finds out"),
-        (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (broken("/prefixItems/0/required"), answered("{}"), "rewrite prefixItems as named properties"),
+        (broken("/else/required", "/anyOf"), answered("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/plain/pattern"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!", ResponseFormat.TEXT), "--jsbench-response-format"),
         (failed(FailureType.SYNTAX_ERROR), answered("Sure!"), "was sent the schema and did not enforce JSON"),
         (failed(FailureType.HALLUCINATION, valid=True), answered("{}"), "--jsbench-extra-fields=allow"),
         (failed(FailureType.UNSUPPORTED_SCHEMA), None, "`jsbench adapt`"),
         (failed(FailureType.UNJUDGED), answered("{}"), "--jsbench-judge-timeout"),
-        (failed(FailureType.REFUSAL), None, "-v shows the prompt"),
+        (failed(FailureType.REFUSAL), None, "-v shows the refused prompt"),
         (
             broken("/minimum"),
             answered("{}"),
-            "sent minimum and did not enforce it: say minimum as an enum of its values; or",
+            "sent minimum and did not enforce it: rewrite minimum as an enum of its values; or",
         ),
         (broken("/items/allOf/0/else/not"), answered("{}"), "sent else and did not enforce it"),
-        (broken("/allOf/0/required"), answered("{}"), "say allOf as one schema"),
-        (broken("/then/required", "/properties/not/enum"), answered("{}"), "say then as branches of anyOf; or ask"),
-        (broken("/contains", "/a/uniqueItems"), answered("{}"), "them: `jsbench probe` finds out"),
-        (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` finds out"),
+        (broken("/allOf/0/required"), answered("{}"), "rewrite allOf as one schema"),
+        (broken("/then/required", "/properties/not/enum"), answered("{}"), "rewrite then as branches of anyOf; or try"),
+        (broken("/contains", "/a/uniqueItems"), answered("{}"), "them: `jsbench probe` shows"),
+        (broken("/properties/not/enum"), answered("{}"), "did not enforce it: `jsbench probe` shows"),
         (
             examples.VIOLATED,
             answered('{"type": "object", "properties": {}}'),
-            "the answer is a schema, and no instance",
+            "the answer is a schema instead of an instance",
         ),
         (examples.VIOLATED, answered("{}", ResponseFormat.JSON_OBJECT), "json_object enforces no minimum"),
-        (examples.VIOLATED, replace(answered("{}"), sent=None), "say in the prompt what minimum allows"),
+        (examples.VIOLATED, replace(answered("{}"), sent=None), "state in the prompt what minimum allows"),
         (replace(examples.VIOLATED, notes=(Note.ADAPTATION_LOSS,)), answered("{}"), "--jsbench-adapt=verbatim"),
         (replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)), answered("{}"), "send the schema with the request"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more time (it is 7.5 s)"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "with --jsbench-resume all that broke"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "see that the server answers"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "all failed calls with --jsbench-resume"),
+        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "check that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),
         (failed(FailureType.NO_CALL), answered(""), "tool_choice"),
@@ -153,7 +153,7 @@ def test_next_step_after_an_applications_request_without_a_format_names_its_requ
     step = next_step(verdict, replace(made, sent=replace(made.sent, by_application=True)), PARAMS, SCHEMA)
 
     assert step == "the application's request named no format: add response_format (or text.format) to its call"
-    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no format was asked for: --jsbench-response-format")
+    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no response format was set: --jsbench-response-format")
 
 
 def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:
@@ -199,4 +199,4 @@ def test_next_step_for_an_invalid_schema_names_its_draft_or_its_fault(
 
 def test_a_pattern_with_look_around_is_to_be_written_without() -> None:
     step = next_step(broken("/pattern"), answered('"b"'), PARAMS, {"pattern": "^(?!a).*$"})
-    assert "say pattern as one without look-around" in step
+    assert "rewrite pattern as one without look-around" in step
