@@ -214,7 +214,7 @@ class BesidePublished:
         for setting in self.settings:
             theirs, *ours = setting.shown
             values = f"{theirs} → {', '.join(dict.fromkeys(ours))}"
-            facts.append(("", f"{setting.name} (bears on {setting.bears_on}): {values}"))
+            facts.append(("", f"{setting.name} (affects {setting.bears_on}): {values}"))
         if unstated := ", ".join(
             f"{setting.name} {', '.join(dict.fromkeys(setting.shown[1:]))}" for setting in self.unstated
         ):

@@ -239,7 +239,7 @@ class Comparison:
     @property
     def changes(self) -> dict[str, tuple[CaseKey, ...]]:
         """The cases that pass less and more than before, under a word for people; none of a kind without one."""
-        words = ("down", "up") if self.difference.repeated else ("broke", "mended")
+        words = ("down", "up") if self.difference.repeated else ("broke", "fixed")
         return {word: keys for word, keys in zip(words, (self.newly_failing, self.newly_passing), strict=True) if keys}
 
     def __repr__(self) -> str:

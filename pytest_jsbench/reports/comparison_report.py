@@ -171,7 +171,7 @@ def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[
     return TableBlock(
         head="Setting",
         columns=(
-            Column(heading="Bears on", left=True),
+            Column(heading="Affects", left=True),
             *(Column(heading=name, left=True, foreign=True) for name in columns),
         ),
         rows=tuple((setting.name, (setting.bears_on.value, *setting.shown)) for setting in settings),
