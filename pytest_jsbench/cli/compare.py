@@ -21,37 +21,37 @@ def add_compare(commands: Any) -> None:
     """Declare `jsbench compare`."""
     compare = commands.add_parser(
         "compare",
-        help="several runs side by side, and which of their differences are real",
-        description="Pass rate, speed and cost of several runs, case by case where they say how each case ended; any "
-        "evaluation file will do.",
+        help="compare runs, with tests of significance",
+        description="Compare pass rate, speed and cost of several runs, case by case if they have each case's outcome. "
+        "Evaluation files of other tools work too.",
     )
-    compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, or an evaluation file")
-    compare.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model)")
-    compare.add_argument("-v", "--verbose", action="store_true", help="every metric, and every case that changed")
+    compare.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's directory, or an evaluation file")
+    compare.add_argument("--labels", nargs="+", metavar="L", help="one label for each run (default: its model)")
+    compare.add_argument("-v", "--verbose", action="store_true", help="show every metric, and every case that changed")
     compare.add_argument(
         "--by",
         choices=[grouping.value for grouping in Grouping],
-        help="also a table of tasks, keywords, or lengths of prompts, by runs",
+        help="add a table by task, keyword or prompt length",
     )
     compare.add_argument(
         "--metric",
         default=DEFAULT_METRIC,
         metavar="M",
-        help="of that table: a time such as tpot, or a rate (any, by task)",
+        help="metric of that table: a time such as tpot, or a rate (any with --by task)",
     )
     compare.add_argument(
-        "--published", action="store_true", help="also the tables of the JSONSchemaBench paper, and of MaskBench"
+        "--published", action="store_true", help="add the tables of the JSONSchemaBench paper and of MaskBench"
     )
     compare.add_argument(
-        "--margin", type=float, metavar="D", help="also whether each run is shown to be no worse by D than the first"
+        "--margin", type=float, metavar="D", help="also test whether each run is no worse than the first by more than D"
     )
     form = compare.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
-    form.add_argument("--markdown", action="store_true", help="the same as GitHub Markdown")
+    form.add_argument("--json", action="store_true", help="print only JSON")
+    form.add_argument("--markdown", action="store_true", help="print GitHub Markdown")
     form.add_argument(
         "--comment",
         metavar="NAME",
-        help="as Markdown that fits a comment, with a hidden first line by which a workflow finds it again",
+        help="print Markdown short enough for a comment, with a hidden first line so that a workflow can find it",
     )
     compare.set_defaults(command=_compare)
 
@@ -60,13 +60,19 @@ def add_plot(commands: Any) -> None:
     """Declare `jsbench plot`."""
     plotting = commands.add_parser(
         "plot",
-        help="evaluation files as a picture",
-        description="One panel a metric, one bar a file, whiskers for intervals; n/a where a metric is not applicable.",
+        help="plot evaluation files",
+        description="Plot one panel per metric and one bar per file, with intervals; n/a if not applicable.",
     )
     plotting.add_argument("--files", type=Path, nargs="+", required=True, metavar="F", help="evaluation files")
-    plotting.add_argument("--labels", nargs="+", metavar="L", help="one name for each (default: its model or file)")
-    plotting.add_argument("--output", type=Path, required=True, metavar="PICTURE", help="such as comparison.png")
-    plotting.add_argument("--metrics", metavar="A,B", default="", help="only these, or all (default: the chief ones)")
+    plotting.add_argument(
+        "--labels", nargs="+", metavar="L", help="one label for each file (default: its model or file)"
+    )
+    plotting.add_argument(
+        "--output", type=Path, required=True, metavar="PICTURE", help="output file, such as comparison.png"
+    )
+    plotting.add_argument(
+        "--metrics", metavar="A,B", default="", help="only these metrics, or all (default: the main ones)"
+    )
     plotting.set_defaults(command=_plot)
 
 

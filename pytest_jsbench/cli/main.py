@@ -26,10 +26,10 @@ from pytest_jsbench.core.version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parse the arguments of a command; what is wrong with them is said in one line."""
+    """Parse the arguments of a command; an error is shown in one line."""
 
     def error(self, message: str) -> NoReturn:
-        """End with what is wrong, and where all arguments stand."""
+        """Exit with the error, and the command that lists all arguments."""
         self.exit(2, f"{self.prog}: {printable(message.removeprefix('argument '), None)}; see {self.prog} --help\n")
 
 

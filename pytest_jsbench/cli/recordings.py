@@ -17,21 +17,23 @@ def add_recordings(commands: Any) -> None:
     """Declare `jsbench recordings`."""
     parser = commands.add_parser(
         "recordings",
-        help="recorded answers that no test asks for",
-        description="List the files of recorded answers (--jsbench-record) that no test of a whole run asked for. "
+        help="list unused recordings",
+        description="List the recorded answers (--jsbench-record) that no test of a complete run used. "
         "Nothing is deleted without --prune.",
     )
-    parser.add_argument("folder", type=Path, metavar="DIR", help="what --jsbench-record filled")
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help="directory of recordings, as written by --jsbench-record"
+    )
     parser.add_argument(
         "--run",
         type=Path,
         required=True,
         action="append",
         metavar="RUN",
-        help="the folder of a whole run that replayed or recorded DIR, or a folder of runs (the newest); of several, "
-        "what none asked for",
+        help="directory of a complete run that replayed or recorded DIR, or one with runs (the newest); with several, "
+        "recordings are listed that none of them used",
     )
-    parser.add_argument("--prune", action="store_true", help="delete them")
+    parser.add_argument("--prune", action="store_true", help="delete the unused recordings")
     parser.set_defaults(command=_recordings)
 
 

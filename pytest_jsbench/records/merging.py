@@ -99,7 +99,7 @@ def merge(paths: Sequence[Path]) -> Merged:
     )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
-    notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
+    notes += [f"shard {shard} is missing: the figures are incomplete" for shard in absent]
     # the same for the same parts in any order, and different from each part's
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))

@@ -265,7 +265,9 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if response_format is None or not broken:
         return f"state in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
-        return "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
+        return (
+            "the answer is a schema instead of an instance of it: try a larger model, or show one (--jsbench-shots=1)"
+        )
     ways: dict[str, list[str]] = {}
     for keyword in broken:
         way = _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema)

@@ -245,7 +245,10 @@ def test_a_run_is_never_written_over_itself(tmp_path: Path, plain: Path, capsys:
 
     assert judged(path / "records.jsonl", f"--output={path}")[0] == 2
 
-    assert "holds the run 20261121T100000Z-scripted-m, which is kept: name another folder" in capsys.readouterr().err
+    assert (
+        "contains the run 20261121T100000Z-scripted-m, which is not replaced: choose another directory"
+        in capsys.readouterr().err
+    )
     assert (path / "records.jsonl").read_bytes() == before
     shutil.copytree(path, tmp_path / "copy")
     assert judged(path, f"--output={tmp_path / 'copy'}")[0] == 2

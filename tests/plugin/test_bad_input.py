@@ -67,7 +67,7 @@ from tests.plugin.conftest import Bench
         (["--jsbench-baseline=other.json"], "*--jsbench-baseline: *other.json does not say how each case ended*"),
         (["--jsbench-baseline=alien.json"], "*--jsbench-baseline: none of this run's cases in *alien.json*"),
         (["--jsbench-engine-option=answerz=x"], "*answerz*did you mean 'answers'?*"),
-        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*name a folder that can be written*"),
+        (["--jsbench-output=taken"], "ERROR: *--jsbench-output=*taken*choose a writable directory*"),
         # a worker on another machine
         (["--dist=load", "--tx=ssh=user@other"], "ERROR: --tx=ssh=user@other: * use -n N * --jsbench-shard with *"),
         (["--dist=load", "--tx=2*socket=other:8888"], "ERROR: --tx=2[*]socket=other:8888: * use -n N *"),

@@ -156,7 +156,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     assert [merged(*shards[1:]), merged(*shards), merged(resumed, *shards[1:])] == [1, 0, 0]
     kept = (tmp_path / "out" / "records.jsonl").read_bytes()
     assert merged(other) == 2
-    message = f"jsbench: {tmp_path / 'out'} holds the run r2, which is kept: name another folder\n"
+    message = f"jsbench: {tmp_path / 'out'} contains the run r2, which is not replaced: choose another directory\n"
     assert capsys.readouterr().err == message
     assert (tmp_path / "out" / "records.jsonl").read_bytes() == kept
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
@@ -164,14 +164,16 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     (tmp_path / "runs").mkdir()
     other.rename(tmp_path / "runs" / "r3")  # in a folder of runs a run would hide them
     assert merged(*shards, into="runs") == 2
-    assert f"{tmp_path / 'runs'} holds 1 run: name a new folder, in it or elsewhere" in capsys.readouterr().err
+    assert f"{tmp_path / 'runs'} contains 1 run: choose a new directory, in it or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()
     (tmp_path / "out" / "run.json").rename(tmp_path / "figures" / "run.json")
     assert merged(*shards, into="figures") == 2
-    assert f"{tmp_path / 'figures'} holds a run, which is kept" in capsys.readouterr().err
+    assert f"{tmp_path / 'figures'} contains a run, which is not replaced" in capsys.readouterr().err
     (tmp_path / "out" / "records.jsonl").write_text("torn")
     assert merged(*shards) == 2
-    assert f"{tmp_path / 'out'} holds a run, which is kept: name another folder" in capsys.readouterr().err
+    assert (
+        f"{tmp_path / 'out'} contains a run, which is not replaced: choose another directory" in capsys.readouterr().err
+    )
 
 
 def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
@@ -200,12 +202,12 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
     passed = merge_runs([part], tmp_path / "out", Output(output))
 
     assert output.getvalue().startswith("merged 1 run: 2 attempts, of which ")
-    assert "shard 2/2 is not among them: the figures are incomplete" in output.getvalue()
+    assert "shard 2/2 is missing: the figures are incomplete" in output.getvalue()
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
     assert (found["status"], found["exit_status"]) == ("failed", 1)
-    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
-    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
+    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is missing"]
+    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is missing\n" in output.getvalue()
     assert run_json.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
 
 
@@ -372,7 +374,7 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("records.jsonl", "run.json", "summary.md", "report.html")
     }
-    assert "shard 3/3 is not among them" in (tmp_path / "out" / "summary.md").read_text()
+    assert "shard 3/3 is missing" in (tmp_path / "out" / "summary.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,11 @@ def broken(*paths: str) -> Verdict:
         (replace(examples.VIOLATED, notes=(Note.NOT_ENFORCED,)), answered("{}"), "send the schema with the request"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.TIMEOUT), "more time (it is 7.5 s)"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.RATE_LIMITED), "--jsbench-rpm"),
-        (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.SERVER), "all failed calls with --jsbench-resume"),
+        (
+            failed(FailureType.API_ERROR),
+            examples.failed(kind=FaultKind.SERVER),
+            "all failed calls with --jsbench-resume",
+        ),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.CONNECTION), "check that the server answers"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.AUTH), "check the API key"),
         (failed(FailureType.API_ERROR), examples.failed(kind=FaultKind.ENGINE), "fix what the message names"),

@@ -142,7 +142,7 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
 FIGURES = {
     ordinary: {
         "temperature": "temperature 0",
-        "seed": "temperature 0, seed 5: the attempts at a case repeat each other",
+        "seed": "temperature 0, seed 5: the attempts at a case are identical",
         "error_rate": "limit reached 1",
         "missing": "limit reached 1",
         "excluded": "1 case whose own schema is broken",

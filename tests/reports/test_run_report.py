@@ -391,7 +391,7 @@ def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_
     assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
     assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
-    assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in text
+    assert "sampled temperature-0: temperature 0: the attempts at a case are identical" in text
 
 
 def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:
