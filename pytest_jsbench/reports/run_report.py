@@ -463,7 +463,7 @@ def _sampling(metadata: RunMetadata) -> str:
     if metadata.repeats == 1 or not sampled:
         return labels
     if sampled[0].name == "temperature" and sampled[0].value == 0:
-        return f"{labels}: the attempts at a case repeat each other, as far as its engine is exact"
+        return f"{labels}: the attempts at a case are identical if the engine is deterministic"
     return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
 
 
