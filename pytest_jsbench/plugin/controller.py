@@ -23,7 +23,7 @@ from pytest_jsbench.plugin.progress import write_line
 from pytest_jsbench.plugin.transport import WorkerInput, failure_type_of, take
 from pytest_jsbench.records.records import Attempt, Missing, MissingReason
 from pytest_jsbench.reports.expectations import Expectations, GateDecision
-from pytest_jsbench.run.record_keeper import note_death
+from pytest_jsbench.run.record_keeper import record_dead_worker
 from pytest_jsbench.run.session import prepare
 from pytest_jsbench.schemas.dialects import DRAFT_2020_12, find_dialect
 from pytest_jsbench.schemas.schema_warnings import schema_warnings
@@ -127,7 +127,7 @@ class Controller:
         """Take what the worker collected; if it died, write that down for those who will run its tests."""
         self._collected = Collected.from_worker_output(getattr(node, "workeroutput", {})) or self._collected
         if error:
-            note_death(self._context.handover.shared, node.gateway.id)
+            record_dead_worker(self._context.handover.shared, node.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
@@ -141,15 +141,15 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the record off the report, which pytest keeps for the whole session."""
         for result in take(report):
-            self._take(result, of_project=not of_suite(report.nodeid))
+            self._take(result, from_project_test=not of_suite(report.nodeid))
         self._ending.add(report)
         if report.failed and not failure_type_of(report):
             died = report.nodeid in self._ending.crashed
             if (attempt := attempt_of(report.nodeid, repeats=self._context.plan.repeats)) is not None:
-                self.state.miss(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
+                self.state.add_missing(attempt, MissingReason.WORKER_DIED if died else MissingReason.ERROR)
 
-    def _take(self, result: AttemptResult, *, of_project: bool) -> None:
-        attempt = self.state.take(result, of_project=of_project)
+    def _take(self, result: AttemptResult, *, from_project_test: bool) -> None:
+        attempt = self.state.take(result, from_project_test=from_project_test)
         if attempt is None:
             return
         self._progress.count(attempt, resumed=result.resumed)
@@ -230,7 +230,7 @@ class Controller:
             if (xdist := self._config.pluginmanager.get_plugin("dsession")) is not None:
                 xdist.pytest_sessionfinish()
             self.state.add_from(self._context.handover.records)
-        self.state.miss_project_tests(self._silent_project_tests(session))
+        self.state.add_missing_project_tests(self._silent_project_tests(session))
         # first, so that whoever keeps the run can read its records for as long as it likes
         run = self._context.session.finish(self.state)
         self.summary = summary = summarize(run)

@@ -25,7 +25,7 @@ from pytest_jsbench.records.records import AnsweredBy, AskedBy, Attempt, Record
 from pytest_jsbench.records.rejudging import judge_again
 from pytest_jsbench.records.setting_differences import RECORDED, REMEMBERED
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missed
+from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 from pytest_jsbench.verdicts import NO_TOOL_CALLED, UNDESCRIBED, FailureType, Verdict
 from pytest_jsbench.verdicts.judge import judged_by
 
@@ -222,7 +222,7 @@ class ProjectRunners:
             return Heard(*self._run.keeper.take_over(equal[question.equal_before], question.case))
         if self._run.handover.redaction is not None:  # a redacted record has no text for the test
             return None
-        left = self._run.keeper.left_behind.outcome(attempt)
+        left = self._run.keeper.dead_worker_records.outcome(attempt)
         if left is None or left.failed or not same(record := left.read()):
             return None
         return Heard(AttemptResult(result=left), judge_again(record, runner.judge))
@@ -238,7 +238,7 @@ class ProjectRunners:
             with self._window:
                 record = runner.attempt(question.case, repeat=question.repeat)
         except Refused as refused:
-            missing = missed(Attempt(question.case.key, question.repeat, self._variant.name), refused)
+            missing = missing_attempt(Attempt(question.case.key, question.repeat, self._variant.name), refused)
             return Heard(AttemptResult(result=missing), missing)
         if question.exchange is not None and isinstance(record.generation, Completion):
             schema = question.exchange.schema_for(record.generation)

@@ -22,7 +22,7 @@ from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from pytest_jsbench.run.limits import Refused
-from pytest_jsbench.run.record_keeper import AttemptResult, missed
+from pytest_jsbench.run.record_keeper import AttemptResult, missing_attempt
 
 
 class Worker:
@@ -123,7 +123,7 @@ class Worker:
     def result(self, item: JSBenchCase) -> AttemptResult:
         """Wait for the result of the item's attempt."""
         if self._cannot is not None:
-            return AttemptResult(result=missed(item.attempt, self._cannot))
+            return AttemptResult(result=missing_attempt(item.attempt, self._cannot))
         if self._lookahead is None:
             raise RuntimeError(f"{item.nodeid} runs outside pytest's own loop")
         return self._lookahead.result(item)

@@ -393,7 +393,10 @@ def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
-        yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
+        yield (
+            "redacted",
+            "prompts, schemas and answers are replaced by digests: nothing can be judged again or replayed",
+        )
     if run.resumed:
         yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
     if total.errors:

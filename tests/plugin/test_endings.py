@@ -297,7 +297,7 @@ def test_a_machine_without_threads_ends_the_run_in_one_line_and_it_can_be_gone_o
     assert result.ret != pytest.ExitCode.OK
     assert metrics(twelve)["missing_reasons"]["exhausted"] == 12
     text = " ".join(line.strip() for line in result.outlines)
-    assert text.count("warning    fewer than 8 threads for calls in flight could be started: ") == 1
+    assert text.count("warning    only 3 of 8 threads for calls in flight started: ") == 1
     assert "INTERNALERROR" not in text
     assert "Traceback" not in text
     (twelve.path / "exhausted").unlink()

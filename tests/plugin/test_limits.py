@@ -66,7 +66,7 @@ def test_a_wrong_key_is_not_tried_for_every_case(bench: Bench) -> None:
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "jsbench: scripted scripted: given up, what is left is not run: * like this: no such key",
+            "jsbench: scripted scripted: given up; the remaining attempts are not made: * failed with: no such key",
             "verdict * INCOMPLETE*",
         ]
     )
@@ -82,7 +82,7 @@ def test_that_a_provider_is_down_is_said_while_tests_wait_and_is_no_test_s_own_o
     lines = bench.run_subprocess("--jsbench-patience=10", "--jsbench-concurrency=12", verbosity).outlines
 
     said = [line for line in lines if line.startswith("jsbench: scripted scripted: ")]
-    assert [line.partition(": ")[2][19:40] for line in said] == ["no answer, so one cal", "given up, what is lef"]
+    assert [line.partition(": ")[2][19:40] for line in said] == ["provider is down; ret", "given up; the remaini"]
     assert all(lines.index(line) < lines.index(next(one for one in lines if "FAILURES" in one)) for line in said)
     assert not [line for line in lines if "Captured stdout" in line]
 

@@ -152,8 +152,8 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
     assert not (bench.path / "leaks").exists()
     result.stdout.fnmatch_lines(
         [
-            "redacted   digests stand for prompts, schemas and answers:*",
-            "*a classifier or metric broke; what it said is left out*",
+            "redacted   prompts, schemas and answers are replaced by digests:*",
+            "*a classifier or metric failed; its error is redacted*",
             "*(--jsbench-redact), at *::* and 5 more*",
         ]
     )
@@ -161,7 +161,7 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
         "schema_violation: breaks type",
         "  type at (redacted) [[]schema (redacted)]",
         "  answer: hmac-sha256:*",
-        "AssertionError at test_own.py:*: what it says is left out (--jsbench-redact)",
+        "AssertionError at test_own.py:*: message redacted (--jsbench-redact)",
     ):
         result.stdout.fnmatch_lines([line])
     validate(bench)

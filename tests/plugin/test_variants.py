@@ -142,7 +142,7 @@ def test_a_project_s_own_tests_ask_each_variant_and_their_answers_are_kept_apart
 
     result.assert_outcomes(passed=4, errors=0, failed=1)
     lines = [f"PASSED test_own.py::test_own[[]{name}-{what}]" for name in ("bad", "good") for what in "ab"]
-    result.stdout.fnmatch_lines_random([*lines, "*test_late gets the fixture jsbench while it runs, and cannot*"])
+    result.stdout.fnmatch_lines_random([*lines, "*test_late requests the fixture jsbench at run time, and cannot*"])
     assert sorted((record["variant"], record["id"]) for record in asked.records()) == [
         ("bad", "test_own-a"),
         ("bad", "test_own-b"),

@@ -189,7 +189,7 @@ def test_tries_are_not_spent_on_a_provider_that_is_down_for_all(judge: Judge, ad
 def test_once_the_run_has_given_up_what_was_tried_failed_and_the_rest_is_not_made(
     judge: Judge, admission: Admission, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(provider_state, "_AT_FIRST", 0.0)
+    monkeypatch.setattr(provider_state, "_PATIENCE_BEFORE_ANSWER", 0.0)
     engine = Misbehaving(faults=[fault(FaultKind.CONNECTION) for _ in range(99)])
     run = replace(runner(engine, judge, retries=20), admission=admission)
 
@@ -210,9 +210,7 @@ def test_an_answer_that_breaks_off_beside_others_says_that_the_server_may_take_o
 
     record = replace(runner(Misbehaving(faults=[broken]), judge), admission=admission).attempt(CASE)
 
-    hint = (
-        " (2 calls were in flight; if none breaks off alone, the server takes one at a time: --jsbench-concurrency=1)"
-    )
+    hint = " (2 calls were in flight; if single calls succeed, set --jsbench-concurrency=1)"
     assert isinstance(record.generation, Failed)
     assert record.generation.message == "broke off" + hint * hinted
 

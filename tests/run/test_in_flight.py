@@ -93,5 +93,5 @@ def test_a_machine_without_threads_is_one_line_with_the_option_to_change(monkeyp
 
     monkeypatch.setattr(threading.Thread, "start", limited)
 
-    with pytest.raises(EngineError, match=r"^fewer than 16 threads .*ulimit -u.* --jsbench-concurrency$"):
+    with pytest.raises(EngineError, match=r"^only 3 of 16 threads .*ulimit -u.* --jsbench-concurrency$"):
         CallsInFlight(16)

@@ -276,7 +276,7 @@ def test_what_a_run_has_given_up_on_is_not_called_by_any_process(two_with: Calla
         two.both[number % 2].leave(two.enter(number), wrong)
 
     for number in range(2):
-        with pytest.raises(Refused, match="5 calls in a row ended like this: Incorrect API key provided") as refused:
+        with pytest.raises(Refused, match="5 calls in a row failed with: Incorrect API key provided") as refused:
             two.enter(number)
         assert refused.value.reason is MissingReason.UNAVAILABLE
 

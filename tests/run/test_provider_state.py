@@ -43,14 +43,14 @@ def provider() -> Provider:
     return Provider()
 
 
-def refused(*, beside: float, retry_after: float | None = None) -> CallEnd:
-    return CallEnd(sign=Sign.REFUSED, beside=beside, retry_after=retry_after)
+def refused(*, share_in_flight: float, retry_after: float | None = None) -> CallEnd:
+    return CallEnd(sign=Sign.REFUSED, share_in_flight=share_in_flight, retry_after=retry_after)
 
 
 def test_refusals_bring_the_calls_in_flight_to_those_that_were_borne(provider: Provider) -> None:
     began = provider.now
     provider.now += 0.1
-    provider.ends(*[refused(beside=others / 64) for others in range(63, 19, -1)], began=began)
+    provider.ends(*[refused(share_in_flight=others / 64) for others in range(63, 19, -1)], began=began)
 
     assert provider.state.share_at(provider.now) == 20 / 64
     assert provider.state.wait(provider.now) == 1
@@ -62,10 +62,10 @@ def test_refusals_bring_the_calls_in_flight_to_those_that_were_borne(provider: P
 def test_refusals_of_one_time_leave_a_quarter_and_so_do_all_that_come_without_an_answer(provider: Provider) -> None:
     shares = []
     for _ in range(5):
-        shares.append(provider.ends(refused(beside=0)).share)
+        shares.append(provider.ends(refused(share_in_flight=0)).share)
         provider.now += provider.state.wait(provider.now)
     provider.ends(ANSWERED)
-    shares.append(provider.ends(refused(beside=0)).share)
+    shares.append(provider.ends(refused(share_in_flight=0)).share)
 
     assert shares == [0.25] * 5 + [0.25 / 4]
 
@@ -92,7 +92,7 @@ def test_where_it_does_not_say_how_long_pauses_grow_until_an_answer(provider: Pr
 
 
 def test_while_nothing_is_refused_the_calls_in_flight_rise_slowly_and_then_ever_faster(provider: Provider) -> None:
-    provider.ends(refused(beside=0.25, retry_after=60))
+    provider.ends(refused(share_in_flight=0.25, retry_after=60))
     calm = provider.now + 60
 
     shares = [provider.state.share_at(calm + seconds) for seconds in (-30, 0, 4, 8, 16)]
@@ -174,7 +174,7 @@ def test_a_provider_that_stays_down_is_given_up_sooner_if_it_never_answered(
 def test_what_would_break_each_call_ends_the_run_after_a_few(provider: Provider) -> None:
     provider.ends(*[FATAL] * 4, ANSWERED, *[FATAL] * 4)
     assert not provider.state.given_up
-    assert provider.ends(FATAL).given_up == "5 calls in a row ended like this: no such key"
+    assert provider.ends(FATAL).given_up == "5 calls in a row failed with: no such key"
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,11 @@ class Limited:
         ends, began, refused = heapq.heappop(self.flying)
         self.now = max(self.now, ends)
         self.refusals += refused
-        end = CallEnd(sign=Sign.REFUSED, retry_after=1, beside=len(self.flying) / in_flight) if refused else ANSWERED
+        end = (
+            CallEnd(sign=Sign.REFUSED, retry_after=1, share_in_flight=len(self.flying) / in_flight)
+            if refused
+            else ANSWERED
+        )
         self.state = self.state.after(end, began=began, now=self.now, patience=PATIENCE)
         return not refused
 

@@ -27,7 +27,7 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
     reported = RunState([first.key, second.key])
     reported.plan([second.attempt, first.attempt])
     for one in (first, second):
-        reported.miss(one.attempt, MissingReason.ERROR)
+        reported.add_missing(one.attempt, MissingReason.ERROR)
 
     reported.add(map(AttemptOutcome.of, [second, record("unplanned")]))
 
@@ -40,10 +40,10 @@ def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_sp
 def test_own_tests_that_never_asked_are_missing_and_those_that_did_are_not() -> None:
     asked = AttemptOutcome.of(replace(record("asked"), repeat=1))
     reported = RunState([])
-    reported.take(AttemptResult(result=asked), of_project=True)
+    reported.take(AttemptResult(result=asked), from_project_test=True)
     never = Missing(key=record("never").key, repeat=0, reason=MissingReason.STOPPED)
 
-    reported.miss_project_tests([Missing(key=asked.key, repeat=0, reason=MissingReason.STOPPED), never, never])
+    reported.add_missing_project_tests([Missing(key=asked.key, repeat=0, reason=MissingReason.STOPPED), never, never])
 
     assert reported.attempts == (asked.attempt, never.attempt)
     assert reported.to_run(examples.metadata()).missing == (never,)
