@@ -26,7 +26,7 @@ from pytest_jsbench.fixture.marker import MarkerArguments
 from pytest_jsbench.plugin import transport
 from pytest_jsbench.plugin.context import FIXTURE, SHARED, RunContext, add_markers, key_of, uses, variant_of
 from pytest_jsbench.plugin.items import set_properties
-from pytest_jsbench.plugin.project_runners import ProjectRunners, StandingAnswers
+from pytest_jsbench.plugin.project_runners import ProjectRunners, TestAnswers
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Attempt, Cause, End, Missing, MissingReason, OwnOutcome, Record
 from pytest_jsbench.run.limits import Refused
@@ -44,7 +44,7 @@ class ProjectTest:
     def __init__(
         self,
         terms: MarkerArguments,
-        answers: StandingAnswers,
+        answers: TestAnswers,
         tests: ProjectTests,
         serve: Callable[[Endpoint[Answer]], tuple[str, str]],
         rerun: str,
@@ -216,7 +216,7 @@ class ProjectTest:
         __tracebackhide__ = True
         before = self._calls[:]
         try:
-            outcome, result = self._tests.runners[self._answers.variant].ask(question, self._answers)
+            outcome, result = self._tests.runners[self._answers.variant].answer(question, self._answers)
         except JSBenchError:
             raise
         except BaseException as ended:  # raised during the call: a timeout of another plugin, or Ctrl-C
@@ -255,7 +255,7 @@ def _continues(later: Record, record: Record) -> bool:
 
 
 _TEST = pytest.StashKey[ProjectTest]()
-_ANSWERS = pytest.StashKey[StandingAnswers]()
+_ANSWERS = pytest.StashKey[TestAnswers]()
 
 
 class ProjectTests:
@@ -280,18 +280,18 @@ class ProjectTests:
         }
         self._server: EndpointServer | None = None
         #: Tests that have requested the fixture.
-        self._asking: set[str] = set()
+        self._requesting: set[str] = set()
         #: Answers shared by several tests, by variant and name, and their results that no report contains yet.
-        self._answers: dict[tuple[str, str], StandingAnswers] = {}
+        self._answers: dict[tuple[str, str], TestAnswers] = {}
         self._shared_results: list[AttemptResult] = []
 
     def fixture(self, item: pytest.Item) -> JSBench:
         """Return the object through which a test calls the engine."""
-        self._asking.add(item.nodeid)
+        self._requesting.add(item.nodeid)
         variant = variant_of(item)
         self._require(variant, f"{item.nodeid} requests the fixture jsbench at run time, and cannot run once for each")
         line = None if item.location[1] is None else item.location[1] + 1
-        answers = StandingAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
+        answers = TestAnswers(key_of(item.nodeid, variant), variant, test=item.nodeid, line=line)
         answers = item.stash.setdefault(_ANSWERS, answers)
         test = ProjectTest(read_terms(item), answers, self, partial(self._serve, variant), self._rerun(item))
         item.stash[_TEST] = test
@@ -310,7 +310,7 @@ class ProjectTests:
         key = CaseKey(task=SHARED, id=safe_name(name))
         if key.number != 1:  # two names must not become one case, or look like a further question of the same case
             key = CaseKey(task=SHARED, id=safe_name(f"{name}/"))
-        answers = StandingAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
+        answers = TestAnswers(key, variant, test=f"{SHARED}::{name}", shared=True)
         with self._lock:
             answers = self._answers.setdefault((variant, name), answers)
         test = ProjectTest(terms, answers, self, _reject_endpoint, rerun="")
@@ -344,7 +344,7 @@ class ProjectTests:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """With --jsbench-redact, remove captured output from reports of subtests too."""
-        if self._context.handover.redaction is not None and report.nodeid in self._asking:
+        if self._context.handover.redaction is not None and report.nodeid in self._requesting:
             report.sections.clear()
 
     @pytest.hookimpl(wrapper=True)

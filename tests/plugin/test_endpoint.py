@@ -391,7 +391,7 @@ def test_an_answer_that_does_not_pass_fails_its_test_at_its_end_unless_the_test_
     for name in ("asserting_nothing", "for_another_question_that_ended_well", "catching_it", "in_each_repeat"):
         assert f"FAILED test_one.py::test_fails_{name} - s" in said
     assert "FAILED test_one.py::test_passes_and_its_teardown_fails - s" in said
-    assert "note:   the application received this answer; to let the test decide, set check=False in the marker" in said
+    assert "note:   the application received this answer; set check=False in the marker to let the test decide" in said
     assert "entries are hidden" not in said
     assert "project_tests.py" not in said
     assert 'type="schema_violation"' in (bench.path / "junit.xml").read_text()

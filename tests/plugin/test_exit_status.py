@@ -76,10 +76,12 @@ def test_summary_names_the_draft_in_which_broken_schemas_are_valid(bench: Bench)
 
     result = bench.run()
 
-    step = "*next: * the schema is valid in draft-07: --jsbench-default-dialect=draft-07, or `$schema` in the schema;*"
+    step = (
+        "*next: * the schema is valid in draft-07; set --jsbench-default-dialect=draft-07, or `$schema` in the schema;*"
+    )
     result.stdout.fnmatch_lines([step])
     lines = [line for line in result.stdout.lines if line.startswith("dialect")]
-    assert lines == ["dialect    2 of 3 broken schemas are valid in draft-07:"]
+    assert lines == ["dialect    2 of 3 invalid schemas are valid in draft-07; set"]
     assert bench.run("--jsbench-default-dialect=draft-07", "-k", "a or b").ret == pytest.ExitCode.TESTS_FAILED
 
 

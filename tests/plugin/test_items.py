@@ -96,7 +96,7 @@ def test_without_a_path_only_the_suite_runs_each_case_once_and_the_header_says_s
 
     result.assert_outcomes(passed=3, failed=2)
     assert counted.calls() == ["bad::bad_d", "bad::bad_e", "good::alpha", "good::beta", "good::gamma"]
-    result.stdout.fnmatch_lines(["jsbench: only the schemas run; name a path to run a project's own tests too"])
+    result.stdout.fnmatch_lines(["jsbench: only cases of the dataset run; add a path to run your own tests too"])
 
 
 @both_ways

@@ -172,19 +172,19 @@ def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
 
     result = run(recorded, "--jsbench-replay=kept", "--jsbench-output=out")
 
-    result.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; jsbench recordings kept*"])
+    result.stdout.fnmatch_lines(["unused     2 recorded answers not used by any test; jsbench recordings kept*"])
     arguments = ["recordings", str(recorded.path / "kept"), "--run", str(recorded.run_in())]
     capsys.readouterr()
     assert main(arguments) == 0
     listed = capsys.readouterr().out.splitlines()
     assert [Path(line).stem for line in listed[:-1]] == ["test_a", "test_b"]
-    assert listed[-1] == "2 recordings that no test asked for: --prune deletes them"
+    assert listed[-1] == "2 recordings not used by any test: --prune deletes them"
     assert names(recorded) == ["test_a", "test_b", "test_b@2"]
     assert main([*arguments, "--prune"]) == 0
     assert names(recorded) == ["test_b@2"]
     result = run(recorded, "--jsbench-replay=kept")
     result.assert_outcomes(passed=1)
-    result.stdout.no_fnmatch_line("unasked *")
+    result.stdout.no_fnmatch_line("unused *")
 
 
 @pytest.mark.parametrize(("dataset", "unasked"), [(False, 1), (True, 2)])
@@ -201,7 +201,7 @@ def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(bench: Bench
     result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=2 if dataset else 1)
-    result.stdout.fnmatch_lines([f"unasked    {unasked} recorded answer*"])
+    result.stdout.fnmatch_lines([f"unused     {unasked} recorded answer*"])
 
 
 #: what makes a run one of a part
@@ -213,14 +213,14 @@ def test_a_run_of_a_part_says_nothing_of_what_it_did_not_ask_for(bench: Bench) -
     write(bench, a=asks("a"), b=asks("b"))
     run(bench, "--jsbench-record=kept")
     write(bench, b=asks("b"), x="pass")
-    run(bench, "--jsbench-replay=kept").stdout.fnmatch_lines(["unasked    1 recorded answer *"])
+    run(bench, "--jsbench-replay=kept").stdout.fnmatch_lines(["unused     1 recorded answer *"])
 
     for arguments in PARTS:
         write(bench, b=asks("b"), x="assert not 'stopped'" if "-x" in arguments else "pass")
-        run(bench, "--jsbench-replay=kept", *arguments).stdout.no_fnmatch_line("unasked *")
+        run(bench, "--jsbench-replay=kept", *arguments).stdout.no_fnmatch_line("unused *")
     write(bench, b=asks("b"), x="pass")
     bench.write({"test_two.py": "import pytest\npytest.skip('not here', allow_module_level=True)\n"})
-    run(bench, "--jsbench-replay=kept").stdout.no_fnmatch_line("unasked *")
+    run(bench, "--jsbench-replay=kept").stdout.no_fnmatch_line("unused *")
 
 
 PARAMETERS = """
@@ -249,14 +249,14 @@ def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_tes
 
     for result in (replayed, of_run, new):
         result.assert_outcomes(passed=2)
-        result.stdout.no_fnmatch_line("unasked *")
+        result.stdout.no_fnmatch_line("unused *")
     assert len(bench.calls()) == 2
     assert names(bench) == ["test_a-1-7", "test_a-2-7"]
 
     again = bench.run_only(*ENGINE)
 
     assert names(bench) == ["test_a-1-1", "test_a-1-7", "test_a-2-2", "test_a-2-7"]
-    again.stdout.fnmatch_lines(["unasked    2 recorded answers that no test asked for; *"])
+    again.stdout.fnmatch_lines(["unused     2 recorded answers not used by any test; *"])
 
 
 def test_each_set_of_parameters_has_its_own_answer_to_an_equal_question(bench: Bench) -> None:
@@ -276,4 +276,4 @@ def test_a_test_that_did_not_pass_keeps_all_of_its_recordings(bench: Bench) -> N
     result = run(bench, "--jsbench-replay=kept")
 
     result.assert_outcomes(passed=1, failed=1, skipped=1)
-    result.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for; *"])
+    result.stdout.fnmatch_lines(["unused     1 recorded answer not used by any test; *"])

@@ -56,7 +56,7 @@ def test_without_a_cache_nothing_is_kept_and_that_is_said(bench: Bench) -> None:
 
     result = bench.run("-p", "no:cacheprovider")
 
-    result.stdout.fnmatch_lines(["records    not kept (--jsbench-output DIR keeps them)"])
+    result.stdout.fnmatch_lines(["records    not kept; set --jsbench-output=DIR to keep them"])
     assert not (bench.path / ".pytest_cache").exists()
 
 

@@ -199,7 +199,7 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
 
     again.stdout.fnmatch_lines(
         [
-            "jsbench: going on with *: 5 answers taken over, 1 broken call made again",
+            "jsbench: resuming *: 5 answers reused, 1 failed call retried",
             "resumed    5 answers of *",
             "warning    4 answers to own tests are redacted: their tests ask again",
         ]

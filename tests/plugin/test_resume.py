@@ -36,7 +36,7 @@ def records(run: Path) -> list[dict[str, Any]]:
 def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(counted: Bench) -> None:
     counted.write({"broken.txt": "broken"})
     broken = counted.run(*ENGINE, "--jsbench-output=out")
-    broken.stdout.fnmatch_lines(["go on *the same with --jsbench-resume=out calls only what is missing"])
+    broken.stdout.fnmatch_lines(["resume *rerun with --jsbench-resume=out to make only the missing calls"])
     assert counted.calls() == ["a", "b", "broken", "c", "violated"]
     counted.write({"broken.txt": ""})
     counted.case("grown")
@@ -45,11 +45,11 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
 
     assert counted.calls() == ["broken", "grown"]
     result.assert_outcomes(passed=5, failed=1)
-    result.stdout.no_fnmatch_line("go on *")
+    result.stdout.no_fnmatch_line("resume *")
     first, second = runs(counted)
     result.stdout.fnmatch_lines(
         [
-            f"jsbench: going on with {first.name}: 4 answers taken over, 1 broken call made again",
+            f"jsbench: resuming {first.name}: 4 answers reused, 1 failed call retried",
             "pass rate  5/6 = *",
             f"resumed    4 answers of {first.name} taken over*",
         ]

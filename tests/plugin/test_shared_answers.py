@@ -139,8 +139,8 @@ def test_a_whole_run_says_which_shared_answers_nobody_asked_for(bench: Bench) ->
     bench.write({"test_one.py": f"import pytest\nNUMBER = {NUMBER!r}\n{own}{skips}"})
     part = bench.run_only(".", "--jsbench-replay=answers")
 
-    whole.stdout.fnmatch_lines(["unasked    1 recorded answer that no test asked for*"])
-    part.stdout.no_fnmatch_line("unasked *")
+    whole.stdout.fnmatch_lines(["unused     1 recorded answer not used by any test*"])
+    part.stdout.no_fnmatch_line("unused *")
 
 
 def test_each_variant_has_its_shared_answer(bench: Bench) -> None:

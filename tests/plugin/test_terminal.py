@@ -47,7 +47,7 @@ def test_the_summary_stands_below_a_blank_line_and_names_the_page_of_a_run_that_
     lines = summary(result)
     assert result.outlines[-len(lines) - 1] == ""
     assert lines[1].startswith("Task")
-    (line,) = [line for line in lines if line.startswith("page ")]
+    (line,) = [line for line in lines if line.startswith("report ")]
     (page,) = (bench.path / "out put").glob("*/report.html")
     assert line.split() == ["page", page.as_uri()]
 
@@ -68,10 +68,10 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
     lines = summary(bench.run(*([f"--jsbench-output={folder}"] if folder else [])))
 
     assert not any("needs jinja2" in line for line in lines), "it is said once"
-    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("page ")) :]).split())
+    text = " ".join(" ".join(lines[next(n for n, one in enumerate(lines) if one.startswith("report ")) :]).split())
     install = "" if installed else "pip install 'pytest-jsbench[report]' && "
-    assert text.startswith(f"page {install}jsbench report ")
-    (line,) = [line for line in lines if line.startswith("page ")]
+    assert text.startswith(f"report {install}jsbench report ")
+    (line,) = [line for line in lines if line.startswith("report ")]
     runs, option, page = line.partition("jsbench report ")[2].split()  # a line, to be copied whole
     assert (option, page) == ("-o", "report.html")
     assert len([*(bench.path / runs).rglob("records.jsonl")]) == 1
@@ -79,10 +79,10 @@ def test_where_there_is_no_page_the_command_that_makes_it_is_named(
 
 def test_a_case_whose_schema_is_broken_is_not_the_one_to_ask_again(bench: Bench) -> None:
     bench.case("a", schema={"type": 3})
-    assert not [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+    assert not [line for line in bench.run().stdout.lines if line.startswith("rerun ")]
     bench.case("b", '{"n": -1}')
 
-    (line,) = [line for line in bench.run().stdout.lines if line.startswith("one case ")]
+    (line,) = [line for line in bench.run().stdout.lines if line.startswith("rerun ")]
 
     assert line.endswith(" jsbench::orders::b")
 
@@ -96,10 +96,10 @@ def test_a_run_that_fails_ends_with_what_to_do_next(bench: Bench) -> None:
     gated = summary(bench.run("--jsbench-min-pass-rate=0.9"))
 
     text = " ".join(" ".join(lines).split())
-    (command,) = [line.removeprefix("one case   ") for line in lines if line.startswith("one case ")]
+    (command,) = [line.removeprefix("rerun      ") for line in lines if line.startswith("rerun ")]
     assert re.fullmatch(r"pytest --jsbench-engine=scripted .* -v jsbench::orders::b", command)
     assert len(command) > 80
-    assert "gate none: --jsbench-min-pass-rate=0.5 passes a run like this" in text
+    assert "gate not set; --jsbench-min-pass-rate=0.5 would pass this run" in text
     assert not [line for line in [*quiet, *gated] if line.startswith("gate       none")]
     bench.run("--jsbench-min-pass-rate=0.5").assert_outcomes(passed=1, failed=1)
 

@@ -94,7 +94,7 @@ def test_a_test_of_each_case_and_variant_is_chosen_as_any_other(asked: Bench) ->
         [
             "jsbench: variant good: engine scripted, model scripted (json_schema), 16 in flight",
             "jsbench: variant bad: engine scripted, model scripted (json_schema), 2 in flight",
-            "jsbench: dataset schemas, 4 cases, each asked in 2 ways, 18 in flight",
+            "jsbench: dataset schemas, 4 cases in 2 variants, 18 in flight",
             *(f"jsbench::orders::{case}[[]{name}] *" for case in "abcd" for name in ("good", "bad")),
             "*_ jsbench::orders::a[[]bad] _*",
         ]
