@@ -1,9 +1,9 @@
 """
 The pytest plugin, the only package that imports pytest. Until an engine is set it only declares options.
 
-`options` declares and `settings` reads them; `activation` starts a run. In each process `worker` makes the attempts
-for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and writes the
-files, and `terminal` prints the summary.
+`pytest_options` declares and `configuration` reads them; `activation` starts a run. In each process `worker` makes the
+attempts for the tests of `items` and `project_tests`. In the main process `controller` decides the exit status and
+writes the files, and `terminal` prints the summary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Activate the plugin if an engine is named; pytest.UsageError where only what it would be asked is typed."""
+    """Activate the plugin if an engine is set; raise pytest.UsageError if only options that need one are given."""
     config.addinivalue_line(
         "markers",
         "jsbench(schema, prompt, repeats, min_pass, …): a JSON Schema answered by a language model (pytest-jsbench)",
@@ -62,7 +62,7 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize what asks an engine over the run's variants, and what asks for `jsbench_case` over its cases."""
+    """Parametrize tests with calls over the run's variants, and tests with `jsbench_case` over its cases."""
     wanted = {"jsbench", "jsbench_shared", "jsbench_case"}.intersection(metafunc.fixturenames)
     if wanted and _is_asked_for(metafunc.config):
         from pytest_jsbench.plugin.pytest_fixtures import parametrize
@@ -72,7 +72,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def jsbench(request: pytest.FixtureRequest) -> JSBench:
-    """Asks the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
+    """Call the run's engine for this test: `jsbench.generate(…)` is judged against the schema of its marker."""
     from pytest_jsbench.plugin.pytest_fixtures import open_fixture, open_without_run
 
     return open_fixture(request) if _is_asked_for(request.config) else open_without_run(request)
@@ -80,7 +80,10 @@ def jsbench(request: pytest.FixtureRequest) -> JSBench:
 
 @pytest.fixture(scope="session")
 def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
-    """Asks once for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a fixture of any scope."""
+    """
+    Make one call for several tests: `jsbench_shared("invoice", schema=…).generate("…")`, in a
+    fixture of any scope.
+    """
     if not _is_asked_for(request.config):
         pytest.skip(NO_ENGINE)
     from pytest_jsbench.plugin.pytest_fixtures import open_shared
@@ -90,7 +93,7 @@ def jsbench_shared(request: pytest.FixtureRequest) -> SharedJSBench:
 
 @pytest.fixture
 def jsbench_case(request: pytest.FixtureRequest) -> Case:
-    """A case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
+    """Return a case of the run's dataset: `.key.task`, `.key.id`, `.schema`; the test runs once for each."""
     if not hasattr(request, "param"):
         pytest.skip("no engine named; run with --jsbench-engine=NAME")
     from pytest_jsbench.plugin.pytest_fixtures import load_case

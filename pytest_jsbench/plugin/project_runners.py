@@ -105,7 +105,7 @@ class TestAnswers:
                 self._taken.clear()
 
     def take(self, question: Question, same: Callable[[Record], bool]) -> SeenResult | None:
-        """Return the answer that an earlier run of the test got to this question; None if there is none."""
+        """Return the answer that an earlier run of the test got to this question, if any."""
         first = Attempt(question.case.key, question.repeat, self.variant)
         with self._lock:
             for attempt in dict.fromkeys([first, *self._seen]):

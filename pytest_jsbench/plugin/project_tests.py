@@ -343,7 +343,7 @@ class ProjectTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """With --jsbench-redact, remove captured output from reports of subtests too."""
+        """Remove captured output from reports of subtests too, with --jsbench-redact."""
         if self._context.handover.redaction is not None and report.nodeid in self._requesting:
             report.sections.clear()
 
@@ -385,7 +385,7 @@ class ProjectTests:
 
     @contextmanager
     def _skipping_broken_schemas(self) -> Iterator[None]:
-        """With --jsbench-invalid-schemas=skip, skip a test whose schema is invalid, like a case of the dataset."""
+        """Skip a test whose schema is invalid with --jsbench-invalid-schemas=skip, like a case of the dataset."""
         __tracebackhide__ = True
         try:
             yield
@@ -508,7 +508,7 @@ def of_report(report: pytest.TestReport, error: BaseException | None, clean: Cal
 
 
 def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOutcome:
-    """Return the outcome of a repeat that raised this error; of one that passed if it is None."""
+    """Return the outcome of a repeat that raised this error; without an error it passed."""
     if error is None:
         return OwnOutcome(end=End.PASSED)
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -542,7 +542,7 @@ def of_error(error: BaseException | None, clean: Callable[[str], str]) -> OwnOut
 
 
 def _informative_error(error: BaseException) -> BaseException:
-    """Return the first error in the chain that is about an answer; the error itself if there is none."""
+    """Return the first error in the chain that is about an answer; otherwise the error itself."""
     inner: BaseException | None = error
     seen: set[int] = set()
     while inner is not None and id(inner) not in seen:

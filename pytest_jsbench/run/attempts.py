@@ -86,7 +86,7 @@ class CaseQuestion:
     """The request for a case, with the steps that led to it."""
 
     case: Case
-    #: The schema to send; the outcome of the attempt if there is none.
+    #: The schema to send, or the attempt's outcome if the adaptation failed.
     adapted: Adapted | Declined | Failed
     #: None if the template raised.
     prompt: Prompt | None = None
@@ -235,7 +235,7 @@ class Runner:
         return Declined(reason=DeclineReason.CONTEXT_LENGTH, message=message)
 
     def _adapt(self, schema: Schema) -> Adapted | Declined | Failed:
-        """Return the schema to send; the outcome of the attempt if there is none."""
+        """Return the schema to send, or the attempt's outcome if the adaptation fails."""
         if self.adapter is None:
             return Adapted(schema=schema)
         try:

@@ -71,7 +71,7 @@ def describe_run(plan: Plan, entry: Entry, *, only_lists: bool = False) -> RunMe
 
 
 def _describe_variant(variant: Variant, info: EngineInfo, shared: Callable[..., RunMetadata]) -> RunMetadata:
-    """Return the metadata of one variant, as of a run of its own."""
+    """Return the metadata of one variant, as if it were a separate run."""
     return shared(
         variant=variant.name,
         engine=info.engine,

@@ -18,7 +18,7 @@ class Handover:
     folder: Path | None
     #: Directory through which the processes communicate while the run lasts.
     shared: Path
-    #: File with the records of an earlier run; None if there are none.
+    #: File with the records of an earlier run; None for a new run.
     recorded: Path | None = None
     #: Replaces texts of records by digests; None to write the texts.
     redaction: Redaction | None = None

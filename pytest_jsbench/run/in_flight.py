@@ -75,6 +75,6 @@ class CallsInFlight(Generic[T]):
             return True
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001  belongs to whoever waits for the result
+        except BaseException as error:  # noqa: BLE001  raised again for the waiting thread
             future.set_exception(error)
         return True

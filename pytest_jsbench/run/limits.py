@@ -381,7 +381,7 @@ class Admission:
                 cost=cost,
                 output=output,
             )
-        except Exception as error:  # noqa: BLE001  the answer is paid for, and stands
+        except Exception as error:  # noqa: BLE001  the answer is paid for, and is kept
             self._give_up(error)
             return ProviderState()
 

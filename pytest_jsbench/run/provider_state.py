@@ -195,7 +195,7 @@ class ProviderState:
         return ""
 
     def describe(self, now: float) -> str:
-        """Describe a problem for the progress line and the summary; empty if there is none."""
+        """Describe a problem for the progress line and the summary; empty without a problem."""
         if self.given_up:
             return f"given up; the remaining attempts are not made: {self.given_up}"
         if self.down:

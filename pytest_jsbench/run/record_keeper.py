@@ -37,7 +37,7 @@ _DEAD_WORKERS = "dead"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """The outcome of an attempt, or why there is none, with errors of classifying and writing it."""
+    """The outcome of an attempt or the reason why it is missing, with errors of classifying and writing it."""
 
     result: AttemptOutcome | Missing
     #: Explanation of a failure, if this process has just made the attempt; saves reading its record.
@@ -93,7 +93,7 @@ class RecordKeeper:
     Keeps the records of the attempts that one process makes.
 
     A run's session creates one when attempts begin. The threads of the calls in flight call `make_or_find`, a project's
-    tests `write` and `take_over`. It keeps no record in memory, and needs no closing of its own.
+    tests `write` and `take_over`. It keeps no record in memory, and needs no closing.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class RecordKeeper:
         try:
             place = self._journal.append(record)
         except JournalError as error:
-            # A record that JSON cannot represent says nothing about the next ones. Without --jsbench-output the user
+            # A record that JSON cannot represent does not mean that the next ones fail. Without --jsbench-output the user
             # has not asked to keep records, and the calls may continue.
             if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))

@@ -102,7 +102,7 @@ class RunSession:
         self.resumption = resumption
         #: Batches that the earlier run submitted.
         self.earlier_batches = earlier_batches
-        #: Records of the earlier run; empty if there is none.
+        #: Records of the earlier run; empty for a new run.
         self.recorded = Recorded(handover.recorded)
         #: Name of this process if there are several; empty for the only process and for the one that creates the
         #: summary.

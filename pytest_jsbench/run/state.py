@@ -185,7 +185,7 @@ class RunState:
         try:
             aside = path.rename(path.with_name(f"{path.name}.unreadable"))
         except OSError as error:
-            return f"it stays where it is: {error}"
+            return f"it is not renamed: {error}"
         # the lines that were reported are intact, and are now in the renamed file
         for outcome in tuple(self._outcomes.values()):
             if isinstance(outcome.source, Place) and outcome.source.path == path:

@@ -26,7 +26,7 @@ from tests.plugin.conftest import Bench
             "*--jsbench-min-pass-rate: expected a number from 0 to 1, such as 0.9; found *",
         ),
         (["--jsbench-concurrency=0"], "*--jsbench-concurrency: expected a whole number of at least 1, found '0'*"),
-        # a variable of a workflow that is not set takes no limit, gate or privacy away
+        # an unset variable of a workflow removes no limit, gate or redaction
         (
             ["-o", "jsbench_redact=on", "--jsbench-redact="],
             "ERROR: --jsbench-redact: expected one of on, off, found ''; before a path, say --jsbench-redact=on",
@@ -121,7 +121,7 @@ def test_an_engine_that_does_not_start_ends_the_run_with_its_reason_alone(bench:
     ("setting", "message"),
     [
         ("jsbench_limit = many", "expected a whole number of at least 1, found 'many'"),
-        ("jsbench_redact = maybe", "expected one of on, off, found 'maybe'"),  # no path can follow it
+        ("jsbench_redact = maybe", "expected one of on, off, found 'maybe'"),  # a path cannot follow here
     ],
 )
 def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench, setting: str, message: str) -> None:
@@ -133,7 +133,7 @@ def test_a_bad_value_in_the_ini_file_names_the_file(bench: Bench, setting: str, 
     result.stderr.fnmatch_lines([f"ERROR: {setting.partition(' ')[0]} in *pytest.ini: {message}"])
 
 
-def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(bench: Bench) -> None:
+def test_file_that_is_not_json_fails_with_its_path(bench: Bench) -> None:
     bench.case("good")
     bench.case("bad", schema="{oops")
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_not_json_fails_with_its_path_and_loses_nothing_else(benc
 
 
 def toml_value(name: str) -> object:
-    """Write the option's example as a person writes it in TOML."""
+    """Return the option's example as a user would write it in TOML."""
     option, text = BY_NAME[name], EXAMPLES[name]
     if option.repeated:
         return [text]

@@ -16,7 +16,7 @@ from tests.plugin.conftest import Bench
 
 @pytest.fixture
 def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A run on a terminal, so long that after each test a line is due."""
+    """Run on a terminal, slowly enough for a progress line after each test."""
     monkeypatch.setattr(progress, "is_watched", lambda _config: True)
     monkeypatch.setattr(progress, "_SOONEST", 0.0)
     monkeypatch.setattr(progress, "_LATEST", 0.0)
@@ -33,7 +33,7 @@ def test_each_line_stands_by_itself(watched: Bench, verbose: list[str]) -> None:
 
     result.stdout.re_match_lines(
         [
-            r"^jsbench: 1 of 3 done, \d failing$",  # which says nothing of the time that is left
+            r"^jsbench: 1 of 3 done, \d failing$",  # without the remaining time
             r"^jsbench: 2 of 3 done, \d failing, [\d.e+]+ a (second|minute), about 0:0\d left$",
         ]
     )

@@ -1,4 +1,4 @@
-"""Recordings that people keep: filled up, and rid of what no test asks for."""
+"""Test recordings kept with a project: adding missing ones, and deleting unused ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_jsbench.engines.recorded import recordings
 from tests.plugin.conftest import COUNTED, NUMBER, Bench
 
 TEST = """
-@pytest.mark.jsbench(schema=NUMBER, prompt="say {{text}}")
+@pytest.mark.jsbench(schema=NUMBER, prompt="echo {{text}}")
 def test_{name}(jsbench):
     {body}
 """
@@ -37,7 +37,7 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
     return bench.run_only(*args)
 
 
-#: after three files a disk is full, in this process and in each worker
+#: Lets the disk be full after three files, in this process and in each worker.
 FULL = """
 import errno, itertools
 from pytest_jsbench.core import files
@@ -58,9 +58,7 @@ recordings.write_atomically = write
 @pytest.mark.parametrize(
     ("bench", "mode", "own"), [("plain", "new", True), ("xdist", "all", False)], indirect=["bench"]
 )
-def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost(
-    bench: Bench, mode: str, *, own: bool
-) -> None:
+def test_disk_filled_by_recordings_stops_calls_and_loses_no_answer(bench: Bench, mode: str, *, own: bool) -> None:
     bench.write({"conftest.py": FULL, "answers.json": "{}"})
     dataset = [] if own else ["--jsbench-dataset=schemas"]
     if own:
@@ -84,7 +82,7 @@ def test_a_disk_that_fills_with_recordings_stops_the_calls_and_no_answer_is_lost
 
 
 @pytest.mark.parametrize(("place", "mode"), [("file", "new"), ("link", "all"), ("full", "new")])
-def test_a_folder_that_takes_no_recordings_is_refused_before_anything_is_paid_for(
+def test_unwritable_recordings_directory_is_refused_before_any_call(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, place: str, mode: str
 ) -> None:
     bench.write({"elsewhere/x": "", **({"kept": ""} if place == "file" else {"kept/y": ""})})
@@ -110,7 +108,7 @@ def names(bench: Bench) -> list[str]:
 
 @pytest.fixture
 def recorded(bench: Bench) -> Bench:
-    """Two tests, the second of which asks twice, and their recorded answers."""
+    """Create two tests, the second with two calls, and their recorded answers."""
     bench.answers = dict.fromkeys(("test_a", "test_b", "test_b@2", "test_b@3", "test_c"), '{"n": 1}')
     write(bench, a=asks("a"), b=asks("b1", "b2"))
     run(bench, "--jsbench-record=kept").assert_outcomes(passed=2)
@@ -165,14 +163,16 @@ def test_each_variant_has_its_own_answers_and_leftovers(bench: Bench) -> None:
     assert set(noted) == {f"temperature-{one}/test_one/test_b.json" for one in (0, 1)}
 
 
-def test_what_no_test_asks_for_is_said_listed_and_deleted_only_when_asked_to(
+def test_unused_recordings_are_reported_listed_and_pruned_on_request(
     recorded: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(recorded, b=asks("b2"))
 
     result = run(recorded, "--jsbench-replay=kept", "--jsbench-output=out")
 
-    result.stdout.fnmatch_lines(["unused     2 recorded answers not used by any test; jsbench recordings kept*"])
+    result.stdout.fnmatch_lines(
+        ["unused     2 recorded answers not used by any test; list them with jsbench recordings kept*"]
+    )
     arguments = ["recordings", str(recorded.path / "kept"), "--run", str(recorded.run_in())]
     capsys.readouterr()
     assert main(arguments) == 0
@@ -204,7 +204,7 @@ def test_a_dataset_s_recordings_are_looked_at_where_the_run_has_one(bench: Bench
     result.stdout.fnmatch_lines([f"unused     {unasked} recorded answer*"])
 
 
-#: what makes a run one of a part
+#: Options that run only some of the tests.
 PARTS = (["test_one.py"], ["-k", "test_b"], ["--deselect=test_one.py::test_x"], ["--ignore=deep"], ["-x"])
 
 
@@ -227,7 +227,7 @@ PARAMETERS = """
 import pytest
 
 @pytest.mark.parametrize(("text", "expected"), {rows})
-@pytest.mark.jsbench(schema={schema}, prompt="say {{text}}")
+@pytest.mark.jsbench(schema={schema}, prompt="echo {{text}}")
 def test_a(jsbench, text, expected):
     assert jsbench.generate(text=text).instance["n"] == expected
 """
@@ -238,7 +238,7 @@ def parameters(bench: Bench, *rows: tuple[str, object]) -> None:
     bench.write({"test_one.py": PARAMETERS.format(rows=rows, schema=NUMBER)})
 
 
-def test_an_answer_is_found_by_what_was_asked_where_another_parameter_of_its_test_has_changed(bench: Bench) -> None:
+def test_recording_is_found_if_another_parameter_of_the_test_changes(bench: Bench) -> None:
     parameters(bench, ("1", 7), ("2", 7))
     bench.run_only(*ENGINE, "--jsbench-output=out").assert_outcomes(failed=2)
     parameters(bench, ("2", 2), ("1", 1))

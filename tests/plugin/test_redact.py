@@ -1,4 +1,4 @@
-"""A redacted run shows and writes digests in place of prompts, schemas and answers, and the same figures."""
+"""Test that a redacted run has digests in place of prompts, schemas and answers, and the same metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.cli.main import main
 from tests.plugin.conftest import Bench, both_ways
 from tests.plugin.test_records import validate
 
-#: begins every word that is private
+#: Prefix of every private word.
 PRIVATE = "Zq7priv"
 
 
@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
     },
     "required": ["n"],
 }
-#: what becomes of each case
+#: Outcome of each case.
 ANSWERS: dict[str, Any] = {
     "good": json.dumps({"n": 1, private("key"): private("const")}),
     "violated": json.dumps({"n": private("value")}),
@@ -47,7 +47,7 @@ ANSWERS: dict[str, Any] = {
     "test_passes": json.dumps({"n": 5, private("key"): private("const")}),
     "test_in_a_subtest": '{"n": 6}',
 }
-#: looks, whenever a test has run, at all that is on disk by then
+#: Checks all files on disk after each test.
 CONFTEST = """
 import os, pathlib
 def pytest_runtest_logreport(report):
@@ -118,13 +118,13 @@ def run(bench: Bench, *args: str) -> pytest.RunResult:
 
 
 def unpacked(page: str) -> str:
-    """Return all that a report says, with its packed cases."""
+    """Return the whole text of a report, with its compressed cases."""
     packed = re.findall(r'<script type="text/plain"[^>]*>([^<]*)', page)
     return page + "".join(gzip.decompress(base64.b64decode(part)).decode() for part in packed)
 
 
 def written(bench: Bench) -> dict[str, str]:
-    """Read what the run has written, by path."""
+    """Return the files that the run has written, by path."""
     given = {"rows.jsonl", "conftest.py", "test_own.py", "answers.json", "log.txt"}
     texts = {
         str(path.relative_to(bench.path)): path.read_bytes().decode("utf-8", "replace")
@@ -139,7 +139,7 @@ def without_times(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 @both_ways
-def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the_same(over_private_data: Bench) -> None:
+def test_redacted_run_shows_nothing_private_and_keeps_its_metrics(over_private_data: Bench) -> None:
     bench = over_private_data
     result = run(bench, "--jsbench-redact")
 

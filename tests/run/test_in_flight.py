@@ -8,7 +8,7 @@ import pytest
 from pytest_jsbench.core.errors import EngineError
 from pytest_jsbench.run.in_flight import CallsInFlight
 
-#: seconds within which anything must have happened, on however busy a machine
+#: Maximum seconds for anything to happen, even on a busy machine.
 PATIENCE = 30.0
 
 

@@ -22,7 +22,7 @@ def test_what_was_taken_over_is_counted_once_however_often_its_test_runs() -> No
     assert reported.to_run(examples.metadata()).resumed == 1
 
 
-def test_a_test_that_broke_is_why_its_attempt_is_missing_and_a_record_on_disk_speaks_against_it() -> None:
+def test_record_on_disk_overrides_an_attempt_reported_as_missing() -> None:
     first, second = record("a"), record("b")
     reported = RunState([first.key, second.key])
     reported.plan([second.attempt, first.attempt])
@@ -49,7 +49,7 @@ def test_own_tests_that_never_asked_are_missing_and_those_that_did_are_not() -> 
     assert reported.to_run(examples.metadata()).missing == (never,)
 
 
-def test_records_that_cannot_be_read_are_put_aside_and_said_and_the_others_count(tmp_path: Path) -> None:
+def test_unreadable_records_are_renamed_with_a_warning(tmp_path: Path) -> None:
     good, torn = tmp_path / "records.gw0.jsonl", tmp_path / "records.gw1.jsonl"
     journal = Journal(good, examples.metadata())
     journal.append(record("a"))
