@@ -193,7 +193,7 @@ def choose_streaming(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedReasoning:
+class RequestedReasoning:
     """Fields that ask a model to reason; None: nothing is said, and the provider decides."""
 
     #: a word of the provider's: none, minimal, low, medium, high, …
@@ -204,7 +204,7 @@ class AskedReasoning:
     fields: Mapping[tuple[str, ...], str | int] = field(default_factory=dict)
 
     @classmethod
-    def from_options(cls, options: Options) -> AskedReasoning:
+    def from_options(cls, options: Options) -> RequestedReasoning:
         """Read what the options say, without its place in a body."""
         effort = options.text("reasoning_effort", default=None)
         return cls(effort=effort, budget=options.count("reasoning_budget", default=None, least=0))
@@ -226,7 +226,7 @@ class AskedReasoning:
             part[name] = value
         return whole
 
-    def check_beside(self, extra_body: Mapping[str, Any], engine: str) -> None:
+    def refuse_duplicates(self, extra_body: Mapping[str, Any], engine: str) -> None:
         """See that the extra body does not say the same in another way."""
         for path in self.fields:
             value: object = extra_body
@@ -238,9 +238,9 @@ class AskedReasoning:
                 raise EngineError(message, found=value, expected=None, where="extra_body")
 
 
-def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> AskedReasoning:
+def read_reasoning(options: Options, *, effort: str | None, budget: str | None) -> RequestedReasoning:
     """Read what the options say; `effort` and `budget` are parameters of the body, inner ones by dots."""
-    reasoning = AskedReasoning.from_options(options)
+    reasoning = RequestedReasoning.from_options(options)
     places = {"reasoning_effort": effort, "reasoning_budget": budget}
     fields = {}
     for name, value in reasoning.details.items():

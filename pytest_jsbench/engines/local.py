@@ -21,7 +21,7 @@ from pytest_jsbench.core.errors import EngineError, MissingRequirement
 from pytest_jsbench.core.generations import Declined, DeclineReason, EngineInfo, ResponseFormat, Sent
 from pytest_jsbench.core.guarded_calls import BoundExceeded, CallBroke, ChildNotStarted, GuardedCalls
 from pytest_jsbench.core.secret_masking import one_line
-from pytest_jsbench.engines.base import PASSED_ON, Address
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, Address
 from pytest_jsbench.engines.engine_options import Key, Options, choose_format, missing, package_version, require_package
 from pytest_jsbench.engines.http.calls import get
 from pytest_jsbench.engines.local_server import ServerSettings
@@ -186,12 +186,12 @@ class LocalEngine(OpenAIEngine):
     def count_tokens(self, prompt: Prompt) -> int | None:
         """The prompt's tokens in the model's own chat template, as the server counts them."""
         body = {"model": self.info.model, "messages": prompt.to_messages()}
-        tokens = self.ask_server("/chat/completions/input_tokens", body).get("input_tokens")
+        tokens = self.query_server("/chat/completions/input_tokens", body).get("input_tokens")
         return tokens if isinstance(tokens, int) else None
 
     def tokenize(self, text: str) -> Sequence[int] | None:
         """The model's tokens of the text, as the server takes it apart."""
-        tokens = self.ask_server(self.beside("/tokenize"), {"content": text}).get("tokens")
+        tokens = self.query_server(self.beside("/tokenize"), {"content": text}).get("tokens")
         return tokens if isinstance(tokens, list) else None
 
 
@@ -233,7 +233,7 @@ class LocalFactory:
     #: a small model that has not ended by then has lost its way
     max_tokens = 192
     #: llama.cpp speaks all three
-    passes_on = PASSED_ON
+    passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
         """See that the packages and the model's file are there, and that every option is known."""

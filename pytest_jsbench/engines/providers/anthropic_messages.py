@@ -12,8 +12,8 @@ from pytest_jsbench.core.generations import ResponseFormat, Usage
 from pytest_jsbench.core.messages import INSTRUCTING
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import (
-    AskedReasoning,
     Options,
+    RequestedReasoning,
     find_address,
     find_key,
     find_model,
@@ -247,14 +247,14 @@ def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, 
     return PATH, body
 
 
-def _read_thinking(options: Options) -> AskedReasoning:
+def _read_thinking(options: Options) -> RequestedReasoning:
     """
     Read the options, in the words of the Messages API.
 
     An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
     ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
     """
-    reasoning = AskedReasoning.from_options(options)
+    reasoning = RequestedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}
     if reasoning.budget:
         fields = {("thinking", "type"): "enabled", ("thinking", "budget_tokens"): reasoning.budget}

@@ -196,7 +196,7 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
     if not isinstance(generation, dict):
         message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} is a JSON object"
         raise EngineError(message, found=type(generation).__name__, expected="a JSON object", where="extra_body")
-    reasoning.check_beside(generation, config.name)
+    reasoning.refuse_duplicates(generation, config.name)
     return replace(
         settings,
         path=f"{path}:{'streamGenerateContent?alt=sse' if settings.streaming else 'generateContent'}",

@@ -19,9 +19,9 @@ from pytest_jsbench.core.generations import CallError, Declined, DeclineReason, 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.base import Address
 from pytest_jsbench.engines.engine_options import (
-    AskedReasoning,
     Key,
     Options,
+    RequestedReasoning,
     find_address,
     find_key,
     find_model,
@@ -163,7 +163,7 @@ def _formats(preset: ProviderPreset | None, api: Api) -> tuple[ResponseFormat, .
     raise EngineError(message, found=api.value, expected=preset.apis, where="api")
 
 
-def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> AskedReasoning:
+def _read_reasoning(options: Options, api: Api, preset: ProviderPreset | None) -> RequestedReasoning:
     """Read how the model is asked to reason; Responses has one parameter of its own, and no budget."""
     effort: str | bool = "reasoning.effort" if api is Api.RESPONSES else "reasoning_effort"
     budget: str | bool = False
@@ -227,7 +227,7 @@ class OpenAIEngine(ProviderEngine):
         """Say that the model cannot be asked where its chat template leaves out a call of the prompt."""
         if not self._settings.has_template or not any(message.tool_calls for message in prompt.messages):
             return None
-        rendered = self.ask_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
+        rendered = self.query_server(self.beside("/apply-template"), {"messages": prompt.to_messages()}).get("prompt")
         names = [call.name for turn in prompt.messages for call in turn.tool_calls]
         hidden = [name for name in names if isinstance(rendered, str) and name not in rendered]
         if not hidden:
@@ -242,7 +242,7 @@ class OpenAIEngine(ProviderEngine):
         """The address of what the server has beside the API."""
         return self._settings.address.url.rstrip("/").removesuffix("/v1") + path
 
-    def ask_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    def query_server(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
         """Ask the server a question of its own, within 10 s; nothing comes back where it does not know it."""
         try:
             with closing(self._client.post(url, body, deadline=Deadline(10.0))) as response:

@@ -30,7 +30,7 @@ from pytest_jsbench.core.generations import (
     Sent,
 )
 from pytest_jsbench.core.json_values import digest
-from pytest_jsbench.engines.base import PASSED_ON, Remembered, TokenCounter, UnsharedFactory
+from pytest_jsbench.engines.base import FORWARDABLE_APIS, Remembered, TokenCounter, UnsharedFactory
 from pytest_jsbench.engines.engine_options import Options
 from pytest_jsbench.engines.recorded.recordings import Recording, Recordings, equal_to, of_repeat, settings_change
 from pytest_jsbench.records import journal
@@ -148,7 +148,7 @@ class RecordedFactory(UnsharedFactory):
     """Builds the `recorded` engine."""
 
     options = frozenset({"folder", "strict"})
-    passes_on = PASSED_ON
+    passes_on = FORWARDABLE_APIS
 
     def check(self, config: EngineConfig) -> None:
         """See that the folder is there."""
