@@ -77,8 +77,10 @@ def test_what_cannot_be_listed_is_one_line(kept: Path, capsys: pytest.CaptureFix
     (kept.parent / "part").mkdir()
 
     assert "is no folder" in failed(capsys, "recordings", kept / "no", "--run", run)
-    assert "only a run of all tests with" in failed(capsys, "recordings", kept, "--run", kept.parent / "part")
+    assert "unused recordings are known only for a complete run" in failed(
+        capsys, "recordings", kept, "--run", kept.parent / "part"
+    )
     (run / "recordings.json").write_text('{"unasked": {"a": 1}}')
-    assert "is no list of recordings: unasked[...] is wrong: expected str, got int" in failed(
+    assert "is not a list of recordings: unasked[...] is wrong: expected str, got int" in failed(
         capsys, "recordings", kept, "--run", run
     )

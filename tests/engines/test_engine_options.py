@@ -41,15 +41,15 @@ def test_a_program_reads_from_an_error_what_was_found_where_and_what_is_expected
 @pytest.mark.parametrize(
     ("name", "values", "read", "message"),
     [
-        ("stream", ("yes", 1, None), lambda given: given.flag("stream", default=True), "is true or false"),
+        ("stream", ("yes", 1, None), lambda given: given.flag("stream", default=True), "must be true or false"),
         ("slots", (0, -1, True, 1.5, "2"), lambda given: given.count("slots", default=4), "a whole number above 0"),
         (
             *("name", ("a b", "", "x" * 65, "ü", 3)),
-            *(lambda given: given.identifier("name", default="output"), "option 'name' of engine 'e' is"),
+            *(lambda given: given.identifier("name", default="output"), "option 'name' of engine 'e' must be"),
         ),
         (
             *("name", ("txt", "", 1), lambda given: given.choice("name", ResponseFormat, default=ResponseFormat.TEXT)),
-            "is text or json_object or json_schema or tool, not",
+            "must be text or json_object or json_schema or tool, found",
         ),
         ("slots", (0, 1.5, True, "1"), lambda given: given.share("slots"), "a number above 0 and up to 1"),
         ("name", ("", True, 1), lambda given: given.field("name", default="x"), "the name of a parameter, or false"),

@@ -47,7 +47,7 @@ def test_user_password_and_query_of_an_address_are_apart_from_it() -> None:
     "text", ["http://me:pa#ss-word@h/", "me:ss-word@h", "http://me:pa?ss-word@h/", "http//h/?token=ss-word"]
 )
 def test_what_is_no_address_is_not_quoted_where_it_may_hold_a_password(text: str) -> None:
-    with pytest.raises(EngineError, match="--jsbench-base-url is not an address") as caught:
+    with pytest.raises(EngineError, match="--jsbench-base-url is not a valid URL") as caught:
         openai_settings(EngineConfig(name="openai", model="m", base_url=text))
     assert "ss-word" not in str(caught.value)
 

@@ -143,7 +143,7 @@ def test_what_is_or_builds_no_engine_is_refused_in_one_line(own: str, name: str,
 def test_a_number_of_calls_at_once_that_is_none_is_refused(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
     factory = find(f"{own}:Parrot")
     monkeypatch.setattr(sys.modules[own].Parrot, "concurrency", 0)
-    with pytest.raises(EngineError, match="concurrency is a whole number above 0, not 0"):
+    with pytest.raises(EngineError, match="concurrency must be a whole number above 0, found 0"):
         assert factory.concurrency
 
 
@@ -152,7 +152,7 @@ def test_the_engine_application_asks_nobody_and_says_what_to_do() -> None:
     factory.check(config)
     engine = factory.build(config)
     error = fault(engine)
-    assert "asks nobody: jsbench.check" in error.message
+    assert "cannot generate answers: pass" in error.message
     assert (error.kind, engine.info.model) == (FaultKind.ENGINE, "m")
     with pytest.raises(EngineError, match="engine 'application' has no option 'strem': none exists"):
         factory.check(EngineConfig(name="application", options={"strem": True}))

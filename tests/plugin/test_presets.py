@@ -63,5 +63,5 @@ def test_mode_unknown_to_the_provider_is_one_line_before_any_call(bench: Bench, 
     bench.case("a")
     result = called(bench, provider, "--jsbench-engine-option=stream=true")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: leave stream=true out*"])
+    result.stderr.fnmatch_lines(["ERROR: *engine 'groq' does not stream json_schema: remove stream=true*"])
     assert provider.asked == []

@@ -78,7 +78,7 @@ def test_disk_filled_by_recordings_stops_calls_and_loses_no_answer(bench: Bench,
     assert bench.run_json()["metrics"]["missing_reasons"]["disk"] == 40 - len(calls)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     text = " ".join("".join(result.outlines).split())
-    assert text.count("takes no more recorded answers: No space left on device;") == 1
+    assert text.count("kept: No space left on device; no more calls") == 1
 
 
 @pytest.mark.parametrize(("place", "mode"), [("file", "new"), ("link", "all"), ("full", "new")])

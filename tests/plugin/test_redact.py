@@ -211,7 +211,7 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     result.stderr.fnmatch_lines(["ERROR: *its run judged with policy *redacted answers cannot be judged again*"])
     result = run(bench, "--jsbench-replay=first", "--jsbench-engine=scripted")
     result = bench.pytester.runpytest_inprocess("--jsbench-replay=first", "--jsbench-dataset=rows.jsonl", "jsbench")
-    result.stderr.fnmatch_lines(["ERROR: *first was written with --jsbench-redact*cannot be said again*"])
+    result.stderr.fnmatch_lines(["ERROR: *first was written with --jsbench-redact*cannot be replayed*"])
     capsys.readouterr()
     assert main(["judge", "first"]) == 2
     assert "first was written with --jsbench-redact" in capsys.readouterr().err

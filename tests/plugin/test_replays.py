@@ -68,7 +68,10 @@ def test_engine_on_the_command_line_overrides_replay_in_the_ini_file(bench: Benc
             "--jsbench-record-mode=new needs a directory of recorded answers; add --jsb",
         ),
         (["--jsbench-record=kept"], "--jsbench-record needs an engine to record: --jsbench-engine=NAME, or jsb"),
-        (["--jsbench-replay=kept"], "no recorded answers: */kept is no folder; fill it with --jsbench-record and"),
+        (
+            ["--jsbench-replay=kept"],
+            "no recorded answers: */kept is not a directory; fill it with --jsbench-record and",
+        ),
     ],
 )
 def test_what_cannot_be_both_is_one_line(bench: Bench, args: list[str], message: str) -> None:
@@ -116,10 +119,10 @@ def test_replayed_concurrent_questions_get_their_own_answers(bench: Bench) -> No
 
     changed.assert_outcomes(passed=1)
     changed.stdout.fnmatch_lines(
-        ["settings   3 answers were recorded with other settings (temperature was not", "*0.5)*"]
+        ["settings   3 answers were recorded with other settings (temperature was not*", "*0.5)*"]
     )
     strict.assert_outcomes(failed=1)
-    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not said, is 0.5; *"])
+    strict.stdout.fnmatch_lines(["E *the settings are not the recorded ones: temperature was not set, is 0.5; *"])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("anyio") is None, reason="needs the package anyio")

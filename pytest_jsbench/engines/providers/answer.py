@@ -1,4 +1,4 @@
-"""Assembly of one answer from what a server sends, whole or in pieces: its text, calls, reasoning, usage and ending."""
+"""Assemble an answer from what a server sends, whole or in pieces: text, calls, reasoning, usage and finish reason."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.answers import EventStream
     from pytest_jsbench.engines.providers.finish_reasons import FinishReasons, Meaning
 
-#: takes every answer in which a complete document can be seen
+#: Accepts every answer that contains a complete document.
 _LENIENT = JudgePolicy(reasoning="strip")
-#: at most so many unknown kinds are named in a message
+#: Maximum number of unknown kinds in a message.
 _NAMED_KINDS = 5
 
 
-#: service tiers at the ordinary price, or whose price is known otherwise (batch)
+#: Service tiers at the ordinary price, or whose price is known otherwise (batch).
 _ORDINARY_TIERS = ("auto", "default", "standard", "on_demand", "unspecified", "batch")
 
 
 def read_tier(value: object) -> str | None:
-    """Return a service tier that has a price of its own; None for any other."""
+    """Return a service tier that has its own price; None for any other."""
     tier = shown_word(value).lower() if isinstance(value, str) else ""
     return None if tier in ("", *_ORDINARY_TIERS) else tier
 
@@ -52,7 +52,7 @@ def read_tier(value: object) -> str | None:
 def _check_complete(word: str, text: str) -> None:
     """Raise CallError unless the text is one JSON document: a missing end is not the model's failure."""
     if isinstance(read_answer(text, _LENIENT), NotJson):
-        ending = f"the server's finish reason '{word}' does not say that the answer is complete"
+        ending = f"the server's finish reason '{word}' does not mean that the answer is complete"
         if word == NOT_GIVEN:
             ending = "the server gave no finish reason"
         message = f"{ending}, and it is not one JSON document; {counted(len(text), 'character')} of it dropped"
@@ -70,44 +70,44 @@ class AnswerBuilder:
 
     def __init__(self, watch: Stopwatch, *, endings: FinishReasons, stream: EventStream | None = None) -> None:
         self._watch = watch
-        #: meanings of the wire format's finish reasons
+        #: Meanings of the wire format's finish reasons.
         self._endings = endings
-        #: the stream that is read; None if the answer comes in one piece
+        #: The stream that is read; None if the answer is not streamed.
         self._stream = stream
-        #: pieces of text and of arguments in the order in which they came
+        #: Pieces of text and of arguments in the order of their arrival.
         self._pieces: list[str] = []
-        #: when each of them came
+        #: Time of arrival of each piece.
         self._arrived: list[float] = []
-        #: pieces of text, by their place
+        #: Pieces of text, by their place.
         self._texts: dict[Place, list[str]] = {}
-        #: places of tools that the provider runs: what comes before them is not the answer
+        #: Places of tools that the provider runs: text before them is not the answer.
         self._asides: set[Place] = set()
-        #: numbers of items that are comments on what the model is doing
+        #: Numbers of items that are comments on what the model is doing.
         self._comments: set[int] = set()
-        #: calls of the client's tools, by their place
+        #: Calls of the client's tools, by their place.
         self.calls: dict[Place, PartialCall] = {}
-        #: kinds of the blocks or items that have begun, by their number
+        #: Kinds of the blocks or items that have begun, by their number.
         self.kinds: dict[int, str] = {}
-        #: calls of a stream of Chat Completions
+        #: Calls of a stream of Chat Completions.
         self.by_index = CallsByIndex(self.calls)
-        #: numbers of items, by their identifiers
+        #: Numbers of items, by their identifiers.
         self._numbers: dict[str, int] = {}
         self._next_number = 0
         self._not_text = False
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
-        #: kinds of content that are not known
+        #: Unknown kinds of content, in order.
         self._unknown: dict[str, None] = {}
-        #: the finish reason, what it means, and what the server says of it
+        #: The finish reason, its meaning, and the server's explanation.
         self._ended: tuple[str, Meaning, str] | None = None
         self.usage = Usage()
-        #: seconds by the server's own clock, by the names of `Timing`
+        #: Seconds measured by the server, by the names of `Timing`.
         self.server_times: dict[str, float] = {}
-        #: counts of tokens, by the API's own names
+        #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
 
     def number_item(self, index: int | None, own: str | None) -> int:
-        """Return the number of an item: its index, or that of its identifier; of the last item if it has neither."""
+        """Return an item's number: its index, or that of its identifier, or that of the last item if it has neither."""
         if index is None:
             index = max(self._next_number - 1, 0) if own is None else self._numbers.get(own, self._next_number)
         if own is not None:
@@ -116,28 +116,28 @@ class AnswerBuilder:
         return index
 
     def new_number(self) -> int:
-        """Return a number that is greater than that of each item so far."""
+        """Return a number greater than that of all items so far."""
         self._next_number += 1
         return self._next_number - 1
 
     def note(self, usage: object, names: Iterable[str]) -> None:
-        """Store the counts that are given; a later 0 replaces no count."""
+        """Store the given counts; a later 0 does not replace a count."""
         for name in names:
             value = count(get(usage, name))
             if value or (value is not None and name not in self.counts):
                 self.counts[name] = value
 
     def use(self, usage: Usage) -> None:
-        """Update the usage by what a later event says."""
+        """Update the usage with a later event's."""
         self.usage = self.usage.updated(usage)
 
     def add(self, piece: object, place: Place = FIRST) -> None:
-        """Add a piece of text at its place; an empty one is no token and starts no clock."""
+        """Add a piece of text at its place; an empty piece is not a token and starts no clock."""
         if arrived := self._arrive(piece):
             self._texts.setdefault(place, []).extend(arrived)
 
     def complete_text(self, text: object, place: Place) -> None:
-        """Set the whole text of that place, which replaces its pieces unless it is empty."""
+        """Set the complete text of that place, which replaces its pieces unless it is empty."""
         pieces = self._texts.get(place)
         if pieces is None:
             self.add(text, place)
@@ -145,21 +145,27 @@ class AnswerBuilder:
             pieces[:] = [text]
 
     def set_aside(self, place: Place) -> None:
-        """Note that a tool is at that place that the provider runs: it is no call, and no text before it the answer."""
+        """
+        Record that the provider runs a tool at that place: it is not a call, and text before it is
+        not the answer.
+        """
         self._asides.add(place)
 
     def set_comment(self, number: int) -> None:
-        """Note that the texts of that item are comments on what the model is doing, not the answer."""
+        """Record that the texts of that item are comments on what the model is doing, not the answer."""
         self._comments.add(number)
 
     def note_unknown(self, kind: object) -> None:
-        """Note a kind of content that is not known, to be named if there is nothing else."""
+        """Record an unknown kind of content, to be named if there is no other content."""
         self._unknown[shown_word(kind)] = None
 
     def call(
         self, place: Place, *, own: object = None, name: object = None, arguments: object = None, default: object = None
     ) -> None:
-        """Add to the call at that place: a piece of its name, of its arguments, or the arguments if no pieces come."""
+        """
+        Add to the call at that place: a piece of its name or arguments, or the arguments to use if
+        no pieces follow.
+        """
         call = self.calls.setdefault(place, PartialCall())
         call.id = own or call.id
         if isinstance(name, str) and name:
@@ -169,7 +175,7 @@ class AnswerBuilder:
             call.default = default if isinstance(default, str) else self._written(default)
 
     def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
-        """Set the whole name and the whole arguments of the call at that place, unless they are empty."""
+        """Set the complete name and arguments of the call at that place, unless they are empty."""
         call = self.calls.setdefault(place, PartialCall())
         if isinstance(name, str) and name:
             call.names = [name]
@@ -179,12 +185,12 @@ class AnswerBuilder:
             call.pieces = [arguments]
 
     def _written(self, value: object) -> str:
-        """Return a JSON value that is in the place of a text, written as one."""
+        """Return a JSON value that was sent instead of a text, encoded as text."""
         self._not_text = True
         return json.dumps(value, ensure_ascii=False)
 
     def _arrive(self, piece: object) -> list[str]:
-        """Return the piece as a list, after noting its time; empty if there is nothing in it."""
+        """Record the arrival of a piece, and return it in a list; empty if the piece is empty."""
         if piece is None or piece == "":
             return []
         text = piece if isinstance(piece, str) else self._written(piece)
@@ -194,34 +200,34 @@ class AnswerBuilder:
         return [text]
 
     def begin_reasoning(self) -> None:
-        """Note that the model has begun to reason; its provider may never show the text."""
+        """Record that the model has begun to reason; the provider may never send the text."""
         if self._stream is not None:
             self._watch.reasoning(piece=self._stream.pieces)
 
     def reason(self, piece: object) -> None:
-        """Add a piece of reasoning, which is no content."""
+        """Add a piece of reasoning, which is not part of the answer."""
         if isinstance(piece, str) and piece:
             self.begin_reasoning()
             self._reasoning.append(piece)
 
     @property
     def reasoned(self) -> bool:
-        """True once a text of reasoning has come."""
+        """True after a text of reasoning has arrived."""
         return bool(self._reasoning)
 
     @property
     def refused(self) -> bool:
-        """True once a refusal has come."""
+        """True after a refusal has arrived."""
         return bool(self._refusal)
 
     @property
     def empty(self) -> bool:
-        """True until a text, an argument or a refusal has come."""
+        """True until a text, an argument or a refusal has arrived."""
         return not self._pieces and not self._refusal
 
     @property
     def begun(self) -> str:
-        """Describe what had come when a stream was interrupted; empty if nothing had."""
+        """Describe what had arrived when a stream was interrupted; empty if nothing had."""
         if not self._arrived:
             return ""
         text = join_pieces(self._pieces)
@@ -234,9 +240,9 @@ class AnswerBuilder:
 
     def end(self, word: object, detail: object = None) -> None:
         """
-        Note the finish reason, and what the server says of it.
+        Set the finish reason, and the server's explanation.
 
-        A later one replaces it, but an ordinary end replaces only an unknown one: some servers add one to each event.
+        A later reason replaces it, but a normal end replaces only an unknown one: some servers add one to each event.
         """
         text = shown_word(word)
         meaning = self._endings.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
@@ -245,12 +251,12 @@ class AnswerBuilder:
         self._ended = text, meaning, detail if isinstance(detail, str) else ""
 
     def end_without_reason(self) -> None:
-        """Note that the whole answer has come, though without a finish reason; nothing at all is no answer."""
+        """Record that the answer is complete although it has no finish reason; an empty answer stays incomplete."""
         if self._ended is None and (self.calls or not self.empty):
             self._ended = NOT_GIVEN, FinishReason.UNKNOWN, ""
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
-        """Return the answer, now that nothing more comes; CallError if there is none."""
+        """Return the assembled answer; raise CallError if it is missing or incomplete."""
         for place, call in self.calls.items():
             if not call.pieces and call.default:
                 self.complete_call(place)
@@ -298,7 +304,7 @@ class AnswerBuilder:
         )
 
     def _content(self) -> tuple[str, str]:
-        """Return the text that is the answer, and the text before the last tool that the provider ran."""
+        """Return the text of the answer, and the text before the last tool that the provider ran."""
         last = max(self._asides, default=None)
         before: list[str] = []
         after: list[str] = []
@@ -317,7 +323,7 @@ class AnswerBuilder:
         )
 
     def _answer_arrived(self, text: str) -> float | None:
-        """Find when the answer itself came, in a stream of content that begins with reasoning; None in any other."""
+        """Return when the answer itself arrived, if the content begins with reasoning; None otherwise."""
         start = start_of_answer(text) if self._arrived else None
         if start is None:
             return None

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: the engine `anthropic`, what is asked, and how its answers are read."""
+"""Anthropic's Messages, the engine `anthropic`: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.providers.answer import AnswerBuilder
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: the smallest model that Anthropic documents with structured outputs
+#: The smallest model that Anthropic documents with structured outputs.
 DEFAULT_MODEL = "claude-haiku-4-5"
 HOME = "https://api.anthropic.com"
 PATH = "/v1/messages"
-#: of the API, as anthropic 2.13 names it
+#: Version of the API, as in anthropic 2.13.
 VERSION = "2026-10-21"
-#: what an application calls in any of its clouds
+#: Path of applications' calls, the same in all clouds.
 PASSES_ON = ("/messages",)
 
 
@@ -65,7 +65,7 @@ def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
 
 
 def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The conversation without its instructions; what the tools gave back is one turn of the user's."""
+    """Return the conversation without instructions; consecutive tool results form one user turn."""
     turns: list[dict[str, Any]] = []
     for is_result, group in groupby((m for m in messages if m.role not in INSTRUCTING), lambda m: m.role == "tool"):
         if is_result:
@@ -77,7 +77,7 @@ def _turns(messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _blocks(message: Message) -> list[dict[str, Any]]:
-    """The assistant's text, if any, and the tools that it called; an empty text is refused."""
+    """Return the assistant's text, if any, and its tool calls; the API rejects an empty text."""
     text = [{"type": "text", "text": message.content}] if message.content else []
     calls = message.tool_calls
     return [*text, *({"type": "tool_use", "id": call.id, "name": call.name, "input": call.values} for call in calls)]
@@ -85,9 +85,9 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
 
 def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     """
-    The tools that were called, which may not be called now: a conversation with calls is refused without any tool.
+    Declare the tools called in the conversation, and forbid new calls: the API rejects tool calls without tools.
 
-    Tools of the user's extra body, or the one that the schema is, take their place.
+    Tools of the user's extra body, or the tool for the schema, replace them.
     """
     names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
     if not names:
@@ -96,9 +96,9 @@ def _called_tools(messages: Iterable[Message]) -> dict[str, Any]:
     return {"tools": tools, "tool_choice": {"type": "none"}}
 
 
-#: blocks of what the model writes for the client; a block without a type is a text
+#: Blocks that the model writes for the client; a block without a type is a text.
 _OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
-#: blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock
+#: Blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock.
 _OTHER_BLOCKS = frozenset(
     (
         *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
@@ -139,7 +139,7 @@ def _number(event: object) -> int:
 
 
 def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
-    """Take a block as it begins, or all of it. Only `tool_use` is a call of the client's tool."""
+    """Add a block at its start, or all of it. Only `tool_use` is a call of the client's tool."""
     kind = get(block, "type")
     answer.kinds[number] = str(kind)
     match kind:
@@ -147,11 +147,11 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
             answer.begin_reasoning()
             answer.reason(get(block, "thinking"))
         case "tool_use":
-            # no piece comes for an empty object
+            # no pieces follow for an empty object
             answer.call((number, 0), own=get(block, "id"), name=get(block, "name"), default=_input(block))
         case "text":
             answer.add(get(block, "text"), (number, 0))
-        case None:  # some servers send the text, or the JSON value that it is, without a block
+        case None:  # some servers send the text, or the parsed JSON value, without a block
             answer.add(block, (number, 0))
         case _:
             answer.set_aside((number, 0))
@@ -160,7 +160,7 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
 
 
 def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
-    """Add a delta to its block, unless a tool of the provider's has it."""
+    """Add a delta to its block, unless the block is of a tool that the provider runs."""
     if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
         return
     answer.reason(get(delta, "thinking"))
@@ -170,7 +170,7 @@ def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
 
 
 def _input(block: object) -> str | None:
-    """The arguments of a call, which the API has as an object."""
+    """Return the arguments of a call as text; the API sends an object."""
     value = get(block, "input")
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
@@ -194,7 +194,7 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
     counts = answer.counts
     answer.use(
         Usage(
-            # the API's own `input_tokens` leaves out what is read from the cache and written to it
+            # the API's `input_tokens` excludes tokens read from or written to the cache
             input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
             output_tokens=counts.get("output_tokens"),
             cached_tokens=counts.get(_CACHE_READ),
@@ -217,7 +217,7 @@ MESSAGES = WireFormat(
 
 
 def messages_settings(config: EngineConfig) -> ProviderSettings:
-    """Read what a user said; EngineError for what cannot be done."""
+    """Read the user's settings; raise EngineError if they cannot be used."""
     address = find_address(config, "ANTHROPIC_BASE_URL") or Address(url=HOME)
     at_home = address.url.rstrip("/") == HOME
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
@@ -229,7 +229,7 @@ def messages_settings(config: EngineConfig) -> ProviderSettings:
 
 
 def read_messages_settings(config: EngineConfig, options: Options, address: Address, *, model: str) -> ProviderSettings:
-    """Read what a user said of a server, wherever it is."""
+    """Read the settings for any server."""
     settings = read_settings(
         config, options, address, model=model, wire=MESSAGES, path=PATH, reasoning=_read_thinking(options)
     )
@@ -243,16 +243,16 @@ def read_messages_settings(config: EngineConfig, options: Options, address: Addr
 
 
 def _place(_: str, body: Mapping[str, Any], __: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the one place of all calls; an application's own names it below another address."""
+    """Return the path of all calls; an application's path may be below another address."""
     return PATH, body
 
 
 def _read_thinking(options: Options) -> RequestedReasoning:
     """
-    Read the options, in the words of the Messages API.
+    Map the reasoning options to fields of the Messages API.
 
-    An effort is of adaptive thinking, which newer models take alone; a budget is of the extended thinking of older
-    ones. With both the effort is said beside the budget; `none`, or a budget of 0, turns thinking off.
+    An effort sets adaptive thinking, the only kind of newer models; a budget sets the extended thinking of older ones.
+    If both are set, both are sent; the effort `none`, or a budget of 0, turns thinking off.
     """
     reasoning = RequestedReasoning.from_options(options)
     fields: dict[tuple[str, ...], str | int] = {}

@@ -1,4 +1,4 @@
-"""OpenAI's two APIs, Chat Completions and Responses: what is asked, and how their answers are read."""
+"""OpenAI's two APIs, Chat Completions and Responses: build requests and parse answers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 CHAT_PATH = "/chat/completions"
 RESPONSES_PATH = "/responses"
-#: what a part of the content that is text is called; some servers leave it out
+#: Types of a part with text; some servers leave the type out.
 _TEXT_PARTS = ("text", "output_text", None)
-#: parts that are known, and no text
+#: Known types of parts without text.
 _NOT_TEXT_PARTS = ("image_url", "image", "audio", "input_audio", "file", "reference", "document_url")
-#: digits of an index
+#: Maximum number of digits of an index.
 _LONGEST_INDEX = 6
-#: parts that some servers send without a list around one
+#: Fields and types of a part that some servers send without a list around it.
 _ALONE = ("text", "output_text", "thinking", "refusal", "image_url")
 
 
@@ -40,7 +40,7 @@ def _chat_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
 
 
 def _turns(settings: ProviderSettings, request: Request) -> list[Message]:
-    """The conversation, in roles that the server knows."""
+    """Return the conversation, in roles that the server accepts."""
     return [
         replace(turn, role="system") if turn.role == "developer" and not settings.takes_developer else turn
         for turn in request.prompt.messages
@@ -48,7 +48,7 @@ def _turns(settings: ProviderSettings, request: Request) -> list[Message]:
 
 
 def _shape(settings: ProviderSettings, **schema: Any) -> dict[str, Any]:
-    """The schema with its name, and whether it is to be held to."""
+    """Return the schema with its name, and whether to enforce it."""
     return {"name": settings.schema_name, **schema, "strict": settings.strict}
 
 
@@ -67,7 +67,7 @@ def _chat_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
 
 def _take_chunk(answer: AnswerBuilder, event: Any) -> None:
     chunk = as_object(event)
-    # the usage comes with the last choice, or after it with no choice at all
+    # the usage comes with the last choice, or after it without a choice
     _use(answer, chunk.get("usage"))
     answer.use(Usage(service_tier=read_tier(chunk.get("service_tier"))))
     _time(answer, chunk)
@@ -88,41 +88,41 @@ def _take_choices(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     message = choice.get("message")
     _take_choice(answer, choice, message, is_whole=True)
     if message is None:
-        raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice that holds no message")
+        raise CallError(FaultKind.BAD_RESPONSE, "the server answered with a choice without a message")
     answer.end_without_reason()
 
 
 def _take_choice(answer: AnswerBuilder, choice: Mapping[str, Any], message: object, *, is_whole: bool = False) -> None:
-    """Take what a choice brings: all of it, or one delta."""
+    """Add a choice to the answer: a whole message, or one delta."""
     if error := choice.get("error"):
         raise EnclosedError(error)
     part = as_object(message)
     content = part.get("content")
-    if isinstance(content, str):  # as in nearly all of a stream's thousands of deltas
+    if isinstance(content, str):  # the usual case, for nearly all of a stream's thousands of deltas
         answer.add(content)
     elif get(content, "type") in _ALONE or (isinstance(content, list) and all(map(_is_part, content))):
         for piece in parts(content):
             _add(answer, piece)
-    else:  # nothing, or the answer itself, which the server has read
+    else:  # nothing, or the parsed answer itself
         answer.add(content)
-    # the second is vLLM's, Groq's, OpenRouter's; a server that sends both says the same twice
+    # vLLM, Groq and OpenRouter send the second; a server that sends both repeats the text
     if reasoning := part.get("reasoning_content") or part.get("reasoning"):
         answer.reason(reasoning)
     if calls := part.get("tool_calls"):
         _take_calls(answer, calls, is_whole=is_whole)
-    if call := part.get("function_call"):  # of clients and servers that do not know tools
+    if call := part.get("function_call"):  # from clients and servers without support for tools
         answer.call(FIRST, name=get(call, "name"), arguments=get(call, "arguments"))
     if refusal := part.get("refusal"):
         answer.refuse(refusal)
     if reason := choice.get("finish_reason"):
-        # SGLang's own API has an object here, and some of its versions pass it on
+        # SGLang's own API has an object here, and some of its versions forward it
         answer.end(get(reason, "type") or reason, get(reason, "message"))
 
 
 def _take_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None:
     for number, call in enumerate(parts(calls)):
         function = get(call, "function")
-        if function is None:  # a custom tool's call has none, and no schema
+        if function is None:  # a custom tool's call has no function and no schema
             continue
         own, name, arguments = get(call, "id"), get(function, "name"), get(function, "arguments")
         place = (number, 0)
@@ -133,19 +133,19 @@ def _take_calls(answer: AnswerBuilder, calls: object, *, is_whole: bool) -> None
 
 
 def _index(value: object) -> int | None:
-    """Return the index of a piece, which some servers write as a text; None if there is none."""
+    """Return the index of a piece, which some servers send as text; None if it is missing or invalid."""
     if isinstance(value, str) and value.isdecimal() and len(value) < _LONGEST_INDEX:
         return int(value)
     return value if isinstance(value, int) else None
 
 
 def _is_part(piece: object) -> bool:
-    """True of an element that is a part of a content; a list of others is itself the answer, read."""
+    """Return whether an element is a part of a content; other elements mean that the list is the parsed answer."""
     return isinstance(piece, str) or "text" in as_object(piece) or isinstance(get(piece, "type"), str)
 
 
 def _add(answer: AnswerBuilder, piece: object) -> None:
-    """Add content: a text, or one part of a list of parts, of which those of reasoning and pictures are no answer."""
+    """Add content: a text, or one part of a list; reasoning and images are not part of the answer."""
     if not isinstance(piece, dict):
         answer.add(piece)
     elif piece.get("type") in _TEXT_PARTS:
@@ -165,7 +165,7 @@ def _use(answer: AnswerBuilder, usage: object) -> None:
     prompt, completion = count(get(usage, "prompt_tokens")), count(get(usage, "completion_tokens"))
     thought = count(get(usage, "completion_tokens_details", "reasoning_tokens"))
     if thought and prompt is not None and completion is not None:
-        # xAI leaves them out of the completion, and only the sum of all tells
+        # xAI does not count reasoning tokens as completion tokens, which only the total shows
         apart = get(usage, "total_tokens") == prompt + completion + thought
         completion += thought if apart else 0
     answer.use(
@@ -179,9 +179,9 @@ def _use(answer: AnswerBuilder, usage: object) -> None:
     )
 
 
-#: of a time that a server may say; more is none
+#: Maximum of a time in a server's answer; larger values are ignored.
 _LONGEST = 1e8
-#: where servers say how long they took: llama.cpp, Cerebras and Groq
+#: Fields with the server's own times: llama.cpp, Cerebras and Groq.
 _SECONDS = {"server_queue": "queue_time", "server_prefill": "prompt_time", "server_decode": "completion_time"}
 _SERVER_TIMES = (
     ("timings", 1e-3, {"server_prefill": "prompt_ms", "server_decode": "predicted_ms"}),
@@ -191,7 +191,7 @@ _SERVER_TIMES = (
 
 
 def _time(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
-    """Take the times of the server's own clock, where it tells them."""
+    """Add the times that the server has measured, if it sends them."""
     for group, unit, names in _SERVER_TIMES:
         for name, theirs in names.items():
             value = get(body, group, theirs)
@@ -204,18 +204,18 @@ CHAT = WireFormat(to_body=_chat_body, form=_chat_form, endings=CHAT_FINISH, take
 
 def _response_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     turns = [item for turn in _turns(settings, request) for item in _input_items(turn)]
-    # unstored, as chat does it: otherwise OpenAI keeps every answer for a month
+    # not stored, as in chat: by default OpenAI keeps each answer for a month
     return settings.body(request, {"input": turns, "store": False})
 
 
 def _input_items(turn: Message) -> Iterator[dict[str, Any]]:
-    """The items of one turn: calls and results are items of their own."""
+    """Yield the items of one turn; calls and results are separate items."""
     if turn.role == "tool":
         yield {"type": "function_call_output", "call_id": turn.tool_call_id, "output": turn.content}
     elif turn.role != "assistant":
         yield {"role": turn.role, "content": turn.content}
     elif turn.content or not turn.tool_calls:
-        # the long form: llama.cpp takes no other for what the model said
+        # the long form, because llama.cpp accepts no other for messages of the assistant
         content = [{"type": "output_text", "text": turn.content}]
         yield {"type": "message", "role": turn.role, "content": content}
     for call in turn.tool_calls:
@@ -235,18 +235,18 @@ def _response_form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]
             return {}
 
 
-#: between the parts of a summary
+#: Separator of the parts of a summary.
 _APART = "\n\n"
-#: events that end a stream, and the status of the response if it has none
+#: Events that end a stream, and the status of the response if it has none.
 _LAST_EVENTS = {
     "response.completed": "completed",
     "response.incomplete": "incomplete",
     "response.failed": "failed",
     "response.cancelled": "cancelled",
 }
-#: phase of a message that is a comment on what the model is doing
+#: Phase of a message that comments on what the model is doing.
 _COMMENTARY = "commentary"
-#: items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem
+#: Items of tools that the provider runs, or that have no schema; openai 3.57, ResponseOutputItem.
 _OTHER_ITEMS = frozenset(
     (
         *("file_search_call", "function_call_output", "web_search_call", "computer_call", "computer_call_output"),
@@ -290,7 +290,7 @@ def _take_event(answer: AnswerBuilder, event: object) -> None:
 
 
 def _number(answer: AnswerBuilder, event: object) -> int:
-    """Return the number of the item that an event is about: its index, or else that of the item with its identifier."""
+    """Return the number of an event's item: its index, or that of the item with its identifier."""
     index = _index(get(event, "output_index"))
     own = get(event, "item_id") or get(event, "item", "id")
     own = own if isinstance(own, str) else None
@@ -302,17 +302,17 @@ def _place(answer: AnswerBuilder, event: object) -> Place:
 
 
 def _take_response(answer: AnswerBuilder, response: object) -> None:
-    """Take a response as a whole: its items, why it ended, and what it cost."""
+    """Add a whole response: its items, finish reason and usage."""
     for number, item in enumerate(items(response, "output")):
         _take_item(answer, number, item)
     _take_ending(answer, response, status=get(response, "status"))
 
 
 def _end_response(answer: AnswerBuilder, response: object, *, status: str) -> None:
-    """Take the last event of a stream, whose response repeats the answer, or holds what no event before it did."""
+    """Add the last event of a stream, whose response repeats the answer or contains what earlier events did not."""
     output = items(response, "output")
     if answer.empty:
-        answer.calls.clear()  # of which no arguments came
+        answer.calls.clear()  # calls without arguments
         answer.kinds.clear()
         for number, item in enumerate(output):
             _take_item(answer, number, item)
@@ -324,7 +324,7 @@ def _end_response(answer: AnswerBuilder, response: object, *, status: str) -> No
 
 
 def _add_calls(answer: AnswerBuilder, whole: list[Any]) -> None:
-    """Take the calls of which the events before the last one did not have the name or the arguments."""
+    """Complete the calls whose name or arguments were missing in earlier events."""
     begun = sorted(answer.calls)
     begun += [(answer.new_number(), 0) for _ in range(len(whole) - len(begun))]
     for place, item in zip(begun, whole, strict=False):
@@ -339,7 +339,7 @@ def _take_ending(answer: AnswerBuilder, response: object, *, status: object) -> 
     answer.use(_usage(get(response, "usage")))
     answer.use(Usage(service_tier=read_tier(get(response, "service_tier"))))
     if status == "failed":
-        unexplained = {"message": "the response failed, and the server did not say why", "type": "server_error"}
+        unexplained = {"message": "the response failed, and the server gave no reason", "type": "server_error"}
         raise EnclosedError(get(response, "error") or unexplained)
     if status == "completed" and answer.empty and not isinstance(get(response, "output"), list):
         raise CallError(FaultKind.BAD_RESPONSE, "the server answered without any output")
@@ -352,7 +352,7 @@ def _take_ending(answer: AnswerBuilder, response: object, *, status: object) -> 
 
 
 def _begin_item(answer: AnswerBuilder, number: int, item: object) -> None:
-    """Note what kind of item begins, and the name of the tool that is called."""
+    """Store the kind of the item that begins, and the name of the called tool."""
     kind = get(item, "type")
     answer.kinds[number] = str(kind)
     match kind:
@@ -372,7 +372,7 @@ def _begin_item(answer: AnswerBuilder, number: int, item: object) -> None:
 
 
 def _take_item(answer: AnswerBuilder, number: int, item: object) -> None:
-    """Take a whole item of the output: a message's text and refusals, a call, or reasoning."""
+    """Add a whole item of the output: a message's text and refusals, a call, or reasoning."""
     _begin_item(answer, number, item)
     match get(item, "type"):
         case "message":
@@ -388,7 +388,7 @@ def _take_item(answer: AnswerBuilder, number: int, item: object) -> None:
 
 
 def _reasoning(response: object) -> Iterator[str]:
-    """The texts of the items of reasoning: all of it, a summary, or nothing."""
+    """Yield the texts of the reasoning items: the full text, else a summary."""
     for item in items(response, "output"):
         if get(item, "type") == "reasoning":
             shown = items(item, "content") or items(item, "summary")

@@ -99,7 +99,7 @@ class WireFormat:
         """
         Read a body to its end; raise EnclosedError for an error response.
 
-                A server may answer in one piece although a stream was requested.
+        A server may answer in one piece although a stream was requested.
         """
         if response.status >= 400:
             raise refusal(response.status, response.headers, response.read())

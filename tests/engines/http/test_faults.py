@@ -186,13 +186,13 @@ def test_a_parameter_that_is_not_taken_is_a_bad_request_that_names_our_option(
     error = decided(body, status, sent=Sent(response_format=response_format))
     assert isinstance(error, CallError)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert error.message == f"{ProviderError.parse(body, status=status).message} (to change it: {option})"
+    assert error.message == f"{ProviderError.parse(body, status=status).message} (to fix it: {option})"
 
 
 def test_the_option_is_named_however_long_the_complaint_is() -> None:
     words = f"Unsupported parameter: 'seed'. {'And so on. ' * 100}"
     message = decided(openai_wire.error_body(words, param="seed")).message
-    assert message.endswith("leave --jsbench-seed out)")
+    assert message.endswith("remove --jsbench-seed)")
     assert len(message) < 400
 
 

@@ -229,7 +229,7 @@ def test_a_stream_of_bedrock_that_is_none_is_a_bad_response(provider: Provider, 
 def test_a_key_and_a_profile_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", SECRET)
     find("anthropic-bedrock").check(BEDROCK)
-    with pytest.raises(EngineError, match=r"the option profile and a key .* are both there; leave one out"):
+    with pytest.raises(EngineError, match=r"the option profile conflicts with a key .*; set only one"):
         find("anthropic-bedrock").check(replace(BEDROCK, options={"region": "r", "profile": "p"}))
 
 

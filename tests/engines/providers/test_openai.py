@@ -211,7 +211,7 @@ def test_lm_studio_that_wants_a_schema_is_no_fault_of_the_schema(provider: Provi
     provider.json({"error": "'response_format.type' must be 'json_schema' or 'text'"}, status=400)
     error = fault_of(config)
     assert error.kind is FaultKind.BAD_REQUEST
-    assert "has no json_object: another --jsbench-response-format" in error.message
+    assert "has no json_object: change --jsbench-response-format" in error.message
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_a_server_of_llama_cpp_whose_template_leaves_calls_out_is_not_asked(
         declined = decline(engine, asked)
         assert declined.reason is DeclineReason.UNSUPPORTED_MESSAGES
         assert declined.message.startswith(
-            "the model's chat template does not show that the assistant called 'find_order'; nothing was sent"
+            "the model's chat template omits the assistant's call of 'find_order'; nothing was sent"
         )
     complete(engine)
     engine.close()
@@ -315,7 +315,7 @@ def test_a_route_without_structured_output_is_named_and_is_no_fault_of_the_schem
     provider.json(anthropic_wire.error_body(words), status=400)
     error = fault_of(anthropic_wire.configured(provider, model="claude-on-bedrock"))
     assert error.kind is FaultKind.BAD_REQUEST
-    named = f"(claude-on-bedrock at {provider.url} has no json_schema: another --jsbench-response-format)"
+    named = f"(claude-on-bedrock at {provider.url} has no json_schema: change --jsbench-response-format)"
     assert error.message == f"{words} {named}"
 
 

@@ -123,7 +123,7 @@ def test_another_question_is_not_answered_and_the_difference_is_said(
 def test_an_attempt_that_was_not_recorded_says_where_it_would_be(tmp_path: Path) -> None:
     record(tmp_path, asking(), examples.completion())
 
-    with pytest.raises(CallError, match=r"^no recorded answer: .*~3\.json is not there; record it again with --jsb"):
+    with pytest.raises(CallError, match=r"^no recorded answer: .*~3\.json does not exist; record it again with --jsb"):
         replayed(tmp_path, replace(asking(), repeat=2))
 
 
@@ -149,8 +149,8 @@ def test_a_file_that_is_no_recording_is_named_before_anything_runs(tmp_path: Pat
 @pytest.mark.parametrize(
     ("folder", "message"),
     [
-        (None, "engine 'recorded' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"),
-        ("nowhere", "no recorded answers: nowhere is no folder; fill it with --jsbench-record and an engine"),
+        (None, "engine 'recorded' needs a directory written by --jsbench-record: --jsbench-engine-option folder=DIR"),
+        ("nowhere", "no recorded answers: nowhere is not a directory; fill it with --jsbench-record and an engine"),
         (".", "no recorded answers in ., which is an empty folder; fill it with --jsbench-record and an engine"),
     ],
 )
@@ -183,7 +183,7 @@ def test_an_answer_that_cannot_be_recorded_stands_and_who_keeps_the_run_is_told_
 
     assert engine.generate(asking()) == fixed.answer
 
-    assert lost == [f"{folder} takes no more recorded answers: Not a directory; no more calls are made"]
+    assert lost == [f"cannot write recorded answers to {folder}: Not a directory; no more calls are made"]
 
 
 def test_a_recorded_engine_counts_tokens_where_it_can(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ WARM: dict[str, Any] = {"temperature": 0.5, "model": "m"}
     ("now", "otherwise"),
     [
         (WARM, None),
-        ({"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not said'),
-        ({**WARM, "seed": 3}, "seed was not said, is 3"),
+        ({"model": "n"}, 'model was "m", is "n", temperature was 0.5, is not set'),
+        ({**WARM, "seed": 3}, "seed was not set, is 3"),
     ],
 )
 def test_other_settings_are_said_or_refused(tmp_path: Path, now: dict[str, Any], otherwise: str | None) -> None:
@@ -301,7 +301,7 @@ def test_a_recording_that_cannot_be_read_is_neither_asked_again_nor_written_over
     path = record(tmp_path, nth(1, "a"), examples.completion("1"))
     path.write_text("<<<<<<< ours")
 
-    with pytest.raises(CallError, match="nothing was asked: mend the file, or remove it"):
+    with pytest.raises(CallError, match="no call was made: fix the file, or remove it"):
         fill_up(tmp_path, nth(1, "a"), "2")
     assert path.read_text() == "<<<<<<< ours"
 
@@ -401,7 +401,7 @@ def test_a_recording_is_read_once_while_its_file_stays(tmp_path: Path) -> None:
     held = {path: recordings.at(path) for path in paths}
     assert all(recordings.at(path) is one for path, one in held.items())
     record(tmp_path, nth(2, "b"), examples.completion("again"))
-    assert [text_of(one.answer) for one in recordings.of_test(first, 0)] == ["a", "again", "c"]
+    assert [text_of(one.answer) for one in recordings.read_of_test(first, 0)] == ["a", "again", "c"]
 
 
 CALLED = '…lls": [{"id": "call_%s", "type": "functi'
@@ -419,7 +419,7 @@ def prompt(*contents: str, role: Role = "user") -> Prompt:
         (prompt("One\nTwo\nThree"), prompt("One\nTwo\nFour"), 'line 3 was "Three", is "Four"'),
         (prompt("One"), prompt("One\nTwo"), 'line 1 was "One", is "One"'),
         (prompt("a", "b"), prompt("a", "c"), 'line 1 of message 2 was "b", is "c"'),
-        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are asked"),
+        (prompt("a"), prompt("a", "c"), "1 messages were recorded, 2 are sent"),
         (prompt("a"), prompt("a", role="system"), "role was user, is system"),
         (
             Prompt(messages=PROMPT.messages[:5]),

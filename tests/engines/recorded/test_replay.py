@@ -84,9 +84,9 @@ def test_a_recorded_fault_is_the_same_fault_and_not_tried_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("case_id", "schema", "message"),
     [
-        ("b", SCHEMA, r"no answer for simple::b in /.*; ask the cases of that run alone$"),
+        ("b", SCHEMA, r"no answer for simple::b in /.*; select only cases of that run$"),
         ("excluded", SCHEMA, "no answer for simple::excluded"),
-        ("a", {"type": "string"}, "simple::a was recorded with another schema; give the dataset of that run"),
+        ("a", {"type": "string"}, "simple::a was recorded with another schema; use the dataset of that run"),
     ],
 )
 def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
