@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: Accepts every answer that contains a complete document.
 _LENIENT = JudgePolicy(reasoning="strip")
 #: Maximum number of unknown kinds in a message.
-_NAMED_KINDS = 5
+_MAX_NAMED_KINDS = 5
 
 
 #: Service tiers at the ordinary price, or whose price is known otherwise (batch).
@@ -63,25 +63,34 @@ class AnswerBuilder:
     """Collects the pieces of one answer."""
 
     __slots__ = (
-        *("_arrived", "_asides", "_comments", "_ended", "_endings", "_next_number", "_not_text", "_numbers"),
+        *(
+            "_arrival_times",
+            "_provider_tools",
+            "_comments",
+            "_finish",
+            "_finish_reasons",
+            "_next_number",
+            "_not_text",
+            "_numbers",
+        ),
         *("_pieces", "_reasoning", "_refusal", "_stream", "_texts", "_unknown", "_watch"),
         *("by_index", "calls", "counts", "kinds", "server_times", "usage"),
     )
 
-    def __init__(self, watch: Stopwatch, *, endings: FinishReasons, stream: EventStream | None = None) -> None:
+    def __init__(self, watch: Stopwatch, *, finish_reasons: FinishReasons, stream: EventStream | None = None) -> None:
         self._watch = watch
         #: Meanings of the wire format's finish reasons.
-        self._endings = endings
+        self._finish_reasons = finish_reasons
         #: The stream that is read; None if the answer is not streamed.
         self._stream = stream
         #: Pieces of text and of arguments in the order of their arrival.
         self._pieces: list[str] = []
         #: Time of arrival of each piece.
-        self._arrived: list[float] = []
+        self._arrival_times: list[float] = []
         #: Pieces of text, by their place.
         self._texts: dict[Place, list[str]] = {}
         #: Places of tools that the provider runs: text before them is not the answer.
-        self._asides: set[Place] = set()
+        self._provider_tools: set[Place] = set()
         #: Numbers of items that are comments on what the model is doing.
         self._comments: set[int] = set()
         #: Calls of the client's tools, by their place.
@@ -99,19 +108,23 @@ class AnswerBuilder:
         #: Unknown kinds of content, in order.
         self._unknown: dict[str, None] = {}
         #: The finish reason, its meaning, and the server's explanation.
-        self._ended: tuple[str, Meaning, str] | None = None
+        self._finish: tuple[str, Meaning, str] | None = None
         self.usage = Usage()
         #: Seconds measured by the server, by the names of `Timing`.
         self.server_times: dict[str, float] = {}
         #: Token counts, by the API's own names.
         self.counts: dict[str, int] = {}
 
-    def number_item(self, index: int | None, own: str | None) -> int:
+    def number_of_item(self, index: int | None, identifier: str | None) -> int:
         """Return an item's number: its index, or that of its identifier, or that of the last item if it has neither."""
         if index is None:
-            index = max(self._next_number - 1, 0) if own is None else self._numbers.get(own, self._next_number)
-        if own is not None:
-            self._numbers.setdefault(own, index)
+            index = (
+                max(self._next_number - 1, 0)
+                if identifier is None
+                else self._numbers.get(identifier, self._next_number)
+            )
+        if identifier is not None:
+            self._numbers.setdefault(identifier, index)
         self._next_number = max(self._next_number, index + 1)
         return index
 
@@ -120,36 +133,36 @@ class AnswerBuilder:
         self._next_number += 1
         return self._next_number - 1
 
-    def note(self, usage: object, names: Iterable[str]) -> None:
+    def store_counts(self, usage: object, names: Iterable[str]) -> None:
         """Store the given counts; a later 0 does not replace a count."""
         for name in names:
             value = count(get(usage, name))
             if value or (value is not None and name not in self.counts):
                 self.counts[name] = value
 
-    def use(self, usage: Usage) -> None:
+    def update_usage(self, usage: Usage) -> None:
         """Update the usage with a later event's."""
         self.usage = self.usage.updated(usage)
 
-    def add(self, piece: object, place: Place = FIRST) -> None:
+    def add_text(self, piece: object, place: Place = FIRST) -> None:
         """Add a piece of text at its place; an empty piece is not a token and starts no clock."""
-        if arrived := self._arrive(piece):
+        if arrived := self._record_arrival(piece):
             self._texts.setdefault(place, []).extend(arrived)
 
     def complete_text(self, text: object, place: Place) -> None:
         """Set the complete text of that place, which replaces its pieces unless it is empty."""
         pieces = self._texts.get(place)
         if pieces is None:
-            self.add(text, place)
+            self.add_text(text, place)
         elif isinstance(text, str) and text:
             pieces[:] = [text]
 
-    def set_aside(self, place: Place) -> None:
+    def set_provider_tool(self, place: Place) -> None:
         """
         Record that the provider runs a tool at that place: it is not a call, and text before it is
         not the answer.
         """
-        self._asides.add(place)
+        self._provider_tools.add(place)
 
     def set_comment(self, number: int) -> None:
         """Record that the texts of that item are comments on what the model is doing, not the answer."""
@@ -159,20 +172,26 @@ class AnswerBuilder:
         """Record an unknown kind of content, to be named if there is no other content."""
         self._unknown[shown_word(kind)] = None
 
-    def call(
-        self, place: Place, *, own: object = None, name: object = None, arguments: object = None, default: object = None
+    def add_call(
+        self,
+        place: Place,
+        *,
+        identifier: object = None,
+        name: object = None,
+        arguments: object = None,
+        default: object = None,
     ) -> None:
         """
         Add to the call at that place: a piece of its name or arguments, or the arguments to use if
         no pieces follow.
         """
         call = self.calls.setdefault(place, PartialCall())
-        call.id = own or call.id
+        call.id = identifier or call.id
         if isinstance(name, str) and name:
             call.names.append(name)
-        call.pieces += self._arrive(arguments)
+        call.pieces += self._record_arrival(arguments)
         if default is not None:
-            call.default = default if isinstance(default, str) else self._written(default)
+            call.default = default if isinstance(default, str) else self._encode(default)
 
     def complete_call(self, place: Place, *, name: object = None, arguments: object = None) -> None:
         """Set the complete name and arguments of the call at that place, unless they are empty."""
@@ -180,22 +199,22 @@ class AnswerBuilder:
         if isinstance(name, str) and name:
             call.names = [name]
         if not call.pieces:
-            call.pieces += self._arrive(call.default if arguments in (None, "") else arguments)
+            call.pieces += self._record_arrival(call.default if arguments in (None, "") else arguments)
         elif isinstance(arguments, str) and arguments:
             call.pieces = [arguments]
 
-    def _written(self, value: object) -> str:
+    def _encode(self, value: object) -> str:
         """Return a JSON value that was sent instead of a text, encoded as text."""
         self._not_text = True
         return json.dumps(value, ensure_ascii=False)
 
-    def _arrive(self, piece: object) -> list[str]:
+    def _record_arrival(self, piece: object) -> list[str]:
         """Record the arrival of a piece, and return it in a list; empty if the piece is empty."""
         if piece is None or piece == "":
             return []
-        text = piece if isinstance(piece, str) else self._written(piece)
+        text = piece if isinstance(piece, str) else self._encode(piece)
         if self._stream is not None:
-            self._arrived.append(self._watch.token(piece=self._stream.pieces))
+            self._arrival_times.append(self._watch.token(piece=self._stream.pieces))
         self._pieces.append(text)
         return [text]
 
@@ -204,7 +223,7 @@ class AnswerBuilder:
         if self._stream is not None:
             self._watch.reasoning(piece=self._stream.pieces)
 
-    def reason(self, piece: object) -> None:
+    def add_reasoning(self, piece: object) -> None:
         """Add a piece of reasoning, which is not part of the answer."""
         if isinstance(piece, str) and piece:
             self.begin_reasoning()
@@ -226,34 +245,34 @@ class AnswerBuilder:
         return not self._pieces and not self._refusal
 
     @property
-    def begun(self) -> str:
+    def progress(self) -> str:
         """Describe what had arrived when a stream was interrupted; empty if nothing had."""
-        if not self._arrived:
+        if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)
         return f"after {counted(len(text), 'character')} in {self._watch.stop().tgt:.2f} s: {shortened(text)}"
 
-    def refuse(self, piece: object) -> None:
+    def add_refusal(self, piece: object) -> None:
         """Add a piece of the provider's refusal."""
         if isinstance(piece, str) and piece:
             self._refusal.append(piece)
 
-    def end(self, word: object, detail: object = None) -> None:
+    def set_finish_reason(self, word: object, detail: object = None) -> None:
         """
         Set the finish reason, and the server's explanation.
 
         A later reason replaces it, but a normal end replaces only an unknown one: some servers add one to each event.
         """
         text = shown_word(word)
-        meaning = self._endings.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
-        if meaning is FinishReason.STOP and self._ended is not None and self._ended[1] is not FinishReason.UNKNOWN:
+        meaning = self._finish_reasons.meaning(text) if isinstance(word, str) else FinishReason.UNKNOWN
+        if meaning is FinishReason.STOP and self._finish is not None and self._finish[1] is not FinishReason.UNKNOWN:
             return
-        self._ended = text, meaning, detail if isinstance(detail, str) else ""
+        self._finish = text, meaning, detail if isinstance(detail, str) else ""
 
     def end_without_reason(self) -> None:
         """Record that the answer is complete although it has no finish reason; an empty answer stays incomplete."""
-        if self._ended is None and (self.calls or not self.empty):
-            self._ended = NOT_GIVEN, FinishReason.UNKNOWN, ""
+        if self._finish is None and (self.calls or not self.empty):
+            self._finish = NOT_GIVEN, FinishReason.UNKNOWN, ""
 
     def to_generation(self, sent: Sent) -> Completion | Declined:
         """Return the assembled answer; raise CallError if it is missing or incomplete."""
@@ -263,10 +282,10 @@ class AnswerBuilder:
         if refusal := join_pieces(self._refusal):
             return self._declined(refusal, sent)
         characters = sum(map(len, self._pieces))
-        if self._ended is None:
+        if self._finish is None:
             message = f"the answer ended without a finish reason; {counted(characters, 'character')} of it dropped"
             raise CallError(FaultKind.BAD_RESPONSE, message, broke_off=True)
-        word, meaning, detail = self._ended
+        word, meaning, detail = self._finish
         match meaning:
             case FaultKind():
                 message = f"the server ended the answer with '{word}'{detail and ': '}{detail}"
@@ -281,13 +300,13 @@ class AnswerBuilder:
                 assert_never(meaning)
 
     def _completion(self, finish: FinishReason, word: str, sent: Sent) -> Completion:
-        timing = self._watch.stop(answer=self._answer_arrived(join_pieces(self._pieces)))
+        timing = self._watch.stop(answer=self._find_answer_arrival(join_pieces(self._pieces)))
         content, beside = self._content()
-        calls = self._called(sent)
+        calls = self._completed_calls(sent)
         if finish is FinishReason.UNKNOWN:
             _check_complete(word, calls[-1].arguments if calls else content)
         if self._unknown and not (content or calls or self._reasoning) and finish is not FinishReason.LENGTH:
-            kinds = ", ".join(list(self._unknown)[:_NAMED_KINDS])
+            kinds = ", ".join(list(self._unknown)[:_MAX_NAMED_KINDS])
             message = f"the answer has no text and no call, only content of unknown kinds: {kinds}"
             raise CallError(FaultKind.BAD_RESPONSE, message)
         return Completion(
@@ -305,7 +324,7 @@ class AnswerBuilder:
 
     def _content(self) -> tuple[str, str]:
         """Return the text of the answer, and the text before the last tool that the provider ran."""
-        last = max(self._asides, default=None)
+        last = max(self._provider_tools, default=None)
         before: list[str] = []
         after: list[str] = []
         for place, pieces in sorted(self._texts.items()):
@@ -315,20 +334,20 @@ class AnswerBuilder:
             return join_pieces([*before, *after]), ""
         return join_pieces(after), join_pieces(before)
 
-    def _called(self, sent: Sent) -> tuple[CalledTool, ...]:
+    def _completed_calls(self, sent: Sent) -> tuple[CalledTool, ...]:
         declared = () if sent.tools is None else sent.tools.schemas
         return tuple(
             CalledTool(name=tool_name(call.names, declared), arguments=call.arguments)
             for _, call in sorted(self.calls.items(), key=lambda item: item[0])
         )
 
-    def _answer_arrived(self, text: str) -> float | None:
+    def _find_answer_arrival(self, text: str) -> float | None:
         """Return when the answer itself arrived, if the content begins with reasoning; None otherwise."""
-        start = start_of_answer(text) if self._arrived else None
+        start = start_of_answer(text) if self._arrival_times else None
         if start is None:
             return None
         ends = accumulate(map(len, self._pieces))
-        return next(at for at, end in zip(self._arrived, ends, strict=True) if end > start)
+        return next(at for at, end in zip(self._arrival_times, ends, strict=True) if end > start)
 
     def _declined(self, message: str, sent: Sent) -> Declined:
         return Declined(

@@ -52,7 +52,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return settings.body(request, {"messages": _turns(messages), **_called_tools(messages), **instructions})
 
 
-def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
             return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
@@ -109,10 +109,10 @@ _OTHER_BLOCKS = frozenset(
 )
 
 
-def _take_event(answer: AnswerBuilder, event: object) -> None:
+def _add_event(answer: AnswerBuilder, event: object) -> None:
     match get(event, "type"):
         case "message_start":
-            _note(answer, get(event, "message", "usage"))
+            _add_usage(answer, get(event, "message", "usage"))
         case "content_block_start":
             _begin_block(answer, _number(event), get(event, "content_block"))
         case "content_block_delta":
@@ -120,17 +120,17 @@ def _take_event(answer: AnswerBuilder, event: object) -> None:
         case "content_block_stop" if (_number(event), 0) in answer.calls:
             answer.complete_call((_number(event), 0))
         case "message_delta":
-            _note(answer, get(event, "usage"))
-            _end(answer, get(event, "delta"))
+            _add_usage(answer, get(event, "usage"))
+            _add_stop_reason(answer, get(event, "delta"))
 
 
-def _take_whole(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
+def _add_answer(answer: AnswerBuilder, body: Mapping[str, Any]) -> None:
     for number, block in enumerate(parts(body.get("content"))):
         _begin_block(answer, number, block)
         if (number, 0) in answer.calls:
             answer.complete_call((number, 0))
-    _end(answer, body)
-    _note(answer, get(body, "usage"))
+    _add_stop_reason(answer, body)
+    _add_usage(answer, get(body, "usage"))
 
 
 def _number(event: object) -> int:
@@ -145,16 +145,16 @@ def _begin_block(answer: AnswerBuilder, number: int, block: object) -> None:
     match kind:
         case "thinking" | "redacted_thinking":
             answer.begin_reasoning()
-            answer.reason(get(block, "thinking"))
+            answer.add_reasoning(get(block, "thinking"))
         case "tool_use":
             # no pieces follow for an empty object
-            answer.call((number, 0), own=get(block, "id"), name=get(block, "name"), default=_input(block))
+            answer.add_call((number, 0), identifier=get(block, "id"), name=get(block, "name"), default=_input(block))
         case "text":
-            answer.add(get(block, "text"), (number, 0))
+            answer.add_text(get(block, "text"), (number, 0))
         case None:  # some servers send the text, or the parsed JSON value, without a block
-            answer.add(block, (number, 0))
+            answer.add_text(block, (number, 0))
         case _:
-            answer.set_aside((number, 0))
+            answer.set_provider_tool((number, 0))
             if kind not in _OTHER_BLOCKS:
                 answer.note_unknown(kind)
 
@@ -163,10 +163,10 @@ def _add_delta(answer: AnswerBuilder, number: int, delta: object) -> None:
     """Add a delta to its block, unless the block is of a tool that the provider runs."""
     if answer.kinds.get(number, "text") not in _OWN_BLOCKS:
         return
-    answer.reason(get(delta, "thinking"))
-    answer.add(get(delta, "text"), (number, 0))
+    answer.add_reasoning(get(delta, "thinking"))
+    answer.add_text(get(delta, "text"), (number, 0))
     if piece := get(delta, "partial_json"):
-        answer.call((number, 0), arguments=piece)
+        answer.add_call((number, 0), arguments=piece)
 
 
 def _input(block: object) -> str | None:
@@ -175,10 +175,10 @@ def _input(block: object) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _end(answer: AnswerBuilder, part: object) -> None:
+def _add_stop_reason(answer: AnswerBuilder, part: object) -> None:
     reason = get(part, "stop_reason")
     if reason is not None:
-        answer.end(reason, get(part, "stop_details", "explanation"))
+        answer.set_finish_reason(reason, get(part, "stop_details", "explanation"))
 
 
 _CACHE_READ = "cache_read_input_tokens"
@@ -187,12 +187,12 @@ _CACHE_WRITE_1H = "ephemeral_1h_input_tokens"
 _INPUT = ("input_tokens", _CACHE_WRITE, _CACHE_READ)
 
 
-def _note(answer: AnswerBuilder, usage: object) -> None:
-    answer.note(usage, (*_INPUT, "output_tokens"))
-    answer.note(get(usage, "output_tokens_details"), ["thinking_tokens"])
-    answer.note(get(usage, "cache_creation"), [_CACHE_WRITE_1H])
+def _add_usage(answer: AnswerBuilder, usage: object) -> None:
+    answer.store_counts(usage, (*_INPUT, "output_tokens"))
+    answer.store_counts(get(usage, "output_tokens_details"), ["thinking_tokens"])
+    answer.store_counts(get(usage, "cache_creation"), [_CACHE_WRITE_1H])
     counts = answer.counts
-    answer.use(
+    answer.update_usage(
         Usage(
             # the API's `input_tokens` excludes tokens read from or written to the cache
             input_tokens=sum(counts.get(name, 0) for name in _INPUT) if "input_tokens" in counts else None,
@@ -209,10 +209,10 @@ def _note(answer: AnswerBuilder, usage: object) -> None:
 MESSAGES = WireFormat(
     to_body=_to_body,
     formats=(ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.TEXT),
-    form=_form,
-    endings=MESSAGES_FINISH,
-    take=_take_event,
-    take_whole=_take_whole,
+    schema_fields=_schema_fields,
+    finish_reasons=MESSAGES_FINISH,
+    add_event=_add_event,
+    add_answer=_add_answer,
 )
 
 

@@ -47,7 +47,7 @@ _UNSIGNED = "skip_thought_signature_validator"
 def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     """Return the body of one call; the extra body is merged into `generationConfig`."""
     messages = request.prompt.messages
-    form = _form(settings, request.schema)
+    form = _schema_fields(settings, request.schema)
     generation = {**settings.sampling(request.params), **form.pop(_GENERATION, {})}
     body: dict[str, Any] = {
         "contents": _contents(messages),
@@ -59,7 +59,7 @@ def _to_body(settings: ProviderSettings, request: Request) -> dict[str, Any]:
     return {**body, **settings.outer_body}
 
 
-def _form(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
+def _schema_fields(settings: ProviderSettings, schema: Schema) -> dict[str, Any]:
     match settings.response_format:
         case ResponseFormat.JSON_SCHEMA:
             return {_GENERATION: {"responseMimeType": "application/json", "responseJsonSchema": schema}}
@@ -110,43 +110,43 @@ _OTHER_PARTS = ("executableCode", "codeExecutionResult", "toolCall", "toolRespon
 _MEDIA_PARTS = ("inlineData", "fileData")
 
 
-def _take(answer: AnswerBuilder, part: object) -> None:
+def _add_response(answer: AnswerBuilder, part: object) -> None:
     """Add an answer, or an event of a stream, which has the same form."""
-    answer.note(get(part, "usageMetadata"), _COUNTS)
-    answer.use(_usage(answer.counts))
-    answer.use(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
+    answer.store_counts(get(part, "usageMetadata"), _COUNTS)
+    answer.update_usage(_usage(answer.counts))
+    answer.update_usage(Usage(service_tier=read_tier(get(part, "usageMetadata", "serviceTier"))))
     if (blocked := get(part, "promptFeedback", "blockReason")) is not None:
         words = get(part, "promptFeedback", "blockReasonMessage")
-        answer.refuse(text_or(words, f"the provider blocked the prompt: {blocked}"))
+        answer.add_refusal(text_or(words, f"the provider blocked the prompt: {blocked}"))
     for candidate in items(part, "candidates")[:1]:
         for piece in parts(get(candidate, "content", "parts")):
-            _add(answer, piece)
+            _add_part(answer, piece)
         if (reason := get(candidate, "finishReason")) is not None:
-            answer.end(reason, get(candidate, "finishMessage"))
+            answer.set_finish_reason(reason, get(candidate, "finishMessage"))
 
 
-def _add(answer: AnswerBuilder, piece: object) -> None:
+def _add_part(answer: AnswerBuilder, piece: object) -> None:
     """Add a part; parts have no index, so they are numbered as they arrive, and consecutive texts are joined."""
     number = len(answer.kinds)
     if get(piece, "thought") is True:
-        answer.reason(get(piece, "text"))
+        answer.add_reasoning(get(piece, "text"))
     elif (call := get(piece, "functionCall")) is not None:
         if get(call, "partialArgs") or get(call, "willContinue"):
             message = "the server streams the arguments of a call in parts; remove streamFunctionCallArguments"
             raise CallError(FaultKind.BAD_RESPONSE, message)
-        given = get(call, "args")
+        args = get(call, "args")
         # the API leaves out an empty object
-        arguments = "{}" if given is None else json.dumps(given, ensure_ascii=False)
+        arguments = "{}" if args is None else json.dumps(args, ensure_ascii=False)
         answer.kinds[number] = "functionCall"
-        answer.call((number, 0), own=get(call, "id"), name=get(call, "name"), arguments=arguments)
+        answer.add_call((number, 0), identifier=get(call, "id"), name=get(call, "name"), arguments=arguments)
     elif (kind := _other_kind(piece)) is not None:
         answer.kinds[number] = kind
         if kind not in _MEDIA_PARTS:
-            answer.set_aside((number, 0))
+            answer.set_provider_tool((number, 0))
         if kind not in (*_OTHER_PARTS, *_MEDIA_PARTS):
             answer.note_unknown(kind)
     else:
-        answer.add(get(piece, "text") if isinstance(piece, dict) else piece, (number, 0))
+        answer.add_text(get(piece, "text") if isinstance(piece, dict) else piece, (number, 0))
 
 
 def _other_kind(piece: object) -> str | None:
@@ -173,7 +173,13 @@ def _usage(counts: Mapping[str, int]) -> Usage:
     )
 
 
-GENERATE_CONTENT = WireFormat(to_body=_to_body, form=_form, endings=GEMINI_FINISH, take=_take, take_whole=_take)
+GENERATE_CONTENT = WireFormat(
+    to_body=_to_body,
+    schema_fields=_schema_fields,
+    finish_reasons=GEMINI_FINISH,
+    add_event=_add_response,
+    add_answer=_add_response,
+)
 
 
 def gemini_settings(config: EngineConfig) -> ProviderSettings:

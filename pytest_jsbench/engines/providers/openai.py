@@ -120,7 +120,9 @@ def read_openai_settings(
     chat = CHAT
     if preset is not None and preset.finish_reasons:
         own = {word: read_meaning(meaning) for word, meaning in preset.finish_reasons.items()}
-        chat = replace(CHAT, endings=CHAT.endings.extended(own, server=preset.title, source=preset.source))
+        chat = replace(
+            CHAT, finish_reasons=CHAT.finish_reasons.extended(own, server=preset.title, source=preset.source)
+        )
     settings = read_settings(
         config,
         options,

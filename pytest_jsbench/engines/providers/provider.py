@@ -87,13 +87,13 @@ class WireFormat:
     #: Response formats of the API, strongest first.
     formats: tuple[ResponseFormat, ...] = _FORMATS
     #: Build the fields that request a schema in the response format of the settings.
-    form: Callable[[ProviderSettings, Schema], dict[str, Any]]
+    schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
     #: Meanings of the API's finish reasons.
-    endings: FinishReasons
+    finish_reasons: FinishReasons
     #: Add one event of a stream to the answer.
-    take: Callable[[AnswerBuilder, Any], None]
+    add_event: Callable[[AnswerBuilder, Any], None]
     #: Add an answer that was not streamed.
-    take_whole: Callable[[AnswerBuilder, Mapping[str, Any]], None]
+    add_answer: Callable[[AnswerBuilder, Mapping[str, Any]], None]
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
         """
@@ -109,17 +109,17 @@ class WireFormat:
 
     def read_stream(self, stream: EventStream, watch: Stopwatch) -> AnswerBuilder:
         """Read the events of a stream; raise EnclosedError for an error among them."""
-        answer = AnswerBuilder(watch, endings=self.endings, stream=stream)
+        answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons, stream=stream)
         for event in stream:
             if is_error(event):
-                raise EnclosedError(event, after=answer.begun)
-            self.take(answer, event)
+                raise EnclosedError(event, after=answer.progress)
+            self.add_event(answer, event)
         return answer
 
     def read_whole(self, body: Mapping[str, Any], watch: Stopwatch) -> AnswerBuilder:
         """Read an answer that was not streamed."""
-        answer = AnswerBuilder(watch, endings=self.endings)
-        self.take_whole(answer, body)
+        answer = AnswerBuilder(watch, finish_reasons=self.finish_reasons)
+        self.add_answer(answer, body)
         return answer
 
 
@@ -240,7 +240,7 @@ class ProviderSettings:
             "model": self.model,
             **conversation,
             **self.sampling(request.params),
-            **self.wire.form(self, request.schema),
+            **self.wire.schema_fields(self, request.schema),
         }
         if self.streaming:
             body["stream"] = True

@@ -72,7 +72,7 @@ class PartialCall:
         # check the end first, because parsing for each piece is slow, and some servers send many
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith(("}", "]")) and is_document(self.arguments)
 
-    def ends_before(self, *, own: object, name: object, arguments: object) -> bool:
+    def ends_before(self, *, identifier: object, name: object, arguments: object) -> bool:
         """
         Return whether a piece with this identifier, name and arguments begins another call at the same index.
 
@@ -83,10 +83,10 @@ class PartialCall:
         if not name:
             return False
         is_complete = arguments not in (None, "") and self._is_complete()
-        if own and self.id and own != self.id:
+        if identifier and self.id and identifier != self.id:
             return name != tool_name(self.names) or is_complete
         # servers that identify calls leave the identifier out of later pieces
-        return is_complete and not own and not self.id
+        return is_complete and not identifier and not self.id
 
 
 class CallsByIndex:
@@ -101,16 +101,16 @@ class CallsByIndex:
         #: Places of calls, by their identifiers.
         self._by_id: dict[str, Place] = {}
 
-    def place(self, index: int | None, number: int, *, own: object, name: object, arguments: object) -> Place:
+    def place(self, index: int | None, number: int, *, identifier: object, name: object, arguments: object) -> Place:
         """Return the place of the call that a piece belongs to, by its index, or else its identifier or number."""
-        if index is None and isinstance(own, str) and own in self._by_id:
-            return self._by_id[own]
+        if index is None and isinstance(identifier, str) and identifier in self._by_id:
+            return self._by_id[identifier]
         first = number if index is None else index
         place = self._latest.get(first, (first, 0))
         call = self._calls.get(place)
-        if call is not None and call.ends_before(own=own, name=name, arguments=arguments):
+        if call is not None and call.ends_before(identifier=identifier, name=name, arguments=arguments):
             place = first, place[1] + 1
         self._latest[first] = place
-        if isinstance(own, str) and own:
-            self._by_id[own] = place
+        if isinstance(identifier, str) and identifier:
+            self._by_id[identifier] = place
         return place

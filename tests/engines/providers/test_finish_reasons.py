@@ -126,7 +126,7 @@ def test_preset_overrides_finish_reasons(monkeypatch: pytest.MonkeyPatch) -> Non
     options = {"formats": ["text"]}
     config = EngineConfig(name="acme", model="m", base_url=None, api_key=None, response_format=None, options=options)
 
-    endings = openai.openai_settings(config).wire.endings
+    reasons = openai.openai_settings(config).wire.finish_reasons
 
-    assert (endings.meaning("stop"), endings.meaning("sunset")) == (FinishReason.LENGTH, FaultKind.SERVER)
+    assert (reasons.meaning("stop"), reasons.meaning("sunset")) == (FinishReason.LENGTH, FaultKind.SERVER)
     assert CHAT_FINISH.meaning("stop") is FinishReason.STOP
