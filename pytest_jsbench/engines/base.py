@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Generate an answer for a request; its methods are called from several threads at once."""
+    """An engine that generates answers; its methods are called from several threads at once."""
 
     @property
     def info(self) -> EngineInfo:
@@ -90,7 +90,7 @@ class Acceptance:
 
 
 class Acceptor(Protocol):
-    """Determine which answers an engine's grammar accepts, without a model; called from several threads at once."""
+    """A grammar that determines which answers it accepts, without a model; called from several threads at once."""
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
         """Check each text against the schema's grammar; raise CallError if the library hangs or crashes."""
@@ -138,7 +138,7 @@ FORWARDABLE_APIS = ("/chat/completions", "/responses", "/messages")
 
 
 class EngineFactory(Protocol):
-    """Build an engine; each method raises EngineError, whose message names the next step."""
+    """A factory of one engine; each method raises EngineError, whose message names the next step."""
 
     @property
     def concurrency(self) -> int:
@@ -206,10 +206,7 @@ class ServingFactory(Protocol):
         """Return the model file; None for a configuration from `prepare`, which has only the model's alias."""
 
     def slots(self, config: EngineConfig) -> int:
-        """
-        Return how many calls the server processes at once; further calls wait there, and their
-        timeout keeps running.
-        """
+        """Return how many calls the server processes at once; further calls wait, and their timeout keeps running."""
 
 
 @runtime_checkable

@@ -334,10 +334,7 @@ def find_key(config: EngineConfig, variables: tuple[str, ...], *, optional: bool
 
 
 def headers_of_environment(variable: str, named: Mapping[str, str] | None = None) -> dict[str, str]:
-    """
-    Return the headers that an SDK reads from the environment: lines `Name: value` of one variable,
-    and named ones.
-    """
+    """Return the headers in an SDK's variables: lines `Name: value` of one variable, and single values."""
     lines = (line.partition(":") for line in os.environ.get(variable, "").splitlines())
     headers = {name: os.environ.get(each, "").strip() for name, each in (named or {}).items()}
     own = {name.strip(): value.strip() for name, colon, value in lines if colon}

@@ -217,10 +217,7 @@ def _header_secrets(text: str) -> Iterator[str]:
 
 
 def _texts(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """
-    Yield each text in an option's value with the names that lead to it, and numbers whose name is like that of a
-    secret.
-    """
+    """Yield each text in an option's value, and numbers whose name is like a secret's, with the names leading to it."""
     match value:
         case dict():
             for inner, each in value.items():

@@ -226,7 +226,7 @@ def unsupported(message: str) -> Declined:
 
 
 class LocalFactory:
-    """Build the `local` engine."""
+    """The factory of the `local` engine."""
 
     options = OPTIONS
     default_model = DEFAULT_MODEL

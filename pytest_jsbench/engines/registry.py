@@ -139,7 +139,7 @@ def as_factory(value: Any) -> EngineFactory | None:
 
 
 class PlainFactory(UnsharedFactory):
-    """Wrap a callable or class that takes the configuration and returns an engine."""
+    """A factory that wraps a callable or class which takes the configuration and returns an engine."""
 
     def __init__(self, make: Callable[..., Any], name: str) -> None:
         self._make = make
@@ -186,7 +186,7 @@ _CANCEL_SECONDS = 2.0
 
 
 class FunctionFactory(UnsharedFactory):
-    """Build an engine from a function; the function's name is the default model."""
+    """The factory of an engine that calls a function; the function's name is the default model."""
 
     #: Name of the engine.
     name = "function"
@@ -250,7 +250,7 @@ def _to_answer(result: object, watch: Stopwatch) -> Completion | Declined:
 
 
 class ApplicationFactory(FunctionFactory):
-    """Build the `application` engine, which only raises an error: answers come from the application under test."""
+    """The factory of the `application` engine, which only raises an error: the application under test answers."""
 
     options: frozenset[str] = frozenset()
 
@@ -283,7 +283,7 @@ def as_threaded(engine: Any) -> Engine:
 
 class AsyncEngine:
     """
-    Run the calls of an engine whose `generate`, and maybe `close`, are coroutines.
+    An engine that runs the coroutines of another one: `generate`, and maybe `close`.
 
     Its event loop runs in one daemon thread until `close`. Other threads call `generate` and wait there; a call is
     cancelled at its deadline.

@@ -288,7 +288,7 @@ def _wait(script: Script, timeout: float, watch: Stopwatch) -> None:
 
 
 class ScriptedFactory(UnsharedFactory):
-    """Build the `scripted` engine."""
+    """The factory of the `scripted` engine."""
 
     options = frozenset({"answers"})
 

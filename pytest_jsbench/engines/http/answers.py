@@ -52,10 +52,7 @@ class EventStream:
         self.pieces = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """
-        Yield the JSON value of each event up to `[DONE]` or the end; raise EnclosedError for an
-        event named `error`.
-        """
+        """Yield the JSON value of each event up to `[DONE]` or the end; raise EnclosedError for an `error` event."""
         pieces = self._counted()
         framed = self._response.headers.get("content-type", "").startswith(_FRAMED)
         for name, data in read_frames(pieces) if framed else read_events(pieces):
@@ -128,10 +125,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_frames(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-    """
-    Yield name and data of the event in each frame, `error` for an exception; raise CallError for an
-    invalid frame.
-    """
+    """Yield name and data of each frame's event, `error` for an exception; raise CallError for an invalid frame."""
     from botocore.eventstream import EventStreamBuffer, ParserError
 
     buffer = EventStreamBuffer()
@@ -162,7 +156,7 @@ def _event_too_long() -> CallError:
     return CallError(FaultKind.BAD_RESPONSE, f"an event of the stream is longer than {LONGEST_EVENT:,} bytes")
 
 
-def is_one_piece(response: Response) -> bool:
+def is_json_body(response: Response) -> bool:
     """Return whether the body is JSON instead of a stream; raise CallError for a web page."""
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "text/html":
@@ -173,7 +167,7 @@ def is_one_piece(response: Response) -> bool:
 
 def read_object(response: Response) -> dict[str, Any]:
     """Return the body, a JSON object; raise EnclosedError for an error object, CallError for anything else."""
-    is_one_piece(response)
+    is_json_body(response)
     text = response.read().decode("utf-8-sig")
     try:
         value = parse_json(text)

@@ -66,10 +66,7 @@ def is_error(value: Any) -> bool:
 
 
 def enclosed(body: object) -> dict[str, Any]:
-    """
-    Return the value if it is an object; raise EnclosedError if it contains an error, CallError if
-    it is not an object.
-    """
+    """Return the value if it is an object without an error; raise EnclosedError or CallError if not."""
     if not isinstance(body, dict):
         message = f"the server answered with a JSON {type(body).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)

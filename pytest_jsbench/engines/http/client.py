@@ -194,10 +194,7 @@ class Response:
         return self
 
     def iter_bytes(self, *, bounded: bool = True) -> Iterator[bytes]:
-        """
-        Yield the decompressed body as it arrives; raise CallError if the connection fails or the
-        body is too long.
-        """
+        """Yield the decompressed body as it arrives; raise CallError if it is too long or the connection fails."""
         encoding = self.headers.get("content-encoding", "").strip().lower()
         if encoding not in _ENCODINGS:
             # a few bytes may decompress to gigabytes if compressed twice, or with brotli or zstd
@@ -243,7 +240,7 @@ class Response:
 
 class Client:
     """
-    Call one server, and no other, over reusable connections.
+    A client that calls one server, and no other, over reusable connections.
 
     An engine creates one when it is built and closes it at its end; several threads share it. Its two collections need
     no lock, because each operation on them is atomic.
@@ -504,10 +501,7 @@ def _proxy_headers(proxy: Url) -> dict[str, str]:
 
 
 def _tls_context() -> ssl.SSLContext:
-    """
-    Return a context that trusts the system's certificates and certifi's; or only those that the
-    environment names.
-    """
+    """Return a context that trusts certificates of the system and certifi, or those that the environment names."""
     context = ssl.create_default_context()
     if path := os.environ.get("SSL_CERT_FILE"):
         try:

@@ -230,7 +230,7 @@ def find_hint(error: ProviderError) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Applies if all of its given conditions are met."""
+    """An outcome, and the conditions under which it applies: all of those that are given."""
 
     outcome: FaultKind | DeclineReason
     status: Set[int] = frozenset()

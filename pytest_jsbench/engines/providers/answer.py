@@ -60,7 +60,7 @@ def _check_complete(word: str, text: str) -> None:
 
 
 class AnswerBuilder:
-    """Collects the pieces of one answer."""
+    """The pieces of one answer, as they arrive."""
 
     __slots__ = (
         *(
@@ -118,11 +118,10 @@ class AnswerBuilder:
     def number_of_item(self, index: int | None, identifier: str | None) -> int:
         """Return an item's number: its index, or that of its identifier, or that of the last item if it has neither."""
         if index is None:
-            index = (
-                max(self._next_number - 1, 0)
-                if identifier is None
-                else self._numbers.get(identifier, self._next_number)
-            )
+            if identifier is None:
+                index = max(self._next_number - 1, 0)
+            else:
+                index = self._numbers.get(identifier, self._next_number)
         if identifier is not None:
             self._numbers.setdefault(identifier, index)
         self._next_number = max(self._next_number, index + 1)
@@ -158,10 +157,7 @@ class AnswerBuilder:
             pieces[:] = [text]
 
     def set_provider_tool(self, place: Place) -> None:
-        """
-        Record that the provider runs a tool at that place: it is not a call, and text before it is
-        not the answer.
-        """
+        """Record a tool run by the provider at that place: not a call, and text before it is not the answer."""
         self._provider_tools.add(place)
 
     def set_comment(self, number: int) -> None:
@@ -181,10 +177,7 @@ class AnswerBuilder:
         arguments: object = None,
         default: object = None,
     ) -> None:
-        """
-        Add to the call at that place: a piece of its name or arguments, or the arguments to use if
-        no pieces follow.
-        """
+        """Add pieces of a name or arguments to the call at that place; `default` applies if no pieces follow."""
         call = self.calls.setdefault(place, PartialCall())
         call.id = identifier or call.id
         if isinstance(name, str) and name:
@@ -246,7 +239,7 @@ class AnswerBuilder:
 
     @property
     def progress(self) -> str:
-        """Describe what had arrived when a stream was interrupted; empty if nothing had."""
+        """What had arrived when a stream was interrupted, for a message; empty if nothing had."""
         if not self._arrival_times:
             return ""
         text = join_pieces(self._pieces)

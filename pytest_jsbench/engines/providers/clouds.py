@@ -47,7 +47,7 @@ class Bedrock:
     profile: str | None
 
     def find_key(self, config: EngineConfig) -> Key:
-        """Return the Bedrock key, or an empty one if AWS credentials are found; raise MissingRequirement if not."""
+        """Return the Bedrock key, or an empty key if there are AWS credentials; else raise MissingRequirement."""
         key = find_key(config, (_BEARER,), optional=True)
         if key.value:
             if self.profile is None:
@@ -119,10 +119,7 @@ class Vertex:
     project: str
 
     def find_key(self, config: EngineConfig) -> Key:
-        """
-        Return the access token of a variable, or an empty key if Google credentials are found; else raise
-        MissingRequirement.
-        """
+        """Return a variable's token, or an empty key if there are Google credentials; else raise MissingRequirement."""
         key = find_key(config, (), optional=True)
         if key.value:
             return key

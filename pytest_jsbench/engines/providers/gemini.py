@@ -39,7 +39,8 @@ OPTIONS = PROVIDER_OPTIONS - {"strict"} | {"api_version"}
 
 _GENERATION = "generationConfig"
 #: Paths of the thinking settings in `generationConfig`: newer models accept a level, older ones a budget.
-_LEVEL, _BUDGET = "thinkingConfig.thinkingLevel", "thinkingConfig.thinkingBudget"
+_LEVEL = "thinkingConfig.thinkingLevel"
+_BUDGET = "thinkingConfig.thinkingBudget"
 #: Newer models require the signature of their thoughts in each call; this value replaces a missing one.
 _UNSIGNED = "skip_thought_signature_validator"
 
@@ -84,7 +85,8 @@ def _contents(messages: Iterable[Message]) -> list[dict[str, Any]]:
             contents.append({"role": "user", "parts": parts})
             continue
         for message in group:
-            role, calls = "model" if message.role == "assistant" else "user", {c.id: c for c in message.tool_calls}
+            role = "model" if message.role == "assistant" else "user"
+            calls = {call.id: call for call in message.tool_calls}
             text = [{"text": message.content}] if message.content or not calls else []
             parts = [
                 {"functionCall": {"name": call.name, "args": call.values}, "thoughtSignature": _UNSIGNED}
@@ -153,8 +155,9 @@ def _other_kind(piece: object) -> str | None:
     """Return the kind of a part without text: the name of its first known member, or of its first object."""
     if not isinstance(piece, dict) or "text" in piece:
         return None
-    known = (name for name in (*_OTHER_PARTS, *_MEDIA_PARTS) if name in piece)
-    return next(iter((*known, *(name for name, value in piece.items() if isinstance(value, dict)))), None)
+    known = [name for name in (*_OTHER_PARTS, *_MEDIA_PARTS) if name in piece]
+    objects = [name for name, value in piece.items() if isinstance(value, dict)]
+    return next(iter([*known, *objects]), None)
 
 
 _COUNTS = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "cachedContentTokenCount")
@@ -203,9 +206,10 @@ def gemini_settings(config: EngineConfig) -> ProviderSettings:
         message = f"option 'extra_body' of engine '{config.name}': {_GENERATION} must be a JSON object"
         raise EngineError(message, found=type(generation).__name__, expected="a JSON object", where="extra_body")
     reasoning.refuse_duplicates(generation, config.name)
+    method = "streamGenerateContent?alt=sse" if settings.streaming else "generateContent"
     return replace(
         settings,
-        path=f"{path}:{'streamGenerateContent?alt=sse' if settings.streaming else 'generateContent'}",
+        path=f"{path}:{method}",
         limit_field="maxOutputTokens",
         seed_field="seed",
         extra_body=generation,

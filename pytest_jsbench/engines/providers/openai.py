@@ -86,10 +86,14 @@ def openai_settings(config: EngineConfig) -> ProviderSettings:
     host = urlsplit(address.url).hostname or ""
     at_home = host == "api.openai.com" or host.endswith(".api.openai.com")  # in any region
     model = find_model(config, url=None if at_home else address.url, default=DEFAULT_MODEL)
-    limit = preset.max_tokens_field if preset else "max_completion_tokens" if at_home else "max_tokens"
+    if preset is not None:
+        limit: str = preset.max_tokens_field
+    else:
+        limit = "max_completion_tokens" if at_home else "max_tokens"
     settings = read_openai_settings(config, options, address, model=model, limit=limit, preset=preset, at_home=at_home)
     if preset is None:
-        keys, optional = KEYS["openai"], not at_home
+        optional = not at_home
+        keys = KEYS["openai"]
         provider = "openai" if at_home else None
     else:
         # an address other than the provider's may need no key; OpenAI's own key is never sent to either
@@ -120,9 +124,8 @@ def read_openai_settings(
     chat = CHAT
     if preset is not None and preset.finish_reasons:
         own = {word: read_meaning(meaning) for word, meaning in preset.finish_reasons.items()}
-        chat = replace(
-            CHAT, finish_reasons=CHAT.finish_reasons.extended(own, server=preset.title, source=preset.source)
-        )
+        finish_reasons = CHAT.finish_reasons.extended(own, server=preset.title, source=preset.source)
+        chat = replace(CHAT, finish_reasons=finish_reasons)
     settings = read_settings(
         config,
         options,
@@ -135,10 +138,12 @@ def read_openai_settings(
         reasoning=_read_reasoning(options, api, preset),
     )
     seed = options.field("seed_field", default=preset.seed_field if preset else "seed")
-    held = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
-    of_account = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
+    sends_schema = settings.response_format in (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL)
+    account_headers = {"openai-organization": "OPENAI_ORG_ID", "openai-project": "OPENAI_PROJECT_ID"}
     # OpenAI's o-series rejects the parameter, whatever its value; other servers may reject unknown parameters
-    single_call = preset.single_call if preset else at_home and re.match(r"o\d", model) is None
+    single_call = at_home and re.match(r"o\d", model) is None
+    if preset is not None:
+        single_call = preset.single_call
     return replace(
         settings,
         limit_field=options.text("max_tokens_field", default=limit if in_chat else "max_output_tokens"),
@@ -146,9 +151,9 @@ def read_openai_settings(
         stream_options=options.flag("stream_options", default=preset is None or preset.stream_options),
         single_call=options.flag("single_call", default=single_call),
         has_template=preset is not None and preset.name == "llamacpp",
-        headers=headers_of_environment("OPENAI_CUSTOM_HEADERS", of_account),
+        headers=headers_of_environment("OPENAI_CUSTOM_HEADERS", account_headers),
         details={
-            **({"strict": settings.strict} if held else {}),
+            **({"strict": settings.strict} if sends_schema else {}),
             **({} if in_chat else {"api": api.value}),
             **settings.details,
             **({} if preset is None else {"preset": preset.version}),

@@ -30,7 +30,7 @@ from pytest_jsbench.engines.engine_options import (
     require_package,
 )
 from pytest_jsbench.engines.engine_secrets import public_extras
-from pytest_jsbench.engines.http.answers import EventStream, is_one_piece, read_object
+from pytest_jsbench.engines.http.answers import EventStream, is_json_body, read_object
 from pytest_jsbench.engines.http.calls import (
     Deadline,
     EnclosedError,
@@ -80,7 +80,7 @@ _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """An API on the wire: builds the body of a request, and parses the answer."""
+    """An API on the wire: functions that build the body of a request and parse the answer."""
 
     #: Build the body of a request, without parameters that are not set.
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
@@ -103,7 +103,7 @@ class WireFormat:
         """
         if response.status >= 400:
             raise refusal(response.status, response.headers, response.read())
-        if streaming and not is_one_piece(response):
+        if streaming and not is_json_body(response):
             return self.read_stream(EventStream(response), watch)
         return self.read_whole(read_object(response), watch)
 
@@ -182,10 +182,7 @@ class ProviderSettings:
     has_template: bool = False
 
     def sent(self, *, batch: str | None = None) -> Sent:
-        """
-        Return what is sent with each request: the response format, and the tools unless extra
-        fields replace them.
-        """
+        """Return what is sent with each request: response format and tools, which extra fields may replace."""
         name = self.schema_name if self.response_format is ResponseFormat.TOOL else None
         tool: dict[str, Any] = {
             "tools": [{"type": "function", "name": name}],
@@ -250,11 +247,11 @@ class ProviderSettings:
 
     def with_extra(self, body: Mapping[str, Any], *, repeat: int) -> dict[str, Any]:
         """Return the body with the extra body merged in, whose seed is raised by the repeat's number too."""
-        whole = {**body, **self.extra_body}
+        merged = {**body, **self.extra_body}
         seed = self.seed_field or "seed"
         if _is_number(self.extra_body.get(seed)):
-            whole[seed] += repeat
-        return self.reasoning.put_into(whole)
+            merged[seed] += repeat
+        return self.reasoning.put_into(merged)
 
 
 def _is_number(value: object) -> bool:
@@ -324,7 +321,8 @@ class ProviderEngine:
         settings: ProviderSettings | None = None,
     ) -> Completion | Declined:
         """Make one call, optionally with other settings of the same server; the result contains what was sent."""
-        ends, chosen = deadline or Deadline(request.params.timeout), settings or self._settings
+        deadline = deadline or Deadline(request.params.timeout)
+        chosen = settings or self._settings
         exchange = request.origin.exchange
         sent = sent or (chosen.sent() if exchange is None else exchange.sent)
         model = request.origin.model or chosen.model
@@ -333,9 +331,9 @@ class ProviderEngine:
         # a cloud's credentials are not in `key`, but credentials are sent all the same
         secret = self._key.value or (None if chosen.cloud else "")
         outcome = settle(
-            lambda: self._call(chosen, request, model, sent, ends),
+            lambda: self._call(chosen, request, model, sent, deadline),
             lambda error: explain_error(error, sent, address=chosen.address.url, model=model, secret=secret),
-            deadline=ends,
+            deadline=deadline,
         )
         return outcome if exchange is None else structs.replace(outcome, server=exchange.answer)
 
@@ -360,7 +358,8 @@ class ProviderEngine:
 
         if exchange is not None:
             return exchange.pass_on(post, deadline)
-        body, watch = settings.wire.to_body(settings, request), Stopwatch()
+        body = settings.wire.to_body(settings, request)
+        watch = Stopwatch()
         response = post(body, headers_of_call={}, deadline=deadline)
         with closing(response), reading():
             return settings.wire.read(response, watch, streaming=settings.streaming).to_generation(sent)
@@ -368,7 +367,7 @@ class ProviderEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFactory(UnsharedFactory):
-    """Build a provider's engine from the settings that `settings` reads."""
+    """The factory of a provider's engine, with the settings that `settings` reads."""
 
     settings: Callable[[EngineConfig], ProviderSettings]
     options: frozenset[str]
@@ -409,7 +408,7 @@ class ProviderFactory(UnsharedFactory):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderBatchFactory(ProviderFactory):
-    """Build the engine of a provider that has a batch API, and the client of that API."""
+    """The factory of an engine whose provider has a batch API, and of the client for that API."""
 
     #: Name of the `batch_api` entry point, loaded only when batches are used.
     batches: str

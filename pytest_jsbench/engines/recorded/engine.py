@@ -58,7 +58,7 @@ _NO_RETRY = float("inf")
 
 
 class RecordedEngine:
-    """Answer each request with its recording. Built once in each worker; keeps no file open."""
+    """An engine that answers each request with its recording; built once per worker, it keeps no file open."""
 
     def __init__(self, recordings: Recordings, info: EngineInfo, *, strict: bool) -> None:
         self._recordings = recordings
@@ -87,7 +87,7 @@ class RecordedEngine:
 
 
 class ReplayEngine:
-    """Answer each request with the answer in a run's records."""
+    """An engine that answers each request with the answer in a run's records."""
 
     def __init__(
         self, outcomes: Iterable[AttemptOutcome], info: EngineInfo, run: RunMetadata, source: Path, *, strict: bool
@@ -152,7 +152,7 @@ class ReplayEngine:
 
 
 class RecordedFactory(UnsharedFactory):
-    """Build the `recorded` engine."""
+    """The factory of the `recorded` engine."""
 
     options = frozenset({"folder", "strict"})
     passes_on = FORWARDABLE_APIS
@@ -199,7 +199,7 @@ class RecordedFactory(UnsharedFactory):
 
 
 class ReplayFactory(UnsharedFactory):
-    """Build the `replay` engine: it replays a run with the recorded timings."""
+    """The factory of the `replay` engine, which replays a run with the recorded timings."""
 
     options = frozenset({"records", "strict", "variant"})
 
