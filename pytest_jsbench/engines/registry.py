@@ -179,7 +179,7 @@ class PlainFactory(UnsharedFactory):
         return as_threaded(engine)
 
 
-#: Return a text, or what an engine returns; called from several threads at once, or in one if it is a coroutine.
+#: Function that returns a text, or what an engine returns; called from several threads, or in one if a coroutine.
 AnswerFunction = Callable[[Request], str | Completion | Declined | Awaitable[str | Completion | Declined]]
 #: Seconds that a coroutine has to end after it was cancelled.
 _CANCEL_SECONDS = 2.0

@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
     *("stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query")
 }
-#: Return path and body as the server expects them, given path, body and model of a call.
+#: Function from path, body and model of a call to the path and body that the server expects.
 Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]
 
 
-#: Return the headers that authenticate a request.
+#: Function that returns the headers to authenticate a request.
 Authorise = Callable[["Outgoing"], Mapping[str, str]]
 
 
@@ -82,17 +82,17 @@ _FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.JSON_OBJECT, ResponseForm
 class WireFormat:
     """An API on the wire: functions that build the body of a request and parse the answer."""
 
-    #: Build the body of a request, without parameters that are not set.
+    #: Function that builds the body of a request, without parameters that are not set.
     to_body: Callable[[ProviderSettings, Request], dict[str, Any]]
     #: Response formats of the API, strongest first.
     formats: tuple[ResponseFormat, ...] = _FORMATS
-    #: Build the fields that request a schema in the response format of the settings.
+    #: Function that builds the fields for a schema, in the response format of the settings.
     schema_fields: Callable[[ProviderSettings, Schema], dict[str, Any]]
     #: Meanings of the API's finish reasons.
     finish_reasons: FinishReasons
-    #: Add one event of a stream to the answer.
+    #: Function that adds one event of a stream to the answer.
     add_event: Callable[[AnswerBuilder, Any], None]
-    #: Add an answer that was not streamed.
+    #: Function that adds an answer that was not streamed.
     add_answer: Callable[[AnswerBuilder, Mapping[str, Any]], None]
 
     def read(self, response: Response, watch: Stopwatch, *, streaming: bool) -> AnswerBuilder:
@@ -163,7 +163,7 @@ class ProviderSettings:
     provider: str | None = None
     #: Further settings, for reports.
     details: Mapping[str, Any] = field(default_factory=dict)
-    #: Return the key; raise MissingRequirement if the server needs one and none is set.
+    #: Function that returns the key, or raises MissingRequirement if a required key is not set.
     find_key: Callable[[EngineConfig], Key] = _find_optional_key
     authorization: Callable[[Key], Mapping[str, str]] = bearer
     #: Headers of every call, without those that authenticate it.
