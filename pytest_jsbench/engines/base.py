@@ -46,7 +46,7 @@ class TokenCounter(Protocol):
     """An engine that can count the tokens of a prompt cheaply and without a paid call."""
 
     def count_tokens(self, prompt: Prompt) -> int | None:
-        """Return the number of the model's tokens of the prompt; None if it is not available."""
+        """Return the number of tokens in the prompt, as the model gets it; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -387,7 +387,7 @@ def out_of_fault(error: CallError, secrets: Secrets) -> CallError:
 
 @contextmanager
 def errors_freed(config: EngineConfig, *others: EngineConfig) -> Iterator[Secrets]:
-    """Make errors raised inside the block one line, without secrets of these configurations."""
+    """Reduce errors raised inside the block to one line, without secrets of these configurations."""
     secrets = find_secrets(config, *others)
     try:
         yield secrets

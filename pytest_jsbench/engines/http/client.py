@@ -423,7 +423,8 @@ class Client:
             host, port, tls = self._host, self._port, self._tls
         else:
             tls = self._tls or proxy.scheme == "https"
-            host, port = proxy.host or "", proxy.port or (443 if proxy.scheme == "https" else 8080)
+            host = proxy.host or ""
+            port = proxy.port or (443 if proxy.scheme == "https" else 8080)
         config = proxy and ProxyConfig(self._context, False, None, None)
         options: dict[str, Any] = {"timeout": timeout, "proxy": proxy, "proxy_config": config}
         if tls:

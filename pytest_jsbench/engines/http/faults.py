@@ -58,18 +58,23 @@ class ProviderError:
         error = _innermost(body)
         if not isinstance(error, Mapping):
             return cls(message=_message_of_text(error, status), status=status, retry_after=retry_after(headers or {}))
-        details, param, text = error.get("details"), error.get("param"), error.get("failed_generation")
+        details = error.get("details")
+        param = error.get("param")
+        text = error.get("failed_generation")
         words = [error.get(name) for name in ("type", "code", "status", "error_type")]
         words += [details.get("error_code")] if isinstance(details, Mapping) else _gemini_reasons(details)
         names = frozenset(word.lower() for word in words if isinstance(word, str))
         seconds = retry_after(headers or {})
+        failed_generation = None
+        if names & _FAILED_GENERATIONS:
+            failed_generation = text if isinstance(text, str) else ""
         return cls(
             message=_message(error, status),
             status=_status(status, error),
             names=names,
             param=param if isinstance(param, str) else "",
             retry_after=_retry_delay(details) if seconds is None else seconds,
-            failed_generation=(text if isinstance(text, str) else "") if names & _FAILED_GENERATIONS else None,
+            failed_generation=failed_generation,
             usage=Usage(
                 input_tokens=count(get(error, "usage", "prompt_tokens")),
                 output_tokens=count(get(error, "usage", "completion_tokens")),
@@ -191,8 +196,15 @@ def _message_of_text(body: object, status: int | None) -> str:
 
 #: Parameters that our reasoning options send.
 _REASONING = (
-    *("reasoning_effort", "reasoning.effort", "output_config.effort", "thinking.type", "adaptive thinking"),
-    *("thinking_budget", "thinking budget", "Thinking level", "thinking mode"),  # Gemini's
+    "reasoning_effort",
+    "reasoning.effort",
+    "output_config.effort",
+    "thinking.type",
+    "adaptive thinking",
+    "thinking_budget",
+    "thinking budget",
+    "Thinking level",
+    "thinking mode",  # Gemini's
 )
 PARAMETERS = "max_completion_tokens|max_output_tokens|max_tokens|temperature|seed|stream_options|stream|tool_choice|"
 PARAMETERS += "|".join(map(re.escape, _REASONING))

@@ -73,8 +73,19 @@ class AnswerBuilder:
             "_not_text",
             "_numbers",
         ),
-        *("_pieces", "_reasoning", "_refusal", "_stream", "_texts", "_unknown", "_watch"),
-        *("by_index", "calls", "counts", "kinds", "server_times", "usage"),
+        "_pieces",
+        "_reasoning",
+        "_refusal",
+        "_stream",
+        "_texts",
+        "_unknown",
+        "_watch",
+        "by_index",
+        "calls",
+        "counts",
+        "kinds",
+        "server_times",
+        "usage",
     )
 
     def __init__(self, watch: Stopwatch, *, finish_reasons: FinishReasons, stream: EventStream | None = None) -> None:

@@ -101,10 +101,20 @@ _OWN_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use", "None")
 #: Blocks of tools that the provider runs; anthropic 2.14, ContentBlock and BetaContentBlock.
 _OTHER_BLOCKS = frozenset(
     (
-        *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
-        *("advisor_tool_result", "mcp_tool_use", "mcp_tool_result", "mcp_tool_listing", "container_upload"),
-        *("compaction", "fallback"),
+        "server_tool_use",
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "advisor_tool_result",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "mcp_tool_listing",
+        "container_upload",
+        "compaction",
+        "fallback",
     )
 )
 

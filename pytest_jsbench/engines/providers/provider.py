@@ -55,7 +55,12 @@ if TYPE_CHECKING:
 
 #: Options of every provider engine.
 PROVIDER_OPTIONS = REASONING_OPTIONS | {
-    *("stream", "strict", "schema_name", "extra_body", "extra_headers", "extra_query")
+    "stream",
+    "strict",
+    "schema_name",
+    "extra_body",
+    "extra_headers",
+    "extra_query",
 }
 #: Function from path, body and model of a call to the path and body that the server expects.
 Place = Callable[[str, Mapping[str, Any], str], tuple[str, Mapping[str, Any]]]

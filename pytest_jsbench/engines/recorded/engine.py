@@ -340,7 +340,8 @@ class RecordingEngine:
 
     def _key_for(self, request: Request) -> CaseKey:
         """Return the key for the answer's file: that of the same request, or else one that this run has not used."""
-        first, path = request.origin.first, self._recordings.path
+        first = request.origin.first
+        path = self._recordings.path
         recorded: list[Recording] = []
         with suppress(RecordError):  # a file that cannot be read is overwritten
             recorded = [] if first is None else self._recordings.read_of_test(first, request.repeat)

@@ -211,7 +211,8 @@ class Recording:
         values |= {name: _figures(values[name]) for name in ("timing", "usage") if name in values}
         if isinstance(answer, Completion):
             values |= {name: values[name].split("\n") for name in _TEXTS if name in values}
-        server, params = answer.server, {name: getattr(request.params, name) for name in _PARAMS}
+        server = answer.server
+        params = {name: getattr(request.params, name) for name in _PARAMS}
         turns = [{**turn.to_dict(), "content": turn.content.split("\n")} for turn in request.prompt.messages]
         file = RecordingFile(
             task=request.key.task,
@@ -272,7 +273,8 @@ class Recording:
 
     def asked_otherwise(self, request: Request) -> str:
         """Describe the settings that differ from the recorded ones; empty if they are equal."""
-        file, then = self.file, cast("Mapping[str, Mapping[str, Any]]", self.file.said)
+        file = self.file
+        then = cast("Mapping[str, Mapping[str, Any]]", file.said)
         used = {"engine": file.engine, "model": file.model, "response_format": file.response_format.value}
         return settings_change(then, {**used, **file.params}, request.origin.said, repeat=request.repeat)
 
@@ -289,7 +291,8 @@ class Recording:
 
     def is_same_call(self, request: Request) -> bool:
         """Return whether an application made the same API call."""
-        exchange, server = request.origin.exchange, self.answer.server
+        exchange = request.origin.exchange
+        server = self.answer.server
         if exchange is None or server is None:
             return False
         return server.path == exchange.path and self.file.said["test"] == request.origin.test
