@@ -170,7 +170,7 @@ OFFICIAL = {
     },
     "messages": {
         *(f"answer {number}" for number in (1, 2, 3, 4, 5, 6)),
-        *("two calls and a text 3", "what the cache holds", "reasoning in one piece: messages"),
+        *("two calls and a text 3", "cached input tokens", "reasoning in one piece: messages"),
     },
 }
 

@@ -97,7 +97,7 @@ def test_unwritable_recordings_directory_is_refused_before_any_call(
     result = bench.run(COUNTED, *record)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; name a folder *"}
+    reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; choose a writable *"}
     result.stderr.fnmatch_lines(["ERROR: cannot write to " + reason.get(place, "*kept: File exists; name a folder *")])
     assert not (bench.path / "calls.txt").exists()
 

@@ -343,7 +343,7 @@ class Client:
     def give_back(self, connection: _Connection, sock: _TimedSocket, *, whole: bool) -> None:
         """Keep a connection for the next call if its response was read completely; else close it."""
         self._in_use.discard(sock)
-        if whole and connection.sock is sock:  # no longer if the server closes the connection
+        if whole and connection.sock is sock:  # None if the server closes the connection
             self._idle.append((connection, time.perf_counter()))
             if self._closed:
                 self.close()

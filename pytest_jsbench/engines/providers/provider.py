@@ -159,7 +159,7 @@ class ProviderSettings:
     #: None if the server accepts no seed.
     seed_field: str | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    #: Fields next to the extra body's, if those are in an object of their own.
+    #: Extra fields at the top level, if the extra body goes into an inner object.
     outer_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     extra_query: Mapping[str, str] = field(default_factory=dict, repr=False)

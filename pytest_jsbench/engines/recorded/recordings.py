@@ -412,7 +412,7 @@ class Recordings:
                 self._refuse_link(path)
                 try_writing(path)
         except OSError as error:
-            message = f"cannot write to --jsbench-record={path}: {error.strerror}; name a folder that can be written"
+            message = f"cannot write to --jsbench-record={path}: {error.strerror}; choose a writable directory"
             raise RecordError(message, found=path, option="record") from error
 
     def _refuse_link(self, path: Path) -> None:

@@ -444,7 +444,7 @@ def certificate(tmp_path: Path) -> Path:
 
 
 def secure(certificate: Path) -> Provider:
-    """A provider with TLS, which acts as a proxy for CONNECT."""
+    """Start a provider with TLS, which acts as a proxy for CONNECT."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 
