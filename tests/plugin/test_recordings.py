@@ -98,7 +98,9 @@ def test_unwritable_recordings_directory_is_refused_before_any_call(
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     reason = {"link": "*kept/orders: it leads out of *", "full": "*kept: No space left on device; choose a writable *"}
-    result.stderr.fnmatch_lines(["ERROR: cannot write to " + reason.get(place, "*kept: File exists; name a folder *")])
+    result.stderr.fnmatch_lines(
+        ["ERROR: cannot write to " + reason.get(place, "*kept: File exists; choose a writable *")]
+    )
     assert not (bench.path / "calls.txt").exists()
 
 
