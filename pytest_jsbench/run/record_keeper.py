@@ -219,8 +219,8 @@ class RecordKeeper:
         try:
             place = self._journal.append(record)
         except JournalError as error:
-            # A record that JSON cannot represent does not mean that the next ones fail. Without --jsbench-output the user
-            # has not asked to keep records, and the calls may continue.
+            # a record that JSON cannot represent does not affect the next ones; and without --jsbench-output
+            # the user did not ask to keep records, so calls continue
             if self._plan.output is not None and not isinstance(error.__cause__, ValueError):
                 self._refuse(Refused(MissingReason.DISK, str(error)))
             outcome = AttemptOutcome.of(record)
