@@ -111,7 +111,7 @@ def test_batch_survives_ctrl_c_and_resumes_without_new_cost(bench: Bench, server
 
     assert stopped.ret == pytest.ExitCode.INTERRUPTED
     (first,) = runs(bench)
-    stopped.stdout.fnmatch_lines([f"*batch batch_0 (5 requests) not back yet; * --jsbench-resume={RUNS}/{first.name}"])
+    stopped.stdout.fnmatch_lines([f"*batch batch_0 (5 requests) not finished; * --jsbench-resume={RUNS}/{first.name}"])
     (first / "records.jsonl").write_text("")  # as a killed process would leave it
     server.looks, server.on_look, bench.workers = 0, None, ()
     bench.case("grown", schema={**NUMBER, "title": "grown"})
