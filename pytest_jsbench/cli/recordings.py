@@ -51,5 +51,5 @@ def _recordings(options: argparse.Namespace, out: Output) -> bool:
             raise RecordError(f"cannot delete {path}: {error.strerror or error}", where=str(path)) from error
         out.write(f"{path}\n")
     ending = "" if not paths else ": deleted" if options.prune else ": --prune deletes them"
-    out.write(f"{counted(len(paths), 'recording')} that no test asked for{ending}\n")
+    out.write(f"{counted(len(paths), 'recording')} not used by any test{ending}\n")
     return True
