@@ -1,7 +1,8 @@
 """
-The ledger of a run's batches: `batch.json` of its folder.
+The batches of a run, recorded in `batch.json` in the run's directory.
 
-It names each batch before it is submitted, with its requests, and then its id, so that no request is paid for twice.
+Each batch is recorded with its requests before it is submitted, and then with its id, so that no request is paid for
+twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.questions import difference
 from pytest_jsbench.run.batch_attempts import BatchPart
 
-#: the version of batch.json
+#: Version of the format of batch.json.
 BATCHES_VERSION = 1
 
 
@@ -75,16 +76,16 @@ class BatchFile:
 
 def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
     """
-    The batches of an earlier run; none where it had none.
+    Return the batches of an earlier run; empty if it had none.
 
-    ResumeError where they asked another engine than a run of this metadata, or where it is unknown whether one exists.
+    Raise ResumeError if they called another engine than a run of this metadata, or if it is unknown whether one exists.
     """
     path = folder / BATCHES
     if not path.exists():
         return ()
     theirs, parts = _read(path)
     if other := difference(theirs, metadata):
-        message = f"{path}: its batches asked {other}; nothing of them can be taken over"
+        message = f"{path}: its batches called {other}; their results cannot be used here"
         raise ResumeError(message, found=other, where=path)
     if unknown := next((part for part in parts if part.id is None), None):
         raise ResumeError(doubt(path, unknown), where=path)
@@ -93,9 +94,9 @@ def read_parts(folder: Path, metadata: RunMetadata) -> tuple[BatchPart, ...]:
 
 def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[BatchPart, ...]:
     """
-    The batches of an earlier run, for a run that resumes it with batches; none for a run that makes calls.
+    Return the batches of an earlier run for a run that resumes it with batches; empty for a run that makes calls.
 
-    ResumeError where the results of one have not been read, and this run would call its requests again.
+    Raise ResumeError if the results of a batch have not been read and this run would repeat its requests.
     """
     parts = read_parts(source, metadata)
     if batch:
@@ -110,22 +111,22 @@ def take_over(source: Path, metadata: RunMetadata, *, batch: bool) -> tuple[Batc
 
 
 def doubt(path: Path, part: BatchPart) -> str:
-    """Tell a user what to do about a batch that may exist at the provider, and has no known id."""
+    """Return what to do about a batch that may exist at the provider but has no known id."""
     return (
-        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being handed in, at "
-        f"{part.handed_in_at}; see in the provider's list of batches whether it is there, and write its id into the "
-        "file, or take the entry out"
+        f"{path}: the run ended while a batch (requests: {len(part.requests):,}) was being submitted, at "
+        f"{part.handed_in_at}; look for it in the provider's list of batches, and write its id into the "
+        "file; if it is not there, remove the entry"
     )
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Look whether a run's folder names a batch with results that have not been read."""
+    """Return whether a run's directory lists a batch with results that have not been read."""
     path = folder / BATCHES
     if not path.exists():
         return False
     try:
         _, parts = _read(path)
-    except RecordError:  # kept, so that the user sees it
+    except RecordError:  # Keep the file, so that the user sees it.
         return True
     return not all(part.ended for part in parts)
 
@@ -135,9 +136,12 @@ def _read(path: Path) -> tuple[RunMetadata, tuple[BatchPart, ...]]:
     try:
         written = from_json(_Ledger, data)
         for part in written.batches:
-            for name, value in (("id", part.id or ""), ("handed_in_at", part.handed_in_at)):  # messages show them
+            for name, value in (
+                ("id", part.id or ""),
+                ("handed_in_at", part.handed_in_at),
+            ):  # These are printed in messages.
                 if printable(value) != value:
-                    raise ValueError(f"{name} is '{printable(value, 60)}', which cannot be shown as it is")
+                    raise ValueError(f"{name} is '{printable(value, 60)}', which is not safe to print")
         return RunMetadata.from_dict(written.run), written.batches
     except (ValueError, RecordError) as error:
         message = f"{path} cannot be read: {error}; expected what --jsbench-batch wrote there"

@@ -1,4 +1,4 @@
-"""The batches of all providers: how they are asked, and how results are read."""
+"""Providers' batch APIs: submit a batch, query its state, and read its results."""
 
 from __future__ import annotations
 
@@ -52,38 +52,38 @@ if TYPE_CHECKING:
     from pytest_jsbench.engines.http.client import Response
     from pytest_jsbench.engines.providers.provider import ProviderSettings
 
-#: characters of a batch's id that are believed; the providers' have some forty
+#: Maximum length of a batch's id, in characters; providers' ids have about 40.
 _LONGEST_ID = 200
-#: tries after the first to ask how a batch is getting on, or to fetch its results
+#: Number of retries when a batch's state is queried or its results are fetched.
 RETRIES = 4
-#: seconds for one such request
+#: Timeout of one such request, in seconds.
 TIMEOUT = 120.0
-#: seconds for a file of requests or of results
+#: Timeout for uploading a file of requests or downloading a file of results, in seconds.
 LONG_TIMEOUT = 3600.0
-#: bytes
+#: Size up to which a request body counts as small, in bytes.
 _SMALL = 1_000_000
-#: seconds before the first try after one that failed, where the server does not say
+#: Seconds before the first retry if the server does not send Retry-After.
 _WAIT = 0.5
-#: a provider that answers so may answer otherwise a moment later
-_PASSING = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-#: what holds for a whole batch is no schema's fault
+#: Transient HTTP statuses, which are retried.
+_TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+#: An error that concerns a whole batch is not related to any schema.
 _NO_SCHEMA = Sent(response_format=ResponseFormat.TEXT)
-#: how a batch ends, and what is then to be said of a request that has no result
-_COMPLETED = (FaultKind.BAD_RESPONSE, "the batch is completed, and its results do not hold this request")
-_REFUSED = (FaultKind.BAD_REQUEST, "the provider refused the batch")
+#: The fault kind and message for requests without a result, by how the batch ended.
+_COMPLETED = (FaultKind.BAD_RESPONSE, "the batch completed, but its results do not contain this request")
+_REFUSED = (FaultKind.BAD_REQUEST, "the provider rejected the batch")
 _EXPIRED = (FaultKind.TIMEOUT, "the batch expired before this request was made")
 _CANCELLED = (FaultKind.SERVER, "the batch was cancelled before this request was made")
 
 
 class ProviderBatches:
     """
-    Asks a provider about its batches, and reads results, in the same way for all providers.
+    Base class: query a provider's batches and read their results.
 
-    A run makes one, closes it when its batches have been read, and calls it in one thread. A class of a provider says
-    how one line of results is read.
+    A run creates one, uses it from a single thread, and closes it when its batches have been read. Each provider's
+    subclass implements how one line of results is read.
     """
 
-    #: the field of a line of results that holds the request's name
+    #: Field that contains the request's name in a line of results.
     name_field = "custom_id"
 
     def __init__(self, settings: ProviderSettings, *, key: Key) -> None:
@@ -96,18 +96,18 @@ class ProviderBatches:
         self._client.close()
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
-        """Read one line of the results; CallError for a request that was not made or not answered."""
+        """Read one line of the results; raise CallError for a request that was not made or not answered."""
         raise NotImplementedError
 
     def to_body(self, request: Request) -> dict[str, Any]:
-        """The body that a call of its own would have had."""
+        """Return the same body as for a single call."""
         return self._settings.wire.to_body(self._settings, request)
 
     def ask(self, path: str, data: bytes | None = None, *, once: bool = False, **headers: str) -> Mapping[str, Any]:
         """
-        Ask the provider, and return the object that it answers with.
+        Send a request, and return the JSON object in the response.
 
-        What passes is asked again, a few times; what is asked `once` is not: it is paid for.
+        Transient errors are retried a few times, except with `once`, for requests that cost money.
         """
         _, body = self.send(path, data, once=once, **headers)
         with reading():
@@ -116,24 +116,24 @@ class ProviderBatches:
     def send(
         self, path: str, data: bytes | None, *, once: bool = False, **headers: str
     ) -> tuple[Mapping[str, str], bytes]:
-        """Send bytes, where there are any, and return the headers and the body of the answer."""
+        """Send data (GET if None), and return the headers and the body of the response."""
         import tenacity
 
         trying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(1 if once else RETRIES + 1),
-            retry=tenacity.retry_if_exception(_passes),
+            retry=tenacity.retry_if_exception(_is_transient),
             wait=_wait,
             reraise=True,
         )
         named = {name.replace("_", "-"): value for name, value in headers.items()}
 
         def exchange() -> tuple[Mapping[str, str], bytes]:
-            # a file of requests is large, and whatever else is asked is small
+            # Files of requests are large; all other requests are small.
             deadline = Deadline(TIMEOUT if data is None or len(data) < _SMALL else LONG_TIMEOUT)
             with closing(self._open(path, data, deadline=deadline, once=once, headers=named)) as response:
                 return response.headers, response.read()
 
-        with self._explained():
+        with self._explain_errors():
             return trying(exchange)
 
     def _open(self, path: str, data: bytes | None, *, deadline: Deadline, **options: Any) -> Response:
@@ -142,20 +142,20 @@ class ProviderBatches:
         return self._client.request(method, path, data, deadline=deadline, headers=headers, **options).checked()
 
     def read_results(self, path: str, sent: Sent) -> Iterator[Result]:
-        """Read a file of results, in lines of JSON."""
-        with self._explained(), closing(self._open(path, None, deadline=Deadline(LONG_TIMEOUT))) as response:
+        """Yield the results in a JSON Lines file."""
+        with self._explain_errors(), closing(self._open(path, None, deadline=Deadline(LONG_TIMEOUT))) as response:
             for line in read_lines(response.iter_bytes(bounded=False)):
-                yield str(line.get(self.name_field)), self._settled(line, sent)
+                yield str(line.get(self.name_field)), self._read_settled(line, sent)
 
     def read_answer(self, body: object, sent: Sent) -> Completion | Declined:
-        """Read the answer that a line of the results holds."""
+        """Parse the model's answer in a line of the results."""
         with reading():
             return self._settings.wire.read_whole(enclosed(body), Stopwatch()).to_generation(sent)
 
     def refused(
         self, error: ProviderError, ending: tuple[FaultKind, str], *, where: str = "", more: str = ""
     ) -> Failed:
-        """The failure of each request of a batch that the provider refused, of the kind that its words say."""
+        """Return the failure for each request of a rejected batch; its kind depends on the error message."""
         outcome = classify_error(error, sent=_NO_SCHEMA, secret=self._key.value)
         kind, message = ending
         kind = outcome.kind if isinstance(outcome, CallError) else kind
@@ -163,15 +163,15 @@ class ProviderBatches:
         return Failed(kind=kind, message=f"{message}: {words}{more}")
 
     def classify(self, error: ProviderError, sent: Sent) -> Completion | Declined:
-        """A provider's word against one request: a failed generation, Declined, or raised as a CallError."""
+        """Classify a provider's error about one request: return a failed generation or Declined, or raise CallError."""
         outcome = classify_error(error, sent=sent, secret=self._key.value)
         if isinstance(outcome, CallError):
             raise outcome
         return outcome
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Inside, a refusal becomes a CallError."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Convert errors raised inside into CallError."""
         try:
             yield
         except (EnclosedError, ValueError) as error:
@@ -179,11 +179,11 @@ class ProviderBatches:
             if isinstance(outcome, Declined):
                 outcome = CallError(FaultKind.BAD_REQUEST, outcome.message)
             if isinstance(outcome, Completion):
-                outcome = CallError(FaultKind.BAD_RESPONSE, "the server answered a question about a batch with a text")
+                outcome = CallError(FaultKind.BAD_RESPONSE, "the server answered a batch request with plain text")
             raise outcome from None
 
-    def _settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
-        """Read a request's result, as a call of its own would have ended, but without times, which nobody measured."""
+    def _read_settled(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined | Failed:
+        """Read a request's result as for a single call, but without times, which batches do not report."""
         try:
             generation = settle(
                 lambda: self.read_result(line, sent),
@@ -199,34 +199,36 @@ class ProviderBatches:
         return explain_error(error, sent, address=settings.address.url, model=settings.model, secret=self._key.value)
 
 
-def _passes(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     if isinstance(error, EnclosedError):
-        return error.status in _PASSING
+        return error.status in _TRANSIENT
     return isinstance(error, CallError) and error.kind in (FaultKind.CONNECTION, FaultKind.TIMEOUT)
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
-    """As long as the server says, or twice as long as before."""
+    """Return the server's Retry-After, or double the previous delay."""
     error = state.outcome.exception() if state.outcome else None
     seconds = retry_after(error.headers or {}) if isinstance(error, EnclosedError) else None
     return _WAIT * 2 ** (state.attempt_number - 1) if seconds is None else min(seconds, TIMEOUT)
 
 
 def sound_id(value: object, of: str = "the batch") -> str:
-    """Return the id as a server said it, which will be shown; CallError for what is none."""
+    """Return the id that the server sent if it is safe to print; raise CallError if not."""
     if isinstance(value, str) and value and printable(value, _LONGEST_ID) == value:
         return value
-    raise CallError(FaultKind.BAD_RESPONSE, f"the server did not say {of}'s id")
+    raise CallError(FaultKind.BAD_RESPONSE, f"the server did not return {of}'s id")
 
 
 def read_lines(pieces: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The objects in a body of JSON lines; CallError for anything else."""
-    rest = bytearray()  # a long line comes in thousands of pieces, and is not copied for each of them
+    """Yield the objects in a body of JSON Lines; raise CallError for anything else."""
+    rest = (
+        bytearray()
+    )  # A bytearray, as a long line arrives in thousands of pieces, and bytes would be copied for each.
     for piece in pieces:
         rest += piece
         whole: list[bytearray] = []
         if b"\n" in piece:
-            # not str.splitlines, nor an SDK's iter_lines: JSON strings may hold what these take for the end of a line
+            # Not str.splitlines or an SDK's iter_lines: they also split at characters that JSON strings may contain.
             *whole, rest = rest.split(b"\n")
         if len(rest) > LONGEST_BODY:
             raise CallError(FaultKind.BAD_RESPONSE, f"a result is longer than {LONGEST_BODY:,} bytes")
@@ -241,32 +243,32 @@ def _objects(line: bytes | bytearray) -> Iterator[dict[str, Any]]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        message = f"the batch's results are no JSON lines: {type(error).__name__}"
+        message = f"the batch's results are not JSON lines: {type(error).__name__}"
         raise CallError(FaultKind.BAD_RESPONSE, message) from None
     if not isinstance(value, dict):
-        message = f"the batch's results hold a JSON {type(value).__name__}, not an object"
+        message = f"the batch's results contain a JSON {type(value).__name__}, not an object"
         raise CallError(FaultKind.BAD_RESPONSE, message)
     yield value
 
 
 _OPENAI_ENDINGS = {"completed": _COMPLETED, "failed": _REFUSED, "expired": _EXPIRED, "cancelled": _CANCELLED}
-#: a single request's, in the error file
+#: Codes of single requests, in the error file.
 _OPENAI_NOT_MADE = {"batch_expired": _EXPIRED, "batch_cancelled": _CANCELLED}
 
 
 class OpenAIBatches(ProviderBatches):
-    """OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of how they ended."""
+    """OpenAI's Batch API: a file of requests to Chat Completions or Responses, and files of results and errors."""
 
-    #: as documented; a little less than the 200 MB of a file
+    #: Documented limits; slightly less than the 200 MB for a file.
     limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
-        """The request as the input file holds it."""
+        """Return the request as a line of the input file."""
         url = f"/v1{self._settings.path}"
         return to_json({"custom_id": name, "method": "POST", "url": url, "body": self.to_body(request)})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the input file; what is returned makes the batch."""
+        """Upload the input file; return a function that creates the batch."""
         parts = (("purpose", "batch"), ("file", ("jsbench.jsonl", b"\n".join([*lines, b""]), "application/jsonl")))
         data, kind = encode_multipart_formdata(parts)
         file = sound_id(self.ask("/files", data, content_type=kind).get("id"), of="the file")
@@ -274,8 +276,8 @@ class OpenAIBatches(ProviderBatches):
         return lambda: sound_id(self.ask("/batches", to_json(body), once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
-        """Ask how it is getting on."""
-        answer = self._ask_for(batch)
+        """Query the batch's state."""
+        answer = self._query(batch)
         ended = text_or(answer.get("status"), "") in _OPENAI_ENDINGS
         counts = [count(get(answer, "request_counts", name)) or 0 for name in ("completed", "failed", "total")]
         return BatchState(
@@ -289,13 +291,13 @@ class OpenAIBatches(ProviderBatches):
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file and the error file."""
         sent = self._settings.sent(batch=batch)
-        answer = self._ask_for(batch)
+        answer = self._query(batch)
         for field in ("output_file_id", "error_file_id"):
             if (file := answer.get(field)) is not None:
                 yield from self.read_results(f"/files/{quote(sound_id(file), safe='')}/content", sent)
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
-        """A line of the output file or of the error file."""
+        """Read a line of the output file or of the error file."""
         error, response = line.get("error"), line.get("response")
         if (code := text_or(get(error, "code"), "")) in _OPENAI_NOT_MADE:
             raise CallError(*_OPENAI_NOT_MADE[code])
@@ -306,7 +308,7 @@ class OpenAIBatches(ProviderBatches):
             return self.classify(ProviderError.parse(body, status=status), sent)
         return self.read_answer(body, sent)
 
-    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+    def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"/batches/{quote(batch, safe='')}")
 
     def _unanswered(self, batch: Mapping[str, Any]) -> Failed:
@@ -317,7 +319,7 @@ class OpenAIBatches(ProviderBatches):
         first = as_object(problems[0])
         code = first.get("code")
         names = frozenset([code] if isinstance(code, str) else [])
-        words = str(first.get("message") or code or "no word of why")
+        words = str(first.get("message") or code or "no error message")
         return self.refused(
             ProviderError(message=words, status=400, names=names),
             (kind, message),
@@ -327,7 +329,7 @@ class OpenAIBatches(ProviderBatches):
 
 
 _ANTHROPIC_NOT_MADE = {"expired": _EXPIRED, "canceled": _CANCELLED}
-#: what a call of its own would have had as its status; in results there is only the name
+#: HTTP statuses that single calls would have; results only contain the name.
 _ANTHROPIC_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -344,27 +346,30 @@ _MESSAGE_BATCHES = f"{anthropic_messages.PATH}/batches"
 
 
 class AnthropicBatches(ProviderBatches):
-    """Anthropic's Message Batches: requests in one body, and a file of how they ended."""
+    """Anthropic's Message Batches: requests in one body, and a file of results."""
 
-    #: as documented; a little less than the 256 MB of a batch
+    #: Documented limits; slightly less than the 256 MB for a batch.
     limits = BatchLimits(requests=100_000, size=240_000_000)
     _unanswered = Failed(
-        kind=FaultKind.BAD_RESPONSE, message="the batch has ended, and its results do not hold this request"
+        kind=FaultKind.BAD_RESPONSE, message="the batch has ended, but its results do not contain this request"
     )
 
     def line(self, name: str, request: Request) -> bytes:
-        """The request as the batch's body holds it."""
+        """Return the request as an item of the batch's body."""
         return to_json({"custom_id": name, "params": self.to_body(request)})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """See that the server is there, knows the key and has batches; what is returned makes one."""
+        """
+        Check that the server is reachable, accepts the key and supports batches; return a function
+        that creates one.
+        """
         self.ask(f"{_MESSAGE_BATCHES}?limit=1")
         data = b'{"requests":[%b]}' % b",".join(lines)
         return lambda: sound_id(self.ask(_MESSAGE_BATCHES, data, once=True).get("id"))
 
     def state(self, batch: str) -> BatchState:
-        """Ask how it is getting on."""
-        answer = self._ask_for(batch)
+        """Query the batch's state."""
+        answer = self._query(batch)
         names = ("processing", "succeeded", "errored", "canceled", "expired")
         counts = {name: count(get(answer, "request_counts", name)) or 0 for name in names}
         ended = answer.get("processing_status") == "ended"
@@ -377,15 +382,15 @@ class AnthropicBatches(ProviderBatches):
         )
 
     def results(self, batch: str) -> Iterator[Result]:
-        """Read the results file, which is where the batch says."""
+        """Read the results file from the address that the batch reports."""
         sent = self._settings.sent(batch=batch)
-        place = self._ask_for(batch).get("results_url")
+        place = self._query(batch).get("results_url")
         if not isinstance(place, str):
-            raise CallError(FaultKind.BAD_RESPONSE, "the server did not say where the batch's results are")
+            raise CallError(FaultKind.BAD_RESPONSE, "the server did not return the address of the batch's results")
         yield from self.read_results(place, sent)
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
-        """A line of the results file."""
+        """Read a line of the results file."""
         kind = text_or(get(line, "result", "type"), "")
         if kind in _ANTHROPIC_NOT_MADE:
             raise CallError(*_ANTHROPIC_NOT_MADE[kind])
@@ -395,7 +400,7 @@ class AnthropicBatches(ProviderBatches):
         status = next((status for name, status in _ANTHROPIC_STATUSES.items() if name in error.names), None)
         return self.classify(replace(error, status=status), sent)
 
-    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+    def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"{_MESSAGE_BATCHES}/{quote(batch, safe='')}")
 
 
@@ -403,29 +408,30 @@ _GEMINI_ENDINGS = {
     "SUCCEEDED": _COMPLETED,
     "PARTIALLY_SUCCEEDED": (
         FaultKind.SERVER,
-        "the batch is completed but for some requests, of which this is one",
+        "the batch completed except for some requests, including this one",
     ),
     "FAILED": _REFUSED,
     "EXPIRED": _EXPIRED,
     "CANCELLED": _CANCELLED,
 }
-#: what a call of its own would have had as its status; in results there is the number that gRPC has for it
+#: HTTP statuses that single calls would have, by the gRPC status code in the results.
 _GRPC_STATUSES = {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401}
 
 
 class GeminiBatches(ProviderBatches):
-    """Gemini's batches: a file of requests, and a file of how they ended."""
+    """Gemini's batches: a file of requests, and a file of results."""
 
     name_field = "key"
-    #: of a file 2 GB are documented, and no number of requests; all of it is held in memory while it is handed in
+    #: The documented limit is 2 GB per file, with no limit of requests; ours is lower, as the file is kept in memory
+    #: while it is uploaded.
     limits = BatchLimits(requests=50_000, size=190_000_000)
 
     def line(self, name: str, request: Request) -> bytes:
-        """The request as the input file holds it."""
+        """Return the request as a line of the input file."""
         return to_json({"key": name, "request": self.to_body(request)})
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the input file; what is returned makes the batch."""
+        """Upload the input file; return a function that creates the batch."""
         data = b"\n".join([*lines, b""])
         file: dict[str, Any] = {"file": {"displayName": "jsbench", "mimeType": "jsonl", "sizeBytes": len(data)}}
         headers, _ = self.send(
@@ -438,7 +444,7 @@ class GeminiBatches(ProviderBatches):
         )
         place = headers.get("x-goog-upload-url")
         if not place:
-            raise CallError(FaultKind.BAD_RESPONSE, "the server did not say where the file is to go")
+            raise CallError(FaultKind.BAD_RESPONSE, "the server did not return an upload address for the file")
         answer = self.ask(place, data, x_goog_upload_command="upload, finalize", x_goog_upload_offset="0")
         name = sound_id(get(answer, "file", "name"), of="the file")
         body = to_json({"batch": {"inputConfig": {"fileName": name}, "displayName": "jsbench"}})
@@ -446,8 +452,8 @@ class GeminiBatches(ProviderBatches):
         return lambda: sound_id(self.ask(f"{model}:batchGenerateContent", body, once=True).get("name"))
 
     def state(self, batch: str) -> BatchState:
-        """Ask how it is getting on."""
-        operation = self._ask_for(batch)
+        """Query the batch's state."""
+        operation = self._query(batch)
         state = str(get(operation, "metadata", "state")).removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
         counts = get(operation, "metadata", "batchStats")
         numbers = [_number(get(counts, f"{name}Count")) for name in ("successfulRequest", "failedRequest", "request")]
@@ -462,23 +468,23 @@ class GeminiBatches(ProviderBatches):
     def results(self, batch: str) -> Iterator[Result]:
         """Read the output file."""
         sent = self._settings.sent(batch=batch)
-        answer = self._ask_for(batch)
+        answer = self._query(batch)
         file = get(answer, "metadata", "output", "responsesFile") or get(answer, "response", "responsesFile")
         if isinstance(file, str):
             yield from self.read_results(f"{self._version}/{quote(file)}:download?alt=media", sent)
 
     def read_result(self, line: Mapping[str, Any], sent: Sent) -> Completion | Declined:
-        """A line of the output file."""
+        """Read a line of the output file."""
         if (error := line.get("error")) is not None:
             return self.classify(self._error(error), sent)
         return self.read_answer(line.get("response"), sent)
 
     @property
     def _version(self) -> str:
-        """The API's version, as a path begins with it."""
+        """API version as the first segment of a path."""
         return f"/{self._settings.path.split('/')[1]}"
 
-    def _ask_for(self, batch: str) -> Mapping[str, Any]:
+    def _query(self, batch: str) -> Mapping[str, Any]:
         return self.ask(f"{self._version}/{quote(batch)}")
 
     def _unanswered(self, operation: Mapping[str, Any], ending: tuple[FaultKind, str]) -> Failed:
@@ -487,11 +493,11 @@ class GeminiBatches(ProviderBatches):
         return Failed(kind=ending[0], message=ending[1])
 
     def _error(self, body: object) -> ProviderError:
-        """The error, with the status that its number stands for."""
+        """Return the error with the HTTP status for its gRPC code."""
         error, number = ProviderError.parse(body), get(body, "code")
         return replace(error, status=_GRPC_STATUSES.get(number, error.status)) if isinstance(number, int) else error
 
 
 def _number(value: object) -> int:
-    """A count, which the API writes as a text; 0 for anything that is not one."""
+    """Return a count, which the API sends as a string; 0 for anything else."""
     return int(value) if isinstance(value, str | int) and str(value).isdecimal() else 0

@@ -1,9 +1,9 @@
 """
-A run's attempts as a provider's batches: submitted, waited for, and read by each test from a file of answers.
+Submit a run's attempts as batches, wait for them, and let each test read its answer from a file.
 
-No secret of the run is said by what batches raise, nor by what they hold.
+Secrets of the run are removed from errors and results of batches.
 
-`BATCHES` is what the session of a run finds (`run/batch_attempts.py`).
+`BATCHES` is the entry point for run sessions (`run/batch_attempts.py`).
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
     from pytest_jsbench.records.records import Attempt
     from pytest_jsbench.run.session import RunSession
 
-#: characters of a request's name: `sha256-` and 160 bits of it; both providers allow 64
+#: Length of a request's name in characters: `sha256-` and 160 bits of the hash; both providers allow 64.
 _LENGTH = 47
-#: faults of a query for a batch's state that do not go away with time
-_LASTING = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
+#: Permanent faults, after which a batch's state is not queried again.
+_PERMANENT = frozenset({FaultKind.AUTH, FaultKind.BAD_REQUEST, FaultKind.QUOTA, FaultKind.ENGINE})
 
 
 def name_of(request: Request) -> str:
-    """A request's name in a batch: the same for the same attempt that asks the same, and for no other."""
+    """Return a request's name in a batch; it is the same only for the same attempt with the same request."""
     params = request.params
     content = {
         "task": request.key.task,
@@ -77,13 +77,13 @@ def name_of(request: Request) -> str:
 
 
 def build_batches(factory: BatchFactory, config: EngineConfig) -> Batches:
-    """The factory's batches, with the secrets of the run replaced in what they say."""
+    """Build the factory's batches, with the run's secrets redacted."""
     with errors_freed(config) as secrets:
         return DiscreetBatches(factory.build_batches(config), secrets)
 
 
 class DiscreetBatches:
-    """Submits batches, and replaces each secret of the run in what the provider says of them."""
+    """Submits batches and redacts the run's secrets in the provider's responses."""
 
     def __init__(self, batches: Batches, secrets: Secrets) -> None:
         self._batches = batches
@@ -91,15 +91,15 @@ class DiscreetBatches:
 
     @property
     def limits(self) -> BatchLimits:
-        """The most that one batch may hold."""
+        """Maximum size of one batch."""
         return self._batches.limits
 
     def line(self, name: str, request: Request) -> bytes:
-        """The request as the batch holds it."""
+        """Return the request as an item of a batch."""
         return self._batches.line(name, request)
 
     def upload(self, lines: Sequence[bytes]) -> Callable[[], str]:
-        """Upload the requests; the function that is returned creates the batch and gives its id, to be written down."""
+        """Upload the requests; return a function that creates the batch and returns its id, to be recorded."""
         with _faults_freed(self._secrets):
             create = self._batches.upload(lines)
 
@@ -107,20 +107,22 @@ class DiscreetBatches:
             with _faults_freed(self._secrets):
                 batch = create()
             if self._secrets.out_of_message(batch) != batch:
-                raise CallError(FaultKind.BAD_RESPONSE, "the batch's id holds a secret of this run, and is not kept")
+                raise CallError(
+                    FaultKind.BAD_RESPONSE, "the batch's id contains a secret of this run and is not recorded"
+                )
             return batch
 
         return created
 
     def state(self, batch: str) -> BatchState:
-        """The progress of a batch."""
+        """Query the state of a batch."""
         with _faults_freed(self._secrets):
             state = self._batches.state(batch)
         left = state.unanswered
         return state if left is None else replace(state, unanswered=out_of_generation(left, self._secrets))
 
     def results(self, batch: str) -> Iterator[Result]:
-        """The result of each of its requests, by the request's name."""
+        """Yield the name and the result of each request in a batch."""
         with _faults_freed(self._secrets):
             for name, result in self._batches.results(batch):
                 yield self._secrets.out_of_message(name), out_of_generation(result, self._secrets)
@@ -140,7 +142,7 @@ def _faults_freed(secrets: Secrets) -> Iterator[None]:
 
 class BatchAnswers:
     """
-    Writes the file of answers, one line for each request; of two lines of one request the later counts.
+    Writes the file of answers, one line per request; if a request has two lines, the later one counts.
 
     The controller opens it before the batches are submitted; `Submission` writes to it in one thread. It is closed
     before any worker reads the file through `BatchedEngine`.
@@ -171,27 +173,27 @@ class BatchAnswers:
 
 class BatchedEngine:
     """
-    Answers each request from the file of answers.
+    Reads the answer to each request from the file of answers.
 
-    Each worker makes one in the place of the provider's engine. The file is indexed at the first request, after the
-    batches have ended; the worker's threads then call `generate` at the same time.
+    Each worker creates one instead of the provider's engine. The file is indexed at the first request, after the
+    batches have ended; the worker's threads then call `generate` concurrently.
     """
 
     def __init__(self, path: Path, info: EngineInfo) -> None:
-        #: who answered
+        #: Engine that made the answers.
         self.info = info
         self._path = path
         self._lines: IndexedLines[str] | None = None
         self._lock = threading.Lock()
 
     def generate(self, request: Request) -> Completion | Declined:
-        """The answer; CallError where the request failed, Refused where it was not made or has no answer yet."""
+        """Return the answer; raise CallError if the request failed, Refused if it was not made or has no answer yet."""
         with self._lock:
             if self._lines is None and self._path.exists():
                 self._lines = IndexedLines(self._path, lambda line: str(line["name"]))
         line = None if self._lines is None else self._lines.get(name_of(request))
         if line is None:
-            raise CallError(FaultKind.ENGINE, f"no batch of this run holds {request.key}")
+            raise CallError(FaultKind.ENGINE, f"no batch of this run contains {request.key}")
         if (refused := line.get("refused")) is not None:
             raise Refused(MissingReason(refused["reason"]), refused["message"])
         generation = from_json(Generation, line["generation"])
@@ -201,22 +203,22 @@ class BatchedEngine:
         return generation
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no resources are kept open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """The pauses between two queries of a batch's state, in seconds."""
+    """Delays between queries of a batch's state, in seconds."""
 
     first: float = 5.0
-    #: the factor from one pause to the next
+    #: Factor from one delay to the next.
     growth: float = 1.3
     longest: float = 60.0
-    #: failed queries in a row after which waiting ends
+    #: Maximum number of consecutive failed queries before waiting ends.
     patience: int = 30
 
     def pauses(self) -> Iterator[float]:
-        """The pauses, without end."""
+        """Yield the delays, endlessly."""
         pause = self.first
         while True:
             yield min(pause, self.longest)
@@ -228,37 +230,37 @@ class Submission:
     """
     The batches of one run.
 
-    The controller makes one after collection, before any test runs, and calls `hand_in` and then `wait` in its own
-    thread, once each. The answers go to the file that `BatchedEngine` reads. At the end of the session the controller
-    asks it for the batches that are still `waiting`.
+    The controller creates one after collection, before any test runs, and calls `hand_in` and then `wait` in its own
+    thread, once each. The answers go to the file that `BatchedEngine` reads. At the end of the session, `waiting`
+    returns the batches that have not ended.
     """
 
     batches: Batches
     file: BatchFile
     answers: BatchAnswers
-    #: of calls in a batch; None: there is no limit of cost
+    #: Price of calls in a batch; None without a cost limit.
     price: Price | None = None
-    #: the limit of cost, in US dollars
+    #: Cost limit, in US dollars.
     most: float | None = None
     polling: Polling = field(default_factory=Polling)
-    #: set by another thread when nothing more is to be handed in or waited for
+    #: Set by another thread to stop submitting and waiting.
     stopped: threading.Event = field(default_factory=threading.Event)
     sleep: Callable[[float], object] = time.sleep
-    #: called with each batch that was submitted
+    #: Called with each submitted batch.
     handed_in: Callable[[BatchPart], None] = lambda _: None
-    #: US dollars: what ended batches cost, and the most that the others may cost
+    #: Cost in US dollars: the cost of ended batches plus the maximum cost of the others.
     spent: float = 0.0
-    #: the requests of this run, and the most that each may cost
+    #: Requests of this run, with the maximum cost of each.
     _asked: dict[str, float] = field(default_factory=dict)
-    #: requests that an ended batch of an earlier run has answered
-    _taken: set[str] = field(default_factory=set)
+    #: Requests answered by an ended batch of an earlier run.
+    _answered_earlier: set[str] = field(default_factory=set)
     _fetched: set[str] = field(default_factory=set)
-    #: whether the limit of cost was reached
+    #: Whether the cost limit was reached.
     _full: bool = False
     _states: dict[str, BatchState] = field(default_factory=dict)
 
     def hand_in(self, requests: Iterable[Request]) -> None:
-        """Submit the requests that no earlier batch holds; BatchError where the provider does not accept them."""
+        """Submit the requests that are in no earlier batch; raise BatchError if the provider rejects them."""
         names: list[str] = []
         lines: list[bytes] = []
         size = 0
@@ -269,7 +271,7 @@ class Submission:
                 return
             name = name_of(request)
             self._asked[name] = 0.0
-            if self._is_in(earlier.get(name), name) or (line := self._line(name, request)) is None:
+            if self._is_in_earlier(earlier.get(name), name) or (line := self._line(name, request)) is None:
                 continue
             if len(lines) == limits.requests or (lines and size + len(line) + 1 > limits.size):
                 self._submit(names, lines)
@@ -293,8 +295,8 @@ class Submission:
                     broken = 0
                 except CallError as error:
                     broken += 1
-                    if leave or error.kind in _LASTING or broken > self.polling.patience:
-                        message = f"batch {part.id} cannot be looked at: {error.message}"
+                    if leave or error.kind in _PERMANENT or broken > self.polling.patience:
+                        message = f"batch {part.id} cannot be queried: {error.message}"
                         raise BatchError(message, found=error.kind, where=part.id) from error
             if leave:
                 for part in self.waiting():
@@ -309,30 +311,30 @@ class Submission:
                 self.sleep(next(pauses))
 
     def waiting(self) -> list[BatchPart]:
-        """The batches that hold a request of this run and have not ended."""
+        """Return the batches that contain a request of this run and have not ended."""
         return [part for part in self.file if not (part.ended or self._asked.keys().isdisjoint(part.requests))]
 
-    def _is_in(self, part: BatchPart | None, name: str) -> bool:
-        """Look for the request in a batch of an earlier run; if it failed in an ended batch, it is sent again."""
+    def _is_in_earlier(self, part: BatchPart | None, name: str) -> bool:
+        """Return whether a batch of an earlier run has the request; one that failed in an ended batch is sent again."""
         if part is None or not part.ended:
             return part is not None
         if (batch := str(part.id)) not in self._fetched:
             self._fetched.add(batch)
             self._take_again(batch)
-        return name in self._taken
+        return name in self._answered_earlier
 
     def _take_again(self, batch: str) -> None:
         try:
             for name, generation in self.batches.results(batch):
                 if not isinstance(generation, Failed):
                     self.answers.write((name, generation))
-                    self._taken.add(name)
+                    self._answered_earlier.add(name)
         except CallError as error:
             message = f"the results of batch {batch} cannot be read: {error.message}"
             raise BatchError(message, found=error.kind, where=batch) from error
 
     def _line(self, name: str, request: Request) -> bytes | None:
-        """The line of a request in a batch; None where it may not be sent."""
+        """Return a request as an item of a batch; None if it may not be sent."""
         most = most_of(request)
         worst = Usage(input_tokens=most.input_tokens, output_tokens=most.output_tokens)
         cost = (self.price(worst) or 0.0) if self.price is not None else 0.0
@@ -354,7 +356,7 @@ class Submission:
         try:
             make = self.batches.upload(lines)
         except CallError as error:
-            raise BatchError(_not_taken(part, error)) from error
+            raise BatchError(_rejection(part, error)) from error
         self.file.begin(part)
         try:
             batch = make()
@@ -362,7 +364,7 @@ class Submission:
             if error.status is None or not 400 <= error.status < 500:
                 raise BatchError(f"{error.message}: {doubt(self.file.path, part)}") from error
             self.file.drop(part)
-            raise BatchError(_not_taken(part, error)) from error
+            raise BatchError(_rejection(part, error)) from error
         self.handed_in(self.file.change(part, batch=batch))
 
     def _read(self, part: BatchPart, state: BatchState) -> None:
@@ -381,7 +383,7 @@ class Submission:
         self.file.change(part, ended=True)
 
     def _settle(self, name: str, usage: Usage | None) -> None:
-        """Replace the most that a request may cost by what it cost: nothing where there was no answer."""
+        """Replace a request's maximum cost by its actual cost, which is zero without an answer."""
         worst = self._asked.get(name, 0.0)
         if not worst or self.price is None:
             return
@@ -390,11 +392,11 @@ class Submission:
         self.spent += (worst if cost is None else cost) - worst
 
 
-def _not_taken(part: BatchPart, error: CallError) -> str:
-    return f"a batch of {counted(len(part.requests), 'request')} was not taken: {error.message}"
+def _rejection(part: BatchPart, error: CallError) -> str:
+    return f"a batch of {counted(len(part.requests), 'request')} was not accepted: {error.message}"
 
 
-#: how often a batch is looked at
+#: Delays between queries of a batch's state.
 POLLING = Polling()
 
 
@@ -402,8 +404,8 @@ class SessionBatches:
     """
     The batches of a session's attempts; their answers go to a file, which `BatchedEngine` reads in each process.
 
-    Whoever drives the run makes one before its first attempt, and calls `make`, once, in its own thread; the run's
-    folder keeps the ids. At the end it asks for the batches that are still `waiting`.
+    The caller creates one before the first attempt and calls `make` once, in its own thread; the run's directory
+    keeps the ids. At the end, `waiting` returns the batches that have not ended.
     """
 
     def __init__(self, session: RunSession) -> None:
@@ -422,7 +424,7 @@ class SessionBatches:
         progress: Callable[[BatchState], None] = lambda _: None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """Hand the attempts in, and wait, or look once, as the plan says."""
+        """Submit the attempts, and wait for the batches or query them once, depending on the plan."""
         stopped = stopped or threading.Event()
         session, plan = self._session, self._session.plan
         (variant,) = plan.variants.values()
@@ -446,29 +448,29 @@ class SessionBatches:
             assert isinstance(runner, Runner)
             left = (attempt for attempt in attempts if attempt not in session.recorded)
             questions = (runner.question(plan.cases.case(attempt.key), attempt.repeat) for attempt in left)
-            # an attempt that ends before its call has no request: of a broken schema or prompt, or one not adapted
+            # An attempt that ends before its call has no request, for example with a broken schema or prompt.
             requests = (question.request for question in questions if not isinstance(question, Record))
             submission.hand_in(request for request in requests if isinstance(request, Request))
             submission.wait(progress, leave=plan.batch == "leave")
 
     def waiting(self) -> list[BatchPart]:
-        """Return the batches that hold a request of this run and have not ended."""
+        """Return the batches that contain a request of this run and have not ended."""
         return [] if self._submission is None else [part for part in self._submission.waiting() if part.id is not None]
 
     def doubts(self, folder: Path) -> list[str]:
-        """Say, of each batch without a known id, what a user is to do; the run's folder as it is to be shown."""
+        """Return what to do about each batch without a known id; `folder` is the run's directory for display."""
         parts = () if self._submission is None else self._submission.file
         return [doubt(folder / FILE, part) for part in parts if part.id is None]
 
     def _spend(self, submission: Submission) -> None:
-        """Count the cost of the batches against the limit that holds for the project's tests."""
+        """Count the cost of the batches towards the limit, which also applies to the project's tests."""
         if submission.spent:
             with contextlib.closing(self._session.limits_file()) as limits:
                 limits.spend(submission.spent)
 
 
-class _BatchRoom:
-    """The steps of a run in which batches have a part."""
+class _BatchSteps:
+    """The steps of a run that concern batches."""
 
     batching = SessionBatches
     engine = BatchedEngine
@@ -477,8 +479,8 @@ class _BatchRoom:
 
     @staticmethod
     def keep(folder: Path, metadata: RunMetadata, parts: Sequence[BatchPart]) -> None:
-        """Write the batches of an earlier run into the folder of this run."""
+        """Write the batches of an earlier run to the directory of this run."""
         BatchFile(folder / FILE, metadata, parts)
 
 
-BATCHES = _BatchRoom()
+BATCHES = _BatchSteps()

@@ -1,4 +1,4 @@
-"""`jsbench probe`: does a server hold its answers to their schemas, and in which ways of asking does it not."""
+"""`jsbench probe`: find out whether a server enforces schemas, and in which modes it does not."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pytest_jsbench.run.session import RunSession
     from pytest_jsbench.settings.variants import Variant
 
-#: the options that say whom to ask, and how an answer is sampled
+#: Options that select the engine and model, and how answers are sampled.
 _WHOM = ("engine", "model", "base_url", "api_key_env", "engine_option", "max_tokens", "temperature", "timeout")
 _LEVELS = (1, 8, 32)
-#: of an answer: one that conforms has fewer, and a model that is held to nothing may never end
+#: Token limit for answers: conforming answers are shorter, and an unconstrained model may never end.
 _MOST_TOKENS = 256
-#: seconds without any answer after which a probe gives up on the server
+#: Seconds without any answer after which the probe is aborted.
 _PATIENCE = 60.0
 
 
@@ -153,7 +153,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Inside, SIGTERM is Ctrl-C: what is known is shown; where this is not the main thread, nothing changes."""
+    """Handle SIGTERM like Ctrl-C inside, so that the findings so far are printed; no effect outside the main thread."""
     try:
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     except ValueError:
@@ -192,7 +192,7 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
 
 @contextmanager
 def _session(options: argparse.Namespace, base: Variant, plan: ProbePlan) -> Iterator[RunSession]:
-    """Start a run that keeps nothing, of which each way of asking is a variant."""
+    """Start an unrecorded run with a variant for each mode."""
     from pytest_jsbench.lab.probe.probe import POLICY
     from pytest_jsbench.metrics.prices import price_of
     from pytest_jsbench.records.metadata import Entry

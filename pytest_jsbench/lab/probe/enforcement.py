@@ -1,8 +1,8 @@
 """
-Decide from a probe's answers, for each way of asking, if a server holds them to their schemas.
+Decide from a probe's answers whether a server enforces schemas, for each mode.
 
-An answer that conforms is evidence, since the prompt asks for another and the schema holds words made at random. How
-good the evidence is, a control tells: the same questions with the schema only shown in the prompt.
+A conforming answer is evidence because the prompt requests another one, and the schema contains random words. A control
+shows how strong the evidence is: the same questions with the schema only shown in the prompt.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from pytest_jsbench.core.generations import ResponseFormat
 from pytest_jsbench.lab.probe.questions import SHAPES, Shown
 from pytest_jsbench.metrics.statistics import SIGNIFICANCE, Proportion, one_sided_fisher, proportion
 
-#: a way is not enforced where more than one in so many answers is wrong, and a keyword is broken where one in so many
+#: A mode is not enforced if more than 1 in 5 answers is wrong, a keyword is broken if 1 in 2 is.
 _SHARE_OF_MODE, _SHARE_OF_KEYWORD = 5, 2
-#: the chance up to which a level's faults are blamed on load: several ways are asked at several levels
+#: p-value up to which faults at a level are attributed to load; it is low because several modes and levels are tested.
 _BLAMES_LOAD = 0.01
 
 
 class ReplyKind(StrEnum):
-    """The kind of a reply to a probe's question."""
+    """Kind of a reply to a probe's question."""
 
     CONFORMS = "conforms"
     VIOLATES = "violates"
-    #: the answer holds words that belong to another question
+    #: The answer contains words of another question.
     MIXED_UP = "mixed_up"
-    #: the server does not take the request, and says so
+    #: The server rejected the request as unsupported.
     REFUSED = "refused"
-    #: nothing is known: the call broke, or the answer was cut off
+    #: No evidence: the call failed, or the answer was truncated.
     UNDECIDED = "undecided"
 
 
 class Enforcement(StrEnum):
-    """A probe's finding on a way of asking, or on one keyword."""
+    """Finding of a probe for a mode or a keyword."""
 
     ENFORCED = "enforced"
-    #: some answers conform, or show that the model has seen the schema
+    #: Some answers conform, or show that the model has seen the schema.
     NOT_ENFORCED = "not_enforced"
-    #: the request is taken, and answered as if there were no schema in it
+    #: The request is accepted, but the schema has no effect on the answers.
     IGNORED = "ignored_silently"
     REFUSED = "refused"
-    #: a few answers do not conform, wherever they were asked
+    #: A few answers do not conform, independent of load and keyword.
     SOMETIMES_WRONG = "sometimes_wrong"
     BREAKS_UNDER_LOAD = "breaks_under_load"
     MIXES_UP = "mixes_up"
@@ -53,27 +53,27 @@ class Enforcement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The outcome of a question."""
+    """The reply to one question."""
 
     kind: ReplyKind
-    #: whether the answer holds a word that stands in the schema and not in the prompt
+    #: Whether the answer contains a word that is in the schema but not in the prompt.
     traced: bool = False
-    #: the keywords that it breaks, or on whose way the broken ones stand; none where it is no JSON
+    #: Violated keywords, and the keywords on the paths to them; empty if the answer is not JSON.
     violated: frozenset[str] = frozenset()
-    #: what the prompt asks for, and the answer
+    #: Text that the prompt requests, and text of the answer.
     wanted: str = ""
     text: str = ""
-    #: what the server, or the judge, said
+    #: Message of the server or the judge.
     message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeMode:
-    """A way of asking."""
+    """How a schema is sent and answered: response format, streaming and reasoning."""
 
     response_format: ResponseFormat
     streaming: bool
-    #: whether reasoning was asked for, or asked to be left out; None: nothing was said of it
+    #: Whether reasoning is turned on or off by the request; None if not set.
     reasoning: bool | None = None
 
     def __str__(self) -> str:
@@ -83,14 +83,14 @@ class ProbeMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replies:
-    """The replies to questions of one kind."""
+    """Replies to questions of one kind."""
 
-    #: how many were to be asked
+    #: Number of questions planned.
     planned: int
     replies: tuple[Reply, ...] = ()
 
     def __add__(self, more: Replies) -> Replies:
-        """The replies to all of these questions."""
+        """Add the replies to other questions."""
         return Replies(planned=self.planned + more.planned, replies=self.replies + more.replies)
 
     def count(self, *kinds: ReplyKind) -> int:
@@ -99,27 +99,27 @@ class Replies:
 
     @property
     def conforming(self) -> int:
-        """The number of answers that conform."""
+        """Number of conforming answers."""
         return self.count(ReplyKind.CONFORMS)
 
     @property
     def decided(self) -> int:
-        """The number of answers of which something is known."""
+        """Number of answers that are evidence."""
         return self.count(ReplyKind.CONFORMS, ReplyKind.VIOLATES, ReplyKind.MIXED_UP)
 
     @property
     def wrong_replies(self) -> list[Reply]:
-        """The answers that a server which holds to the schema would not give."""
+        """Answers that a server which enforces the schema would not give."""
         return [reply for reply in self.replies if reply.kind in (ReplyKind.VIOLATES, ReplyKind.MIXED_UP)]
 
     @property
     def wrong(self) -> int:
-        """The number of wrong replies."""
+        """Number of wrong replies."""
         return len(self.wrong_replies)
 
     @property
     def enforcement(self) -> Enforcement:
-        """The finding of all replies; a fault of network or account says nothing, and one bad answer says all."""
+        """Finding from all replies; errors of network or account are no evidence, and a single bad answer decides."""
         if self.count(ReplyKind.MIXED_UP):
             return Enforcement.MIXES_UP
         if self.wrong:
@@ -131,48 +131,48 @@ class Replies:
 
     @property
     def example(self) -> Reply | None:
-        """The reply that best shows what is wrong; None where nothing is."""
+        """Reply that best shows what is wrong; None if nothing is."""
         order = (ReplyKind.MIXED_UP, ReplyKind.VIOLATES, ReplyKind.REFUSED, ReplyKind.UNDECIDED)
         return next((reply for kind in order for reply in self.replies if reply.kind is kind), None)
 
     @property
     def message(self) -> str:
-        """The words of the server, or of the judge, on that reply."""
+        """Message of the server or the judge about that reply."""
         return self.example.message if self.example else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelReplies:
-    """The replies to questions that were asked so many at once."""
+    """Replies to questions at one number of concurrent calls."""
 
     in_flight: int
-    #: the most calls that were under way at the same time
+    #: Highest number of concurrent calls reached.
     peak: int
     replies: Replies
 
     @property
     def reached(self) -> int:
-        """The calls that were under way at once in truth: limits slow a probe down, and a quick server does."""
+        """Actual number of concurrent calls, which is lower with rate limits or a fast server."""
         return min(self.in_flight, self.peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordReplies:
-    """The replies to questions whose prompt asks to break one keyword."""
+    """Replies to questions whose prompt requests an answer that breaks one keyword."""
 
     keyword: str
     replies: Replies
 
     @property
     def enforcement(self) -> Enforcement:
-        """The finding on it: a few wrong answers among many are no fault of the keyword."""
+        """Finding on the keyword; a few wrong answers among many are not attributed to it."""
         if 0 < self.replies.wrong * _SHARE_OF_KEYWORD < self.replies.decided:
             return Enforcement.SOMETIMES_WRONG
         return self.replies.enforcement
 
     @property
     def blamed(self) -> tuple[str, ...]:
-        """The keywords that the wrong answers break: this one where the judge says so, or where there was no JSON."""
+        """Keywords that the wrong answers break: this one if the judge reports it, or if an answer is not JSON."""
         wrong = self.replies.wrong_replies
         if any(not reply.violated or self.keyword in reply.violated for reply in wrong) or self.keyword in SHAPES:
             return (self.keyword,)
@@ -181,24 +181,25 @@ class KeywordReplies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeFinding:
-    """The finding on a way of asking."""
+    """Finding on a mode."""
 
     mode: ProbeMode
-    #: by rising number in flight; the first at which most is wrong, or load is to blame, is the last that was asked
+    #: Replies by number of concurrent calls, in ascending order; a level with mostly wrong answers, or with faults
+    #: attributed to load, is the last.
     levels: tuple[LevelReplies, ...]
-    #: more questions at the level below the last, against which it is held
+    #: More replies from the level below the last, to compare the last with.
     below: LevelReplies | None = None
-    #: what was not asked in this way
+    #: What was not probed in this mode.
     not_asked: tuple[str, ...] = ()
     keywords: tuple[KeywordReplies, ...] = ()
-    #: the replies where the schema was only shown; None where that cannot be asked
+    #: Replies with the schema only shown; None if the engine always enforces the schema.
     control: Replies | None = None
-    #: why it was not asked to the end; empty where it was
+    #: Why probing ended early; empty if it did not.
     unfinished: str = ""
 
     @property
     def enforcement(self) -> Enforcement:
-        """The one thing to say of it."""
+        """Overall finding."""
         if not self.levels:
             return Enforcement.UNDECIDED
         first, last = self.levels[0].replies.enforcement, self.levels[-1].replies.enforcement
@@ -217,13 +218,13 @@ class ModeFinding:
             return Enforcement.BROKEN_FOR_KEYWORDS
         if self.wrong:
             return Enforcement.SOMETIMES_WRONG
-        # a model that is only shown the schema may as well have answered so
+        # A model that is only shown the schema could have answered equally well.
         by_chance = self.p_value is not None and self.p_value > SIGNIFICANCE
         return Enforcement.UNDECIDED if self.unfinished or by_chance else Enforcement.ENFORCED
 
     @property
     def breaks_under_load(self) -> bool:
-        """True where the last level has more wrong answers than chance allows, beside those below it."""
+        """True if the last level has significantly more wrong answers than those below it."""
         if len(self.levels) < 2 or not self.levels[-1].replies.wrong:
             return False
         last, lower = self.levels[-1].replies, _together(*self.levels[:-1], self.below)
@@ -231,13 +232,13 @@ class ModeFinding:
 
     @property
     def wrong(self) -> int:
-        """The wrong answers of all levels, and of the keywords that are not broken."""
+        """Number of wrong answers at all levels and to keywords that are not broken."""
         sound = (row.replies.wrong for row in self.keywords if row.enforcement is Enforcement.SOMETIMES_WRONG)
         return self._at_levels.wrong + sum(sound)
 
     @property
     def asked(self) -> int:
-        """The answers of which something is known, at all levels and to keywords that are not broken."""
+        """Number of answers that are evidence, at all levels and to keywords that are not broken."""
         sound = (row.replies.decided for row in self.keywords if row.keyword not in self.broken)
         return self._at_levels.decided + sum(sound)
 
@@ -247,17 +248,17 @@ class ModeFinding:
 
     @property
     def passed(self) -> bool:
-        """True where all that was asked is enforced."""
+        """True if everything that was probed is enforced."""
         return self.enforcement is Enforcement.ENFORCED and not self.refused and not self.undecided
 
     @property
     def conforming(self) -> Proportion:
-        """The share of answers that conform, at all levels together."""
+        """Share of conforming answers, at all levels together."""
         return proportion(self._at_levels.conforming, self._at_levels.decided)
 
     @property
     def p_value(self) -> float | None:
-        """The chance that a server which only shows the schema to the model answers so well; None: unknown."""
+        """Probability of as many conforming answers if the schema were only shown to the model; None if unknown."""
         if self.control is None or not self.control.decided or not self.conforming.n:
             return None
         conforming = self.conforming
@@ -265,7 +266,7 @@ class ModeFinding:
 
     @property
     def sound_up_to(self) -> int:
-        """The most that were in flight while all was well; 0 where it never was."""
+        """Highest number of concurrent calls without faults; 0 if there were always faults."""
         sound = [level.reached for level in self.levels[: -1 if self.breaks_under_load else None] if _is_sound(level)]
         return max(sound, default=0)
 
@@ -278,17 +279,17 @@ class ModeFinding:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Keywords that the server says it does not take."""
+        """Keywords that the server rejected as unsupported."""
         return self._keywords(Enforcement.REFUSED)
 
     @property
     def undecided(self) -> tuple[str, ...]:
-        """Keywords of which nothing is known."""
+        """Keywords without evidence."""
         return self._keywords(Enforcement.UNDECIDED)
 
     @property
     def example(self) -> Reply | None:
-        """The reply that best shows what is wrong."""
+        """Reply that best shows what is wrong."""
         levels = [level.replies for level in reversed(self.levels)]
         for replies in (*levels, *(row.replies for row in self.keywords)):
             if replies.enforcement is not Enforcement.ENFORCED:
@@ -300,12 +301,12 @@ class ModeFinding:
 
 
 def _together(*levels: LevelReplies | None) -> Replies:
-    """The replies at these levels, of which one may not have been asked."""
+    """Return the replies at these levels together; a level that was not probed is None."""
     return sum((level.replies for level in levels if level is not None), Replies(planned=0))
 
 
 def is_hopeless(replies: Replies) -> bool:
-    """True where so much is wrong that nobody holds the answers to their schemas, whatever the load."""
+    """Return whether so many answers are wrong that the schema is not enforced at any load."""
     return replies.wrong > 1 and replies.wrong * _SHARE_OF_MODE > replies.decided
 
 
@@ -317,15 +318,15 @@ def _is_sound(level: LevelReplies) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """The findings of a probe."""
+    """Findings of a probe."""
 
     findings: Sequence[ModeFinding]
-    #: by where the schema was shown; none where the engine cannot be asked without a response format
+    #: Replies by where the schema was shown; empty if the engine always uses a response format.
     controls: Mapping[Shown, Replies]
-    #: calls that were made, apart from retries
+    #: Number of calls, without retries.
     calls: int
 
     @property
     def passed(self) -> bool:
-        """True where all that was asked is enforced."""
+        """True if everything that was probed is enforced."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)

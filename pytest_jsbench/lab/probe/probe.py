@@ -1,4 +1,4 @@
-"""A probe asks a server in each way it can be asked: which answers conform, and which belong to another question."""
+"""Probe a server in each mode: which answers conform, and which belong to another question."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ from pytest_jsbench.settings.variants import Variant
 from pytest_jsbench.verdicts import FailureType, JudgePolicy
 from pytest_jsbench.verdicts.verdicts import SyntaxReason
 
-#: the formats that promise something, the strongest promise first
+#: Response formats with a guarantee, the strongest first.
 FORMATS = (ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL, ResponseFormat.JSON_OBJECT)
-#: those that are given a schema
+#: Response formats that send a schema.
 WITH_SCHEMA = frozenset({ResponseFormat.JSON_SCHEMA, ResponseFormat.TOOL})
-#: questions for each keyword
+#: Number of questions for each keyword.
 PER_KEYWORD = 3
-#: more questions for one that was answered wrongly
+#: Number of additional questions for a keyword with a wrong answer.
 MORE_PER_KEYWORD = 6
-#: calls in flight from which on a level has so many questions that a server which is wrong in 2 of 100 shows it: all
-#: levels together are answered rightly by chance in 1 of 40 probes
+#: Concurrent calls from which a level counts as loaded, and its number of questions: enough to detect a server that is
+#: wrong in 2 of 100 answers; only 1 in 40 probes of one would see no fault.
 _LOADED, _QUESTIONS_UNDER_LOAD = 32, 176
-#: the most questions that are asked once more below a level whose answers were wrong
+#: Maximum number of additional questions below a level with wrong answers.
 _MOST_BELOW = 64
-#: nothing is forgiven that a server which holds to the schema could not have sent
+#: Strict policy: a server that enforces the schema could not have sent anything that this rejects.
 POLICY = JudgePolicy(extra_fields="allow", fences="forbid", reasoning="strip", duplicate_keys="fail")
-#: statuses by which a server says that it does not take the request
+#: HTTP statuses by which a server rejects the request as unsupported.
 _REFUSING = frozenset({400, 422, 501})
-#: a model that reasons needs room for it
+#: Minimum token limit for answers with reasoning.
 _LEAST_TOKENS_TO_REASON = 4096
 INTERRUPTED = "interrupted"
 CUT_OFF = "cut off at the token limit; --max-tokens raises it"
@@ -82,30 +82,30 @@ CUT_OFF = "cut off at the token limit; --max-tokens raises it"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbePlan:
-    """All that a probe will ask, unless what it finds makes the rest needless."""
+    """What a probe covers, unless its findings make the rest unnecessary."""
 
-    #: the ways of asking, each a variant of one run
+    #: Modes, each with its variant of one run.
     ways: Mapping[ProbeMode, Variant]
-    #: calls in flight, rising
+    #: Numbers of concurrent calls, in ascending order.
     levels: tuple[int, ...]
     keywords: tuple[str, ...]
-    #: what schemas may be as a whole
+    #: Shapes of whole schemas to probe.
     shapes: tuple[str, ...] = ()
-    #: questions at each level, or as many as are in flight there
+    #: Minimum number of questions at each level; a level has at least one for each concurrent call.
     calls: int
-    #: whether there are more under load, as nobody has said how many
+    #: Whether loaded levels get more questions, because the user did not set the number.
     more_under_load: bool = False
-    #: asks without a response format; None where the engine cannot
+    #: Variant without a response format; None if the engine always uses one.
     control: Variant | None
 
     def at_level(self, in_flight: int) -> int:
-        """The number of questions at that level."""
+        """Return the number of questions at that level."""
         under_load = _QUESTIONS_UNDER_LOAD if self.more_under_load and in_flight >= _LOADED else 0
         return max(self.calls, in_flight, under_load)
 
     @property
     def most_calls(self) -> int:
-        """The most calls that it comes to where all is well, apart from retries."""
+        """Number of calls, without retries, if no faults are found."""
         modes = len(self.ways) * sum(map(self.at_level, self.levels))
         formats = {mode.response_format for mode in self.ways} & WITH_SCHEMA
         keywords = len(formats) * len((*self.keywords, *self.shapes)) * min(PER_KEYWORD, self.calls)
@@ -129,10 +129,10 @@ def ways_of(
     no_reasoning: Mapping[str, Any] | None = None,
 ) -> dict[ProbeMode, Variant]:
     """
-    Find the ways in which the engine can be asked, in one of these formats or in any that it knows.
+    Return the engine's modes, for these formats or for all that it supports.
 
-    Streaming and not, unless the configuration says which; with and without the fields that ask for reasoning, if there
-    are any. EngineError where the engine cannot be asked at all, or not in a format that was named.
+    Each mode is streamed and not, unless the configuration sets it, and with and without the fields that turn on
+    reasoning, if there are any. Raise EngineError if the engine supports no mode, or not a requested format.
     """
     describe(base.factory, base.engine)
     reasonings = [
@@ -154,7 +154,7 @@ def ways_of(
 
 
 def control_of(base: Variant) -> Variant | None:
-    """The way that asks for text; None where the engine always holds to a schema."""
+    """Return the variant without a response format; None if the engine always enforces a schema."""
     plain = replace(base.engine, response_format=ResponseFormat.TEXT)
     try:
         info = describe(base.factory, plain)
@@ -164,12 +164,12 @@ def control_of(base: Variant) -> Variant | None:
 
 
 def documented_subset(info: EngineInfo) -> str | None:
-    """The subset of a preset, or of a provider at its own address; None where nothing is known of the server."""
+    """Return the subset of a preset, or of a provider at its own address; None if the server is unknown."""
     return subset_of(info.engine) if info.provider is not None or is_preset(info.engine) else None
 
 
 def within(names: Iterable[str], subset: str | None) -> tuple[str, ...]:
-    """The keywords, or shapes, whose questions the provider's subset takes as they are; all, where none is known."""
+    """Return the keywords or shapes whose questions the provider's subset supports unchanged; all without a subset."""
     taken = find_subset(subset or "")
     return tuple(name for name in names if taken is None or _fits(name, taken))
 
@@ -192,7 +192,7 @@ def _reasonings(
 
 
 def _with_body(config: EngineConfig, fields: Mapping[str, Any]) -> EngineConfig:
-    """The configuration that sends these fields too."""
+    """Return the configuration with these fields added to requests."""
     if not fields:
         return config
     body = {**config.options.get("extra_body", {}), **fields}
@@ -222,11 +222,11 @@ def _takes(factory: EngineFactory, config: EngineConfig) -> bool:
 
 class Probe:
     """
-    Asks the questions of a plan, one way of asking after the other.
+    Runs the questions of a plan, one mode after the other.
 
-    The command makes one with the session of a run, of which each way is a variant, and takes its findings one by one
-    in its main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the asking: what is known until
-    then is still given out. It keeps every question, so that an answer that belongs to another is known for what it is.
+    The command creates one with the session of a run that has a variant for each mode, and iterates over its findings
+    in the main thread; the calls run in the threads of `CallsInFlight`. Ctrl-C ends the probe, and the findings so far
+    are still returned. All questions are kept, to recognize answers that belong to another question.
     """
 
     def __init__(self, plan: ProbePlan, session: RunSession, random: Random) -> None:
@@ -234,19 +234,19 @@ class Probe:
         self._session = session
         self._words = Words(random)
         self._in_flight: CallsInFlight[Reply] = CallsInFlight(max(plan.levels))
-        #: the number of the question that each word belongs to
+        #: Number of the question that each word belongs to.
         self._owners: dict[str, int] = {}
         self._asked = 0
         self._formats_with_keywords: set[ResponseFormat] = set()
-        #: the replies where nobody could hold the answers to the schema, by where it was shown
+        #: Replies without enforcement, by where the schema was shown.
         self.controls: dict[Shown, Replies] = {}
-        #: calls that were made, apart from retries
+        #: Number of calls, without retries.
         self.calls = 0
         self._counting = threading.Lock()
         self.interrupted = False
 
     def ask_controls(self) -> Mapping[Shown, Replies]:
-        """Ask without a response format, where the engine can be asked so: once, and before anything else."""
+        """Run the questions without a response format, if the engine supports that: once, before all others."""
         for shown in self._plan.controls:
             assert self._plan.control is not None
             asked_as = ResponseFormat.JSON_OBJECT if shown == "nowhere" else ResponseFormat.JSON_SCHEMA
@@ -256,7 +256,7 @@ class Probe:
         return self.controls
 
     def _control_of(self, response_format: ResponseFormat) -> Replies | None:
-        """The control in which most answers conform, of those that are about such a format."""
+        """Return the control with the most conforming answers, of those that apply to the format."""
         alike = [
             replies
             for shown, replies in self.controls.items()
@@ -265,7 +265,7 @@ class Probe:
         return max(alike, key=lambda replies: replies.conforming / replies.decided, default=None)
 
     def findings(self) -> Iterator[ModeFinding]:
-        """Ask in each way, in their order, and say what is found."""
+        """Run the questions in each mode, in order, and yield the findings."""
         try:
             for mode, way in self._plan.ways.items():
                 if self.interrupted:
@@ -312,7 +312,7 @@ class Probe:
 
     def _questions(self, response_format: ResponseFormat, count: int) -> list[ProbeQuestion]:
         if response_format not in WITH_SCHEMA:
-            # such a format says no more than that the answer is an object
+            # Without a schema, the format only guarantees an object.
             return [ProbeQuestion(schema={"type": "object"}, wanted=self._words.wrong()) for _ in range(count)]
         return [any_question(self._words, plain=bool(at % 2)) for at in range(count)]
 
@@ -333,7 +333,7 @@ class Probe:
     def _ask(
         self, runner: Runner, questions: Sequence[ProbeQuestion], *, in_flight: int, shown: Shown | None = None
     ) -> Replies:
-        """Ask so many at once; what is known when Ctrl-C is pressed is kept."""
+        """Run that many questions concurrently; keep the replies so far on Ctrl-C."""
         numbered = list(enumerate(questions, start=self._asked))
         self._asked += len(questions)
         for number, question in numbered:
@@ -352,7 +352,7 @@ class Probe:
         return Replies(planned=len(questions), replies=tuple(replies))
 
     def _count(self, change: int) -> None:
-        """Count a call where it is made: an interrupted probe has made some whose answers are not read."""
+        """Count calls as they are made: an interrupted probe has made calls whose answers are not read."""
         with self._counting:
             self.calls += change
 
@@ -369,7 +369,7 @@ class Probe:
         return call
 
     def _read(self, record: Record, question: ProbeQuestion, number: int) -> Reply:
-        """Read the record as the reply to the question."""
+        """Convert the record into the reply to the question."""
         match record.generation:
             case Completion(text=text):
                 reply = self._read_answer(record, question, number, text)
@@ -400,14 +400,14 @@ class Probe:
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        # where the schema has no word of its own, JSON that has a key twice shows that something holds it to JSON
+        # If the schema has no word of its own, a duplicate key shows that something constrained the answer to JSON.
         held_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
         traced = held_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)
 
 
 def _goes_on(finding: ModeFinding) -> bool:
-    """True where the next level is worth asking at."""
+    """Return whether to probe the next level."""
     last = finding.levels[-1].replies
     if last.enforcement in (Enforcement.MIXES_UP, Enforcement.REFUSED, Enforcement.UNDECIDED):
         return False

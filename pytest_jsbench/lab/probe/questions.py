@@ -1,8 +1,8 @@
 """
-Questions whose right answer no model gives by itself: the schema holds random words, the prompt asks for another.
+Questions that a model does not answer correctly on its own: the schema has random words, the prompt requests others.
 
-Each keyword has a question whose prompt asks for an object that breaks this keyword and nothing else. The words of a
-question are its own, so an answer with the words of another question was mixed up.
+For each keyword, the prompt of a question requests an object that breaks only this keyword. No two questions share a
+word, so an answer with words of another question was mixed up.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, Literal
 from pytest_jsbench.core.cases import Case, CaseKey, Schema
 from pytest_jsbench.core.messages import Message
 
-#: letters of the words: no word of any language has eight consonants in a row
+#: Letters of the words; no natural language has a word with eight consonants in a row.
 _LETTERS = "bcdfghjkmnpqrstvwxz"
 _LENGTH = 8
 _WORD = re.compile(f"[{_LETTERS}]{{{_LENGTH}}}")
-#: how an answer begins that is no answer yet
+#: Start of reasoning text, before the answer.
 _REASONING = "<think"
 
 _PROMPT = (
@@ -29,30 +29,30 @@ _PROMPT = (
     "described to you: it is a mistake.\n\n"
 )
 _SHOWN = "The answer must be JSON that conforms to this JSON schema:\n\n"
-#: where a control shows the schema: at the end of the prompt, before it, as a server may do by itself, or nowhere
+#: Where a control shows the schema: at the end of the prompt, in a message before it (as some servers do), or nowhere.
 Shown = Literal["prompt", "system message", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeQuestion:
-    """A schema, and a prompt that asks for what does not conform to it."""
+    """A schema, and a prompt that requests a non-conforming answer."""
 
     schema: Schema
-    #: the text that the prompt asks for
+    #: Text that the prompt requests.
     wanted: str
 
     @property
     def words(self) -> frozenset[str]:
-        """The words of schema and prompt; no other question has any of them."""
+        """Words of schema and prompt; unique to this question."""
         return words_of(json.dumps(self.schema)) | words_of(self.wanted)
 
     @property
     def marks(self) -> frozenset[str]:
-        """The words that only the schema holds."""
+        """Words that are only in the schema."""
         return words_of(json.dumps(self.schema)) - words_of(self.wanted)
 
     def case(self, number: int, *, shown: Shown | None = None) -> Case:
-        """The question as a case; a control shows the schema in one of its messages."""
+        """Return the question as a case; a control shows the schema in one of its messages."""
         content, schema = _PROMPT + self.wanted, _SHOWN + json.dumps(self.schema, indent=2)
         messages: tuple[Message, ...] = (Message(role="user", content=content),)
         if shown == "prompt":
@@ -62,7 +62,7 @@ class ProbeQuestion:
         return Case(key=CaseKey(task="probe", id=str(number)), schema=self.schema, messages=messages)
 
     def may_begin(self, text: str) -> bool:
-        """True where a conforming answer may begin with this text."""
+        """Return whether a conforming answer can begin with this text."""
         start = re.sub(r"\s", "", text)
         names = self.schema.get("properties", ()) if isinstance(self.schema, Mapping) else ()
         beginnings = [_REASONING, *([f'{{"{name}":' for name in names] or ["{"])]
@@ -70,19 +70,19 @@ class ProbeQuestion:
 
 
 def words_of(text: str) -> frozenset[str]:
-    """The words of questions that a text holds."""
+    """Return the words of questions that a text contains."""
     return frozenset(_WORD.findall(text))
 
 
 class Words:
-    """Words and numbers at random, each word only once; one probe makes one, and asks it in one thread."""
+    """Generates random words and numbers, each word once; a probe creates one and uses it in one thread."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._given: set[str] = set()
 
     def word(self) -> str:
-        """A word that was not given before."""
+        """Return a new word."""
         while True:
             word = "".join(self._random.choices(_LETTERS, k=_LENGTH))
             if word not in self._given:
@@ -90,28 +90,31 @@ class Words:
                 return word
 
     def number(self) -> int:
-        """A number of seven digits."""
+        """Return a number of seven digits."""
         return self._random.randint(1_000_000, 9_999_999)
 
     def wrong(self) -> str:
-        """A text that no schema asks for."""
+        """Return a text that no schema accepts."""
         return f"no-{self.word()}"
 
 
 def any_question(words: Words, *, plain: bool) -> ProbeQuestion:
-    """A question that any server which enforces something can be asked; `plain` asks for a word, and no JSON."""
+    """
+    Return a question for any server that enforces something; with `plain` the prompt requests a
+    word instead of JSON.
+    """
     question = keyword_question("enum", words)
     return replace(question, wanted=words.wrong()) if plain else question
 
 
 def keyword_question(keyword: str, words: Words) -> ProbeQuestion:
-    """A question whose prompt asks for an object that breaks this keyword, or a schema of this shape, alone."""
+    """Return a question whose prompt requests an object that breaks only this keyword or shape."""
     schema, wanted = {**KEYWORDS, **SHAPES}[keyword](words)
     return ProbeQuestion(schema=schema, wanted=json.dumps(wanted))
 
 
 def _object(properties: Mapping[str, Schema], **more: Schema) -> dict[str, Any]:
-    """An object that is closed and requires all, which every provider takes."""
+    """Make a closed object with all properties required, which every provider supports."""
     return {
         "type": "object",
         "properties": properties,
@@ -129,7 +132,7 @@ _Made = tuple[Schema, object]
 
 
 def _value(make: Callable[[Words], _Made]) -> Callable[[Words], _Made]:
-    """An object with one property: its schema, and the value that is asked for."""
+    """Make an object with one property from the property's schema and the requested value."""
 
     def made(words: Words) -> _Made:
         name = words.word()
@@ -140,7 +143,7 @@ def _value(make: Callable[[Words], _Made]) -> Callable[[Words], _Made]:
 
 
 def _array(count: int, **bounds: int) -> Callable[[Words], _Made]:
-    """An array, and so many items as are asked for."""
+    """Make an array, with the requested number of items."""
 
     def made(words: Words) -> _Made:
         item = words.word()
@@ -171,7 +174,7 @@ def _reference(words: Words) -> _Made:
     return _object({name: {"$ref": f"#/$defs/{target}"}}, **{"$defs": definitions}), {name: words.wrong()}
 
 
-#: by keyword, in the order in which they are asked: a schema, and what is asked for
+#: Functions that make a schema and the requested answer, by keyword, in the order of the probe.
 KEYWORDS: Mapping[str, Callable[[Words], _Made]] = {
     "enum": _value(lambda words: (_one_of(words.word(), words.word()), words.wrong())),
     "const": _value(lambda words: ({"type": "string", "const": words.word()}, words.wrong())),
@@ -217,5 +220,5 @@ def _recursive(words: Words) -> _Made:
     return _object({name: reference}, **{"$defs": {node: definition}}), {name: {value: words.wrong(), following: None}}
 
 
-#: what a schema may be as a whole, by the word for it
+#: The same for shapes of whole schemas, by name.
 SHAPES: Mapping[str, Callable[[Words], _Made]] = {"large": _large, "nested": _deep, "recursive": _recursive}

@@ -1,4 +1,4 @@
-"""The findings of a probe: a line for each way of asking, with its evidence, and the same as JSON."""
+"""Findings of a probe as text, one line per mode with its evidence, and as JSON."""
 
 from __future__ import annotations
 
@@ -19,147 +19,147 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.generations import EngineInfo
     from pytest_jsbench.lab.probe.enforcement import Probed
 
-#: characters of an answer that are shown
+#: Maximum length of an answer when printed, in characters.
 _LONGEST_ANSWER = 160
 SCHEMA_VERSION = "1.0"
 
 
 def _without(*excluded: StrEnum) -> Meta:
-    """Describe the members of an enum that may stand in a field: all but these."""
+    """Limit the JSON Schema of an enum field to all members but these."""
     return Meta(extra_json_schema={"enum": [kind.value for kind in type(excluded[0]) if kind not in excluded]})
 
 
 class RepliesReport(TypedDict):
-    """The replies to questions of one kind."""
+    """Replies to questions of one kind."""
 
-    #: what these replies say
+    #: Finding from these replies alone.
     enforcement: Annotated[Enforcement, _without(Enforcement.BREAKS_UNDER_LOAD, Enforcement.BROKEN_FOR_KEYWORDS)]
-    #: questions that were to be asked
+    #: Number of questions planned.
     planned: Natural
-    #: answers that conform to the schema of their own question
+    #: Number of answers that conform to the schema of their own question.
     conforms: Natural
-    #: answers that do not
+    #: Number of answers that do not conform.
     violates: Natural
-    #: answers with words of another question
+    #: Number of answers with words of another question.
     mixed_up: Natural
-    #: requests that the server says it does not take
+    #: Number of requests that the server rejected as unsupported.
     refused: Natural
-    #: calls that broke, and answers that were cut off: they say nothing
+    #: Number of failed calls and truncated answers, which are no evidence.
     undecided: Natural
-    #: what the server or the judge said of the worst reply; empty where all conform
+    #: Message of the server or the judge about the worst reply; empty if all conform.
     message: str
 
 
 class ControlReport(RepliesReport):
-    """Its replies."""
+    """Replies to the control questions."""
 
-    #: where the schema was shown; nowhere: no schema and no response format, beside json_object
+    #: Where the schema was shown; `nowhere` means no schema and no response format, as the control for json_object.
     shown_in: Shown
 
 
 class LevelReport(RepliesReport):
-    """A level."""
+    """Replies at one number of concurrent calls."""
 
-    #: calls that were to be under way at once
+    #: Number of concurrent calls planned.
     in_flight: Natural
-    #: the most that were
+    #: Highest number of concurrent calls reached.
     peak: Natural
 
 
 class KeywordReport(RepliesReport):
-    """A keyword."""
+    """Replies to the questions about one keyword."""
 
-    #: which
+    #: Keyword, or shape of schemas.
     keyword: str
 
 
 class ReplyReport(TypedDict):
-    """A reply."""
+    """One reply."""
 
-    #: what is wrong with it
+    #: Kind of the reply, which says what is wrong with it.
     kind: Annotated[ReplyKind, _without(ReplyKind.CONFORMS)]
-    #: what the prompt asked for
+    #: Text that the prompt requested.
     wanted: str
-    #: what came back
+    #: Text of the answer.
     answer: str
-    #: what the server or the judge said
+    #: Message of the server or the judge.
     message: str
 
 
 class ModeReport(TypedDict):
-    """A way."""
+    """Findings for one mode: a response format, streamed or not, with or without reasoning."""
 
-    #: how the schema was sent; json_object sends none, and promises an object
+    #: How the schema was sent; json_object sends no schema, and only promises an object.
     response_format: Annotated[ResponseFormat, _without(ResponseFormat.TEXT)]
-    #: whether answers were streamed
+    #: Whether answers were streamed.
     streaming: bool
-    #: whether reasoning was asked for; None where nothing was said of it
+    #: Whether reasoning was requested; None if it was not set.
     reasoning: bool | None
-    #: what is found
+    #: Finding for this mode.
     enforcement: Enforcement
-    #: whether it is enforced, for each keyword that was asked too
+    #: Whether the schema is enforced, including each keyword that was probed.
     passed: bool
-    #: the same in words, with the evidence
+    #: Finding and evidence as text.
     said: str
-    #: answers that conform, at all levels together
+    #: Number of conforming answers, at all levels together.
     conforming: Natural
-    #: answers of which something is known
+    #: Number of answers that are evidence: conforming, violating or mixed up.
     decided: Natural
-    #: of the rate of conforming answers: the exact 95 % interval (Clopper and Pearson); None where there are none
+    #: Lower end of the exact (Clopper-Pearson) 95 % interval of the rate of conforming answers; None without answers.
     ci_low: Fraction | None
-    #: its upper end
+    #: Upper end of that interval.
     ci_high: Fraction | None
-    #: the chance that a server which only shows the schema to the model answers so well: Fisher's exact test against
-    #: the control; None where there is none
+    #: Probability of as many conforming answers if the server only showed the schema to the model: Fisher's exact test
+    #: against the control; None without a control.
     p_value: Fraction | None
-    #: the most calls that were under way at once while it was enforced; 0 where it never was
+    #: Highest number of concurrent calls at which the schema was enforced; 0 if it never was.
     sound_up_to: Natural
-    #: by calls in flight, rising; the first that is not enforced is the last
+    #: Replies by number of concurrent calls, in ascending order; the first level without enforcement is the last.
     levels: list[LevelReport]
-    #: more questions at the level below the last, against which it is held; None where none were needed
+    #: More replies from the level below the last, to compare the last with; None if not needed.
     below: LevelReport | None
-    #: questions whose prompt asks to break one keyword; once for each format
+    #: Replies to prompts that request an answer that breaks a single keyword, once per response format.
     keywords: list[KeywordReport]
-    #: keywords, and shapes of schemas (large, nested, recursive), that are to blame by the judge's violations
+    #: Keywords and shapes of schemas (large, nested, recursive) that are not enforced.
     broken_for: list[str]
-    #: what was not asked in this way: levels, keywords, shapes; keywords: none of them
+    #: Levels, keywords and shapes that were not probed in this mode; `keywords` means none of the keywords.
     not_asked: list[str]
-    #: the reply that best shows what is wrong; None where nothing is
+    #: Reply that best shows what is wrong; None if nothing is.
     example: ReplyReport | None
 
 
 class ProbeReport(TypedDict):
-    """The output of jsbench probe --json."""
+    """Output of jsbench probe --json."""
 
-    #: which shape: 1.0
+    #: Version of this format: 1.0.
     schema_version: str
-    #: of pytest-jsbench
+    #: Version of pytest-jsbench.
     version: str
-    #: when, as ISO 8601
+    #: Start time in ISO 8601.
     started_at: str
-    #: as --engine
+    #: Name of the engine, as for --engine.
     engine: str
-    #: the model
+    #: Name of the model.
     model: str
-    #: what the engine says of itself, as in run.json
+    #: Details that the engine reports about itself, as in run.json.
     details: dict[str, Any]
-    #: whether all that was asked is enforced: the exit status is 0
+    #: Whether everything that was probed is enforced, so that the exit status is 0.
     enforced: bool
-    #: questions that were asked; retries are not counted
+    #: Number of calls, without retries.
     calls: Natural
-    #: the same questions with nothing that holds the answers to the schema; none where the engine cannot be asked so
+    #: Replies to the same questions without enforcement; empty if the engine always enforces the schema.
     controls: list[ControlReport]
-    #: one for each way of asking
+    #: Findings, one per mode.
     modes: list[ModeReport]
 
 
 def line_of(finding: ModeFinding) -> str:
-    """The one line on a way of asking."""
+    """Return the finding for a mode as one line."""
     return f"{finding.mode}: {_words(finding)}"
 
 
 def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
-    """The lines below that one: a wrong answer, what was not asked, and all counts where they are asked for."""
+    """Yield the lines of evidence: a wrong answer, what was not probed, and with `verbose` all counts."""
     if verbose:
         for level in finding.levels:
             peak = "" if level.peak >= level.in_flight else f" (never more than {level.peak} at once)"
@@ -181,14 +181,14 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
 
 
 def control_lines(controls: Mapping[Shown, Replies]) -> Iterator[str]:
-    """The lines on a model whose answers nobody holds to a schema."""
+    """Yield the lines about answers without enforcement."""
     for shown, replies in controls.items():
         where = "no response format, and no schema" if shown == "nowhere" else f"the schema only shown in the {shown}"
         yield f"control: {where}: {_counts(replies)}"
 
 
 def report_of(probed: Probed, info: EngineInfo, *, started_at: str) -> ProbeReport:
-    """The findings as JSON values."""
+    """Return the findings as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
@@ -280,7 +280,7 @@ def _words(finding: ModeFinding) -> str:
 
 
 def _named(broken: Sequence[str]) -> str:
-    """Keywords and shapes of schemas, as a sentence names them."""
+    """Join the names of keywords and shapes of schemas for a sentence."""
     keywords = [name for name in broken if name not in SHAPES]
     shapes = [name for name in broken if name in SHAPES]
     parts = [f"keyword{'s' if len(keywords) > 1 else ''} {', '.join(keywords)}"] if keywords else []
@@ -339,7 +339,7 @@ def _counts(replies: Replies) -> str:
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
-    """A word for one keyword: the structure round it may well be held to."""
+    """Return a word for the finding on one keyword; other parts of the schema may still be enforced."""
     words = {Enforcement.ENFORCED: "holds", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
     words[Enforcement.SOMETIMES_WRONG] = "holds but for a few"
     return words.get(enforcement, "broken")

@@ -145,7 +145,7 @@ def test_while_it_is_under_way_nothing_is_said_of_its_requests(batches: Batches,
     assert (batches.state(batch).ended, batches.state(batch).ended) == (False, True)
 
 
-COMPLETED = "the batch is completed, and its results do not hold this request"
+COMPLETED = "the batch completed, but its results do not contain this request"
 EXPIRED = "the batch expired before this request was made"
 CANCELLED = "the batch was cancelled before this request was made"
 BAD = {"code": "invalid_json_schema", "message": f"{openai_wire.SECRET}: bad", "line": 3}
@@ -160,9 +160,9 @@ POOR = {"code": "insufficient_quota", "message": "no money"}
             "failed",
             {"errors": [BAD, {"code": "b"}]},
             FaultKind.BAD_REQUEST,
-            "the provider refused the batch: [key]: bad (line 3 of its file), and 1 more",
+            "the provider rejected the batch: [key]: bad (line 3 of its file), and 1 more",
         ),
-        ("chat", "failed", {"errors": [POOR]}, FaultKind.QUOTA, "the provider refused the batch: no money"),
+        ("chat", "failed", {"errors": [POOR]}, FaultKind.QUOTA, "the provider rejected the batch: no money"),
         ("chat", "expired", {}, FaultKind.TIMEOUT, EXPIRED),
         ("chat", "cancelled", {}, FaultKind.SERVER, CANCELLED),
         (
@@ -170,14 +170,14 @@ POOR = {"code": "insufficient_quota", "message": "no money"}
             "FAILED",
             {"error": {"code": 8, "message": f"{gemini_wire.SECRET}: no more"}},
             FaultKind.RATE_LIMITED,
-            "the provider refused the batch: [key]: no more",
+            "the provider rejected the batch: [key]: no more",
         ),
         (
             "gemini",
             "FAILED",
             {"error": {"code": 3, "message": "bad"}},
             FaultKind.BAD_REQUEST,
-            "the provider refused the batch: bad",
+            "the provider rejected the batch: bad",
         ),
         ("gemini", "EXPIRED", {}, FaultKind.TIMEOUT, EXPIRED),
         ("gemini", "CANCELLED", {}, FaultKind.SERVER, CANCELLED),
@@ -213,7 +213,7 @@ def test_a_state_of_odd_kinds_is_that_of_a_batch_that_has_not_ended(
 def test_an_upload_that_gets_no_place_for_its_file_is_a_fault(batches: Batches, server: GeminiServer) -> None:
     server.broken = {"upload": [json_reply({})]}
 
-    with pytest.raises(CallError, match="did not say where the file is to go"):
+    with pytest.raises(CallError, match="did not return an upload address"):
         batches.upload([b"{}"])
 
 
@@ -291,9 +291,9 @@ def test_lines_are_put_together_wherever_they_were_cut() -> None:
 @pytest.mark.parametrize(
     ("pieces", "said"),
     [
-        ([b"<html>"], "no JSON lines"),
+        ([b"<html>"], "not JSON lines"),
         ([b"[1]"], "a JSON list, not an object"),
-        ([b"[" * 100_000], "no JSON lines"),
+        ([b"[" * 100_000], "not JSON lines"),
         ([b" " * LONGEST_BODY, b"  "], "longer than"),
     ],
 )
@@ -310,7 +310,7 @@ def test_an_engine_without_batches_is_one_line(name: str) -> None:
 
 @pytest.mark.parametrize("said", [None, "", 7, "batch_\x1b[31m", "batch\n##[error]", "x" * 201])
 def test_an_id_that_is_no_text_or_not_fit_to_be_shown_was_not_said(said: object) -> None:
-    with pytest.raises(CallError, match="did not say the batch's id"):
+    with pytest.raises(CallError, match="did not return the batch's id"):
         sound_id(said)
     assert sound_id("batch_67f-A.1") == "batch_67f-A.1"
 

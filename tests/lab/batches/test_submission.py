@@ -193,7 +193,7 @@ def test_a_batch_that_cannot_be_looked_at_stays(session: Session, faults: list[C
     with handing.answers:
         handing.hand_in([asking("a")])
         session.batches.faults = list(faults)
-        with pytest.raises(BatchError, match=f"batch b0 cannot be looked at: {faults[0].message}"):
+        with pytest.raises(BatchError, match=f"batch b0 cannot be queried: {faults[0].message}"):
             handing.wait()
 
     assert session.slept == slept
@@ -268,7 +268,7 @@ def test_a_batch_that_may_have_been_made_is_not_made_again(session: Session) -> 
         session.run("a")
 
     session.batches.fault_of_making = None
-    with pytest.raises(ResumeError, match="see in the provider's list of batches"):
+    with pytest.raises(ResumeError, match="look for it in the provider's list of batches"):
         session.run("a")
 
     path = session.folder / "batch.json"
@@ -290,7 +290,7 @@ def test_the_id_is_on_disk_before_anybody_waits(session: Session) -> None:
 def test_batches_of_another_engine_are_not_taken_over(session: Session) -> None:
     session.run("a", leave=True)
 
-    with pytest.raises(ResumeError, match=r'its batches asked model "m", this one "other"'):
+    with pytest.raises(ResumeError, match=r'its batches called model "m", this one "other"'):
         read_parts(session.folder, examples.metadata(model="other"))
 
 
@@ -325,6 +325,6 @@ def test_a_batch_whose_name_cannot_be_shown_is_refused_in_one_line(tmp_path: Pat
     assert [one.id for one in read_parts(tmp_path, metadata)] == ["batch_1"]
 
     (tmp_path / BATCHES).write_text(json.dumps({"run": metadata.to_dict(), "batches": [{**part, place: text}]}))
-    with pytest.raises(RecordError, match=f"{place} is '.*', which cannot be shown") as caught:
+    with pytest.raises(RecordError, match=f"{place} is '.*', which is not safe to print") as caught:
         read_parts(tmp_path, metadata)
     assert len(str(caught.value).splitlines()) == 1
