@@ -1,4 +1,4 @@
-"""A run beside the figures that others have published: per task, and in which settings they differ."""
+"""Compare a run with published figures: by task, with the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from pytest_jsbench.reports.run_json import Evaluation
 
 _LONGEST_LABEL = 26
-#: the figures of a run, or of a framework, by name, in the order of columns
+#: Figures of a run or a framework by name, in the order of columns.
 PublishedRow = Mapping[str, Cell]
-#: parts of a time, in the order of the published rows
+#: Statistics of a time, in the order of the published rows.
 _SPREAD = ("mean", "p50", "p90", "p99")
-#: MaskBench's TBM and TTFM, as a run calls them
+#: MaskBench's TBM and TTFM, by the names of a run's metrics.
 _TIMES = {"mask_time": FIGURES["mask_time_p50"].heading, "grammar_compilation": "First mask (ms)"}
 _RATE = FIGURES["pass_rate"]
-#: a publication is of whole tasks, which a table of settings cannot say
+#: Publications cover whole tasks; their tables of settings do not contain this.
 _WHOLE: Mapping[str, object] = {"limit": None, "sample": None, "where": [], "shard": None}
-#: settings that decide, and that a publication may leave open
+#: Settings that affect results, and that a publication may not state.
 _DECIDING = (
     *("engine", "response_format", "engine.bounded", "adapt", "max_tokens", "timeout", "seed", "sample_seed"),
     *("judge.fences", "judge.reasoning", "judge.duplicate_keys"),
@@ -39,29 +39,32 @@ _DECIDING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A table as it was published, where that was, and how its figures were made."""
+    """A published table, its source, and how its figures were made."""
 
     title: str
     source: str
-    #: month in which it was read
+    #: Month in which it was read.
     read: str
     notes: tuple[str, ...]
-    #: as a run's metadata has them; what the publication does not say is not among them
+    #: Settings in the form of a run's metadata; those that the publication does not state are missing.
     settings: Mapping[str, Any]
-    #: options of pytest that ask as it asked
+    #: pytest options that reproduce its requests.
     options: Mapping[str, str] = field(default_factory=dict)
-    #: by task, the schemas that its figures are of
+    #: Number of schemas behind its figures, by task.
     cases: Mapping[str, int]
-    #: by task and framework
+    #: Figures by task and framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
     columns: tuple[Column, ...]
-    #: what the names of its figures mean
+    #: Meaning of the names of its figures.
     meaning: str
 
 
 @functools.cache
 def published_coverage() -> Publication:
-    """The table of the JSONSchemaBench paper, whose `empirical` is of all schemas and whose `compliance` is not."""
+    """
+    Return the table of the JSONSchemaBench paper; `empirical` is over all schemas, `compliance`
+    over declared ones.
+    """
     data = _published("coverage")
     names = ("declared", "empirical", "compliance")
     tasks = {
@@ -78,16 +81,16 @@ def published_coverage() -> Publication:
 
 
 def options() -> Mapping[str, str]:
-    """The options by which one asks as the JSONSchemaBench paper did."""
+    """Return the options that reproduce the requests of the JSONSchemaBench paper."""
     return published_coverage().options
 
 
 def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
-    """The three rates of a task of a run, as the paper counts them."""
+    """Return the three rates of a task of a run, as defined by the paper."""
     part = replace(run, metrics=run.tasks[task])
     names = ("planned", "cases", "valid", "valid_instances", "invalid_instances")
     planned, cases, valid, *labelled = (part.figures.get(name) or 0 for name in names)
-    # a grammar that decides on labelled answers gives none of its own
+    # A grammar that is tested with labelled answers generates none.
     of = 0 if any(labelled) else int(planned)
     return {
         "declared": part.rate("declared_coverage"),
@@ -98,7 +101,7 @@ def coverage_of_run(run: Evaluation, task: str) -> PublishedRow:
 
 @functools.cache
 def published_masks() -> Publication:
-    """The table of MaskBench: the times of masks, and of how many schemas a grammar engine is right."""
+    """Return the table of MaskBench: times of masks, and for how many schemas a grammar engine is right."""
     data = _published("masks")
     return Publication(
         **{name: value for name, value in data.items() if name != "engines"},
@@ -116,7 +119,7 @@ def published_masks() -> Publication:
 
 
 def _masks_of_publication(tbm: Sequence[int], ttfm: Sequence[int], schemas: Sequence[int]) -> PublishedRow:
-    """A row, of times in µs; of the schemas those that pass, four kinds of failure to decide, two of wrong ones."""
+    """Make a row from times in µs and numbers of schemas: passed, four kinds of undecided, two kinds of wrong."""
     passed, *undecided = schemas[:5]
     every = sum(schemas)
     names = [f"{time}_{part}" for time in _TIMES for part in _SPREAD]
@@ -142,7 +145,7 @@ def _published(name: str) -> dict[str, Any]:
 
 
 def row_to_dict(row: PublishedRow) -> dict[str, Any]:
-    """The row as JSON values: a rate has its interval, and a time its parts."""
+    """Return the row as JSON values: rates with their intervals, times with their statistics."""
     data: dict[str, Any] = {}
     for name, cell in row.items():
         time, _, part = name.rpartition("_")
@@ -155,20 +158,20 @@ def row_to_dict(row: PublishedRow) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCases:
-    """The cases of a task of a run."""
+    """Numbers of cases of a task in a run."""
 
-    #: None in an old file
+    #: Number of cases; None in an old file.
     cases: int | None
     excluded: int
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any]) -> RunCases:
-        """Read them from the figures."""
+        """Read the numbers from the figures."""
         cases = metrics.get("cases")
         return cls(cases=None if cases is None else int(cases), excluded=int(metrics.get("excluded") or 0))
 
     def beside(self, published: int) -> str | None:
-        """Return the number, and of how many published ones it is."""
+        """Return the number of cases, compared with the published one if it is lower."""
         if self.cases is None:
             return None
         return f"{self.cases:,}" if self.cases >= published else f"{self.cases:,} of {published:,}"
@@ -178,24 +181,24 @@ class RunCases:
 class BesidePublished:
     """Runs and a published table, side by side."""
 
-    #: under which it is among the JSON values
+    #: Key in the JSON output.
     name: str
     table: Publication
-    #: by task, then by the name of the run or the framework
+    #: Rows by task, then by the name of the run or the framework.
     tasks: Mapping[str, Mapping[str, PublishedRow]]
-    #: the first value of each is the publication's
+    #: Settings that differ; the first value of each is the publication's.
     settings: tuple[SettingDifference, ...]
-    #: those that decide, and of which the publication says nothing
+    #: Settings that affect results, and that the publication does not state.
     unstated: tuple[SettingDifference, ...] = ()
-    #: by task and run, the cases that it was to attempt, and the attempts at broken schemas, which are in no figure
+    #: Cases planned, and attempts at broken schemas (which are in no figure), by task and run.
     cases: Mapping[str, Mapping[str, RunCases]] = field(default_factory=dict)
-    #: by task, the share of cases that a constant answer passes; those of which a run says it
+    #: Share of cases that a constant answer passes, by task; only for tasks for which a run has it.
     floors: Mapping[str, float] = field(default_factory=dict)
-    #: tasks of the runs that the table does not have
+    #: Tasks of the runs that are not in the table.
     left_out: tuple[str, ...] = ()
 
     def blocks(self) -> Iterator[TableBlock | list[Fact]]:
-        """The same for people: a table for each task, and what is to be known of the figures."""
+        """Yield a table for each task, and facts about the figures, for display."""
         yield [("published", f"{self.table.title} ({self.table.source})")]
         for task, figures in self.tasks.items():
             names = distinct(list(figures), _LONGEST_LABEL)
@@ -232,7 +235,7 @@ class BesidePublished:
         yield facts
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """Return JSON values."""
         return {
             "title": self.table.title,
             "source": self.table.source,
@@ -252,7 +255,7 @@ class BesidePublished:
 
 
 def beside(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[BesidePublished]:
-    """The runs beside each table that has the same of one of them; RecordError where none has."""
+    """Compare the runs with each published table that has one of their tasks; raise RecordError if none has."""
     runs = dict(zip(names, evaluations, strict=True))
     timed = {name: run for name, run in runs.items() if run.figures.get("mask_time_count")}
     coverage, masks = published_coverage(), published_masks()
@@ -281,7 +284,7 @@ def _beside(
     ours: Mapping[str, Mapping[str, PublishedRow]],
     runs: Mapping[str, Evaluation],
 ) -> Iterator[BesidePublished]:
-    """The rows of runs above the published ones; a run that is called as one of these is told from it."""
+    """Yield a table with the rows of runs above the published ones; runs named like a framework are marked `(here)`."""
     tasks: dict[str, Mapping[str, PublishedRow]] = {}
     cases: dict[str, Mapping[str, RunCases]] = {}
     for task, rows in ours.items():
@@ -289,7 +292,7 @@ def _beside(
         names = {run: f"{run} (here)" if run.casefold() in theirs else run for run in rows}
         if names:
             tasks[task] = {**{names[run]: row for run, row in rows.items()}, **table.tasks[task]}
-            # a table of all tasks together has figures of whole runs
+            # A table of all tasks together has figures of whole runs.
             cases[task] = {names[run]: RunCases.of(runs[run].tasks.get(task, runs[run].metrics)) for run in rows}
     if tasks:
         settings = settings_of({**table.settings, "dataset": {**_WHOLE, **table.settings["dataset"]}})
@@ -307,13 +310,13 @@ def _beside(
             unstated=tuple(filter(None, unstated)),
             cases=cases,
             floors=floors,
-            # a table of all tasks together has them all
+            # A table of all tasks together includes all tasks.
             left_out=tuple(task for task in every if task not in table.tasks and "all" not in table.tasks),
         )
 
 
 def _unstated(name: str, runs: Sequence[Mapping[str, Setting]]) -> SettingDifference | None:
-    """The setting as runs have it; None where they leave it to the engine."""
+    """Return the setting as the runs have it; None if it is left to the engine."""
     settings = [run.get(name) for run in runs]
     if all(setting is None or setting.value is None for setting in settings):
         return None

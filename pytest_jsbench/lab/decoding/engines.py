@@ -1,13 +1,13 @@
 """
-The engines `llguidance`, `outlines` and `xgrammar`: the model that `local` serves, held to a grammar.
+The engines `llguidance`, `outlines` and `xgrammar`: the embedded model of `local`, constrained by a grammar.
 
-The server has its own llguidance, which it gets through the field `grammar`. The package llguidance compiles each
-schema first: what it says it cannot do is unsupported, and the seconds are the grammar's. The server's copy of the
-library may be another version, and drops a grammar that it cannot do without a word. So a canary stands before the
-document in the grammar: an answer without it was not held to any.
+For `llguidance`, the server masks tokens with its own copy of llguidance, through the field `grammar`. The package
+llguidance compiles each schema first: it reports unsupported schemas, and compile times are measured there. The
+server's copy may be another version, and silently ignores a grammar that it does not support. The grammar therefore
+begins with a canary before the document: an answer without it was not constrained.
 
-The other two are asked token by token. The server says which tokens the model likes best, the library which of them
-may come: the likeliest that may is taken, or at a temperature one is drawn from the softmax over those that may.
+The other two engines are run token by token. The server returns the most likely tokens, and the library masks them: the
+most likely allowed token is chosen, or at a temperature one is sampled from the softmax over allowed tokens.
 """
 
 from __future__ import annotations
@@ -56,41 +56,42 @@ if TYPE_CHECKING:
     from pytest_jsbench.lab.decoding.grammars import Grammar
     from pytest_jsbench.lab.decoding.walks import Offered
 
-#: of the server, as the engine `local` takes them
+#: Options of the server, the same as for the engine `local`.
 _SERVER_OPTIONS = frozenset({"slots", "context", "threads", "start_timeout", "top_p"})
 OPTIONS = _SERVER_OPTIONS | {"bounded", "compile_timeout", "mask_timeout", "memory"}
-#: put there by `prepare`, for the processes that only know the model's alias
+#: Option set by `prepare` for processes that only know the model's alias.
 MODEL_FILE = "model_file"
-#: one token, which begins no JSON and no answer
+#: A single token that starts neither JSON nor an answer.
 CANARY = "@"
 
-#: positions asked for at once: more while the model keeps to the grammar by itself, one after it did not
+#: Number of positions per request: it grows while the model's own choices are allowed, and is reset to one when they
+#: are not.
 _FEWEST, _MOST = 1, 8
-#: of the likeliest tokens; where none of them may come more are asked for, and then all
+#: Number of most likely tokens to request; if none of them is allowed, the larger number is tried, then all.
 _FEW, _MANY = 60, 2000
-#: without a schema: whatever the server says against a request is no word about one
+#: Requests do not send the schema, so no error of the server is about it.
 _SENT = Sent(response_format=ResponseFormat.TEXT)
-#: seconds between two looks for a slot that another process holds
+#: Seconds between checks for a slot that another process uses.
 _PAUSE = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingSettings:
-    """The user's settings of the library, and of the server under it."""
+    """Settings of the library and of the server."""
 
-    #: whether schemas are narrowed (`bounded`) before the library sees them
+    #: Whether schemas are narrowed (`bounded`) before they are passed to the library.
     bounded: bool
-    #: seconds for one grammar
+    #: Timeout for compiling a grammar, in seconds.
     compile_timeout: int
-    #: seconds for the masks of one request to the model
+    #: Timeout for the masks of one request to the model, in seconds.
     mask_timeout: int
-    #: gigabytes that the library may use
+    #: Memory limit of the library, in gigabytes.
     memory: int
     server: local.LocalSettings
 
     @classmethod
     def from_config(cls, config: EngineConfig) -> DecodingSettings:
-        """Read what a user said; EngineError for what cannot be done."""
+        """Read the user's options; raise EngineError if they are invalid."""
         given = {name: value for name, value in config.options.items() if name != MODEL_FILE}
         options = Options(replace(config, options=given), OPTIONS)
         choose_format(config, (ResponseFormat.JSON_SCHEMA,))
@@ -104,13 +105,13 @@ class DecodingSettings:
 
 
 def server_config(config: EngineConfig) -> EngineConfig:
-    """The part of the configuration that is the embedded model's server's."""
+    """Return the part of the configuration for the embedded model's server."""
     options = {name: value for name, value in config.options.items() if name in _SERVER_OPTIONS}
     return replace(config, options=options)
 
 
 def model_file(config: EngineConfig) -> str:
-    """Return the path of the GGUF file, also for a configuration that knows the model by its alias."""
+    """Return the path of the GGUF file, also for a configuration with only the model's alias."""
     given = config.options.get(MODEL_FILE)
     return str(given) if given is not None else str(local.find_model_file(config).resolve())
 
@@ -123,25 +124,28 @@ class _GrammarEngine(local.LocalEngine):
         self._grammars = grammars
 
     def close(self) -> None:
-        """Close the client's connections and end the library's processes; the server is `prepare`'s."""
+        """Close the client's connections and end the library's processes; the server belongs to `prepare`."""
         super().close()
         self._grammars.close()
 
 
 class LLGuidanceEngine(_GrammarEngine):
-    """Calls the local server with a grammar in llguidance's own words."""
+    """Calls the local server with a grammar in llguidance's format."""
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Compile the schema, then make one call; both compile it, and only the package's time is the grammar's."""
+        """
+        Compile the schema, then make one call; both compile it, but only the package's time counts
+        as compile time.
+        """
         deadline = Deadline(request.params.timeout)
         with self._grammars.loaded() as process:
             grammar = self._grammars.compile(process, request.schema, deadline)
         if isinstance(grammar, Declined):
             return grammar
-        # one more token, for the canary
+        # One more token for the canary.
         params = replace(local.at_zero(request.params), max_tokens=request.params.max_tokens + 1)
         body = {**self._settings.extra_body, "grammar": to_grammar(self._grammars.given(request.schema))}
-        # the grammar stands for the schema
+        # The grammar replaces the schema.
         settings = replace(self._settings, response_format=ResponseFormat.TEXT, extra_body=body)
         sent = self._grammars.to_sent(request.schema)
         outcome = self.ask(replace(request, params=params), sent=sent, deadline=deadline, settings=settings)
@@ -149,14 +153,14 @@ class LLGuidanceEngine(_GrammarEngine):
 
 
 def to_grammar(schema: Schema) -> str:
-    """The grammar that the server is sent: the canary, then a document that conforms to the schema."""
+    """Return the grammar for the server: the canary, then a document that conforms to the schema."""
     plain = {} if isinstance(schema, bool) else schema
     embedded = json.dumps({**plain, "x-guidance": guidance_options()})
     return f'%llguidance {{}}\nstart: "{CANARY}" %json {embedded}'
 
 
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
-    """The answer as it is without its first token; declined where that is missing."""
+    """Return the answer without the canary; declined if the canary is missing."""
     if not answer.text.startswith(CANARY):
         declined = local.unsupported("the server's own llguidance, of another version, took no such grammar")
         return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
@@ -170,7 +174,7 @@ def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declin
 
 
 class MaskedEngine(_GrammarEngine):
-    """Walks the embedded model through a library's grammar, of which it takes each token itself."""
+    """Generates text with the embedded model and a library's grammar, choosing each token itself."""
 
     def __init__(
         self, config: EngineConfig, settings: local.LocalSettings, info: EngineInfo, grammars: Grammars
@@ -182,7 +186,7 @@ class MaskedEngine(_GrammarEngine):
         self._top_p = 1.0 if settings.top_p is None else settings.top_p
 
     def generate(self, request: Request) -> Completion | Declined:
-        """Compile the schema, then take token after token; waiting for a slot is in no time."""
+        """Compile the schema, then choose token by token; waiting for a slot does not count in any time."""
         with self._grammars.loaded() as process, self._slots.lent() as slot:
             deadline, watch = Deadline(request.params.timeout), Stopwatch()
             if (declined := self.declined(request.prompt)) is not None:
@@ -191,7 +195,7 @@ class MaskedEngine(_GrammarEngine):
             if isinstance(grammar, Declined):
                 return structs.replace(grammar, timing=watch.stop())
             prompt = self._read_prompt(request.prompt, deadline)
-            # as llama.cpp ends an answer that it samples itself
+            # The same limit at which llama.cpp ends an answer.
             most = min(request.params.max_tokens, self._context - len(prompt))
             if most <= 0:
                 message = f"request ({len(prompt)} tokens) exceeds the available context size ({self._context} tokens)"
@@ -200,7 +204,7 @@ class MaskedEngine(_GrammarEngine):
             timing = grammar.timed(watch.stop())
         if len(tokens) > most or (len(tokens) == most and state is not State.DONE):
             finish_reason = FinishReason.LENGTH
-        else:  # or a dead end of the grammar's own making: what there is of the document is the answer
+        else:  # Also at a dead end of the grammar: the incomplete document is the answer.
             finish_reason = FinishReason.STOP if state is State.DONE else FinishReason.UNKNOWN
         spelled = [self._vocabulary.tokens[token] for token in tokens[:most]]
         return Completion(
@@ -214,7 +218,10 @@ class MaskedEngine(_GrammarEngine):
     def _walk(
         self, grammar: Grammar, prompt: list[int], params: GenerationParams, slot: int, deadline: Deadline
     ) -> tuple[list[int], State]:
-        """Take tokens until the document ends, or there are enough; the last step may bring a few too many."""
+        """
+        Choose tokens until the document ends or the limit is reached; the last step may exceed it
+        by a few tokens.
+        """
         most = params.max_tokens
         sampling = {"temperature": params.temperature, "top_p": self._top_p, "seed": params.seed}
         step = grammar.begin(sampling if params.temperature else None, deadline)
@@ -243,7 +250,7 @@ class MaskedEngine(_GrammarEngine):
         return tokens, step.state
 
     def _read_prompt(self, prompt: Prompt, deadline: Deadline) -> list[int]:
-        """Return the tokens by which the model is asked."""
+        """Return the tokens of the prompt."""
         rendered = self._post("/apply-template", {"messages": prompt.to_messages()}, deadline)["prompt"]
         body = {"content": rendered, "add_special": True, "parse_special": True}
         return [int(token) for token in self._post("/tokenize", body, deadline)["tokens"]]
@@ -252,9 +259,9 @@ class MaskedEngine(_GrammarEngine):
         self, tokens: Sequence[int], *, count: int, breadth: int, slot: int, fresh: bool, deadline: Deadline
     ) -> list[Offered]:
         """
-        Return the likeliest tokens at each of the next positions, as the model itself would go on.
+        Return the most likely tokens at each of the next positions, if the model continued unconstrained.
 
-        Fresh: nothing that was computed before is used, so that an answer depends on its own request alone.
+        With `fresh`, no cached computation is used, so that an answer depends only on its own request.
         """
         body = {
             "prompt": list(tokens),
@@ -290,21 +297,21 @@ class MaskedEngine(_GrammarEngine):
 
 class Slots:
     """
-    The server's slots, each lent to one call of one process at a time.
+    The server's slots, each used by one call of one process at a time.
 
-    What a slot has computed for a call is used by the next request of that call: another call in between would take
-    it away, and what is computed again comes out a little differently.
+    The state of a slot is reused by the next request of the same call. Another call in between would discard it, and
+    recomputing it gives slightly different probabilities.
     """
 
     def __init__(self, count: int, *, key: str) -> None:
         self._count = count
-        # a folder that all processes of the run know, and nobody else
+        # A directory that only the processes of this run know.
         self._folder = slots_folder(key)
         self._folder.mkdir(mode=0o700, exist_ok=True)
 
     @contextmanager
     def lent(self) -> Iterator[int]:
-        """Lend a free slot by its number, for the length of the block; wait for one."""
+        """Yield the number of a free slot, waiting for one if necessary; free it at the end of the block."""
         from filelock import FileLock, Timeout
 
         locks = [FileLock(self._folder / f"{slot}.lock", thread_local=False) for slot in range(self._count)]
@@ -323,21 +330,21 @@ class Slots:
 
 
 def slots_folder(key: str) -> Path:
-    """Return where the locks of the slots are, for the server of that key."""
+    """Return the directory of the locks of the slots, for the server with that key."""
     name = hashlib.sha256(f"slots of {key}".encode()).hexdigest()[:24]
     return Path(tempfile.gettempdir()) / f"pytest-jsbench-{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingFactory:
-    """Serves the model as the engine `local` does, and builds what holds it to a library's grammar."""
+    """Serves the model in the same way as the engine `local`, and builds the engines that constrain it."""
 
-    #: the library's name, which is the engine's and the extra's
+    #: Name of the library, the engine and the extra.
     library: str
     module: str
     distribution: str
     minimum: tuple[int, ...]
-    #: whether the engine takes each token itself; else the server does
+    #: Whether the engine chooses each token itself, rather than the server.
     masked: bool
 
     options = OPTIONS
@@ -347,7 +354,7 @@ class DecodingFactory:
     max_tokens = local.LocalFactory.max_tokens
 
     def check(self, config: EngineConfig) -> None:
-        """See that the packages and the model's file are there, and that every option is known."""
+        """Check that the packages and the model's file exist and all options are known."""
         DecodingSettings.from_config(config)
         require_package(config.name, self.module, extra=self.library, minimum=self.minimum)
         if self.masked:
@@ -355,20 +362,20 @@ class DecodingFactory:
         local.FACTORY.check(server_config(config))
 
     def slots(self, config: EngineConfig) -> int:
-        """The slots of the server, as the engine `local` has them."""
+        """Return the number of slots of the server, as for the engine `local`."""
         return local.FACTORY.slots(config)
 
     def model_file(self, config: EngineConfig) -> Path | None:
-        """The GGUF file, as the engine `local` has it."""
+        """Return the GGUF file, as for the engine `local`."""
         return local.FACTORY.model_file(config)
 
     def sampled(self, config: EngineConfig, params: GenerationParams) -> GenerationParams:
-        """At temperature 0, unless another is asked for; what only takes the likeliest tokens has no seed."""
+        """Default to temperature 0; an engine that always takes the most likely token has no seed."""
         sampled = local.FACTORY.sampled(config, params)
         return replace(sampled, seed=None) if self.masked and not sampled.temperature else sampled
 
     def describe(self, config: EngineConfig) -> EngineInfo:
-        """Who the engine will be."""
+        """Return the description of the engine that will be built."""
         settings = DecodingSettings.from_config(config)
         details = {
             self.distribution: package_version(self.distribution),
@@ -381,7 +388,7 @@ class DecodingFactory:
 
     @contextmanager
     def prepare(self, config: EngineConfig) -> Iterator[EngineConfig]:
-        """Serve the model; what comes out names the server, its key, the model's alias and its file."""
+        """Serve the model; yield a configuration with the server's address, its key, and the model's alias and file."""
         self.check(config)
         path = model_file(config)
         with local.FACTORY.prepare(server_config(config)) as served:
@@ -391,14 +398,14 @@ class DecodingFactory:
                 shutil.rmtree(slots_folder(str(served.api_key)), ignore_errors=True)
 
     def build(self, config: EngineConfig) -> LLGuidanceEngine | MaskedEngine:
-        """The engine, for a configuration that `prepare` has given out."""
+        """Build the engine from a configuration that `prepare` returned."""
         local.served(config)
         settings = DecodingSettings.from_config(config)
         engine = MaskedEngine if self.masked else LLGuidanceEngine
         return engine(config, settings.server, self.describe(config), self.build_acceptor(config))
 
     def build_acceptor(self, config: EngineConfig) -> Grammars:
-        """Make what says which answers the grammar takes; there is no server behind it."""
+        """Build a matcher that decides which answers the grammar accepts, without a server."""
         settings = DecodingSettings.from_config(config)
         model, memory, patience = model_file(config), settings.memory << 30, settings.server.start_timeout
         return Grammars(

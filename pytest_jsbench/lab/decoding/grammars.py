@@ -1,4 +1,4 @@
-"""A schema compiled by a library in a process of its own, which is ended when it hangs or breaks."""
+"""Compile schemas in a library's separate process, which is ended when it hangs or crashes."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _MODULE = "pytest_jsbench.lab.decoding.walks"
 
 class LibraryProcess:
     """
-    A library in a process of its own, asked by one thread at a time.
+    A library in a separate process, used by one thread at a time.
 
-    `Grammars` makes as many as there are slots, and lends each to one call. The process starts with the first question.
-    When the library hangs or crashes, the process is ended and the question raises a CallError of that kind; the next
-    question starts another process. `close`, when the engine is closed, ends the process whatever it is doing.
+    `Grammars` creates one for each slot, and lends each to one call. The process starts with the first request. When
+    the library hangs or crashes, the process is ended and the request raises a CallError of that kind; the next request
+    starts another process. `close`, when the engine is closed, ends the process in any state.
     """
 
     def __init__(self, library: str, model: str, *, memory: int, start_timeout: float, module: str = _MODULE) -> None:
         self._library, self._model = library, model
         self._memory, self._start_timeout = memory, start_timeout
         self._module = module
-        # what the libraries map of their own, such as CUDA's, is no memory that a grammar takes
+        # Shared mappings of the libraries, such as CUDA's, do not count as a grammar's memory.
         self._calls = GuardedCalls(private=True)
 
     def start(self) -> None:
-        """Load the library, where it is not loaded yet; CallError when that fails."""
+        """Load the library if it is not loaded yet; raise CallError if that fails."""
         reply = self._call("load", seconds=self._start_timeout, memory=None)
         if reply.ending == "timeout":
             raise self._hang("load", self._start_timeout)
@@ -58,7 +58,7 @@ class LibraryProcess:
         self, method: str, *arguments: object, timeout: float, doing: str, deadline: Deadline | None = None
     ) -> Mapping[str, Any]:
         """
-        Call a method of the session; CallError of kind hang or crash where it does not return from `doing` this.
+        Call a method of the session; raise CallError of kind hang or crash if it does not return.
 
         A library that is ended because the whole call is over did not hang.
         """
@@ -83,7 +83,7 @@ class LibraryProcess:
             raise self._not_loaded(str(error)) from None
 
     def close(self) -> None:
-        """End the process, if there is one, whatever it is doing."""
+        """End the process, if any, in any state."""
         self._calls.kill()
 
     def _not_loaded(self, reason: str) -> CallError:
@@ -100,25 +100,28 @@ class LibraryProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """The grammar that a process holds, until it compiles the next."""
+    """The grammar in a process, until another one is compiled there."""
 
     process: LibraryProcess
-    #: what it took to compile it, up to the first mask and before that
+    #: Seconds to compile it, including the first mask and preparation.
     seconds: float
     compiled: float
-    #: seconds for the masks of one request
+    #: Timeout for the masks of one request, in seconds.
     timeout: float
 
     def timed(self, timing: Timing) -> Timing:
-        """Add the grammar's times to those of a call."""
+        """Return the timing of a call with the grammar's times added."""
         return structs.replace(timing, grammar_compilation=self.seconds, compile_time=self.compiled)
 
     def begin(self, sampling: Mapping[str, Any] | None, deadline: Deadline) -> Step:
-        """Begin a text, of which tokens are drawn so, or the likeliest taken; what can only begin in one way has."""
+        """
+        Begin a text, with tokens sampled as specified or the most likely ones; a forced beginning
+        is taken at once.
+        """
         return self._step("begin", sampling, deadline)
 
     def step(self, offered: Sequence[Offered], deadline: Deadline) -> Step:
-        """Go on with what the model offers."""
+        """Continue with the tokens that the model offers."""
         return self._step("step", offered, deadline)
 
     def _step(self, method: str, argument: object, deadline: Deadline) -> Step:
@@ -126,7 +129,7 @@ class Grammar:
         return Step(taken=tuple(reply["taken"]), state=State(reply["state"]))
 
     def acceptance(self, texts: Sequence[str]) -> Acceptance:
-        """Walk through each text, as far as the grammar takes it."""
+        """Check each text, as far as the grammar accepts it."""
         replies = [self.process.ask("accepts", text, timeout=self.timeout, doing="look at an answer") for text in texts]
         return Acceptance(
             accepted=tuple(reply["accepts"] for reply in replies),
@@ -138,10 +141,10 @@ class Grammar:
 
 class Grammars:
     """
-    Compiles schemas, each in a process that does nothing else meanwhile; it says which answers a grammar takes, too.
+    Compiles each schema in a process of its pool, and checks which answers the grammar accepts.
 
-    An engine makes one when it is built, or a run with labelled answers, and closes it at the end. The threads of the
-    calls in flight share it; a thread waits in `loaded` until a process is free.
+    Created when an engine is built, or for a run with labelled answers, and closed at the end. The threads of
+    concurrent calls share it; a thread waits in `loaded` until a process is free.
     """
 
     def __init__(
@@ -154,20 +157,20 @@ class Grammars:
         library: str = "",
     ) -> None:
         self._processes = processes
-        #: with its version, for messages
+        #: Name and version, for messages.
         self._library = library
-        #: the one that came back last, whose library is loaded, is lent first
+        #: Last in, first out: the process that was used last has the library loaded.
         self._free: LifoQueue[LibraryProcess] = LifoQueue()
         for process in processes:
             self._free.put(process)
-        #: whether schemas are narrowed before the library sees them
+        #: Whether schemas are narrowed before they are passed to the library.
         self._bounded = bounded
         self._compile_timeout = compile_timeout
         self._mask_timeout = mask_timeout
 
     @contextmanager
     def loaded(self) -> Iterator[LibraryProcess]:
-        """Lend a process with the library loaded, for the length of the block."""
+        """Lend a process with the library loaded for the length of the block."""
         process = self._free.get()
         try:
             process.start()
@@ -176,7 +179,10 @@ class Grammars:
             self._free.put(process)
 
     def compile(self, process: LibraryProcess, schema: Schema, deadline: Deadline | None = None) -> Grammar | Declined:
-        """Make the grammar, or say in the library's words why there is none; CallError for a hang or a crash."""
+        """
+        Compile a schema; return the library's message if it is unsupported, raise CallError for a
+        hang or a crash.
+        """
         try:
             given, timeout = self.given(schema), self._compile_timeout
             reply = process.ask("compile", given, timeout=timeout, deadline=deadline, doing="compile the grammar")
@@ -189,11 +195,11 @@ class Grammars:
         return Grammar(process=process, timeout=self._mask_timeout, **reply)
 
     def given(self, schema: Schema) -> Schema:
-        """The schema as the library gets it; CannotBound where it is to be narrowed and cannot be."""
+        """Return the schema for the library; raise CannotBound if it cannot be narrowed."""
         return bounded_within(schema) if self._bounded else schema
 
     def to_sent(self, schema: Schema) -> Sent:
-        """Return what the library was given of the schema."""
+        """Describe the schema that was passed to the library."""
         narrowed = self.given(schema)
         return Sent(
             response_format=ResponseFormat.JSON_SCHEMA,
@@ -202,7 +208,7 @@ class Grammars:
         )
 
     def accepts(self, schema: Schema, texts: Sequence[str]) -> Acceptance | Declined:
-        """Compile the schema, and ask its grammar for each text; there is no model behind it."""
+        """Compile the schema, and check each text against its grammar, without a model."""
         with self.loaded() as process:
             grammar = self.compile(process, schema)
             if isinstance(grammar, Declined):

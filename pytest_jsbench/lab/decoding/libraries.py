@@ -1,4 +1,4 @@
-"""The decoding libraries behind one interface; imported in the library's own process only."""
+"""One interface for all decoding libraries; imported only in the library's own process."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
     from pytest_jsbench.lab.decoding.vocabulary import Vocabulary
 
-#: how all three are asked to set out a document, and how json.dumps does: a small model given more room only fills it
+#: Separators of json.dumps, requested from all libraries: if whitespace is optional, small models produce too much of
+#: it.
 ITEM_SEPARATOR, KEY_SEPARATOR = ", ", ": "
 
 
 class Unsupported(Exception):
-    """The library says that it cannot do a schema."""
+    """The library does not support a schema."""
 
 
 def is_set(mask: bytes, token: int) -> bool:
-    """True where the token's bit is set."""
+    """Return whether the token's bit is set."""
     return token >> 3 < len(mask) and bool(mask[token >> 3] >> (token & 7) & 1)
 
 
 class Matcher(ABC):
-    """A grammar and how far a text has come in it."""
+    """A grammar, and the position of a text in it."""
 
     @abstractmethod
     def mask(self) -> bytes:
-        """Return one bit per token, the lowest first, that is set where the token may come next."""
+        """Return a mask of one bit per token, the lowest first, which is set if the token is allowed next."""
 
     @abstractmethod
     def advance(self, token: int) -> None:
-        """Take a token that may come next."""
+        """Take an allowed token."""
 
     def allows(self, token: int, mask: bytes) -> bool:
-        """Tell of a token whether it may come next, where this is the mask."""
+        """Return whether the token is allowed next, given the mask."""
         return is_set(mask, token)
 
 
@@ -56,7 +57,7 @@ class LLGuidance:
         self._end = vocabulary.end
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile it; the library reports errors and never raises."""
+        """Compile a schema; the library reports errors and never raises."""
         from llguidance import LLMatcher
 
         try:
@@ -70,12 +71,12 @@ class LLGuidance:
 
 
 def guidance_options() -> Any:
-    """Return how llguidance sets out a document."""
+    """Return llguidance's options for whitespace."""
     return {"whitespace_flexible": False, "item_separator": ITEM_SEPARATOR, "key_separator": KEY_SEPARATOR}
 
 
 class _Pieces:
-    """A vocabulary as llguidance takes it from Python."""
+    """A vocabulary in the form that llguidance takes from Python."""
 
     bos_token_id = None
 
@@ -101,7 +102,7 @@ class _LLGuidanceMatcher(Matcher):
         return mask
 
     def allows(self, token: int, mask: bytes) -> bool:  # noqa: ARG002
-        # the mask has only one way to cut up what is forced
+        # The mask allows only one split of forced bytes.
         if token == self._end:
             return bool(self._matcher.is_accepting())
         return bool(self._matcher.validate_tokens([token]) == 1)
@@ -116,7 +117,7 @@ class _LLGuidanceMatcher(Matcher):
 
 
 class Outlines:
-    """The package outlines-core: schema to regular expression to an index over the vocabulary."""
+    """The package outlines-core: from schema to regular expression to an index over the vocabulary."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         from outlines_core import Vocabulary as OutlinesVocabulary
@@ -128,7 +129,7 @@ class Outlines:
         self._words = -(-len(vocabulary.tokens) // 32)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile it; the library raises for what it cannot do."""
+        """Compile a schema; the library raises for unsupported ones."""
         from outlines_core import Guide, Index
         from outlines_core.json_schema import build_regex_from_schema
 
@@ -153,7 +154,7 @@ class _OutlinesMatcher(Matcher):
 
 
 class XGrammar:
-    """The package xgrammar; objects are open unless the schema closes them, as JSON Schema has it."""
+    """The package xgrammar; objects are open unless the schema closes them, as in JSON Schema."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         import xgrammar
@@ -168,7 +169,7 @@ class XGrammar:
         self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
     def compile(self, schema: Schema) -> Callable[[], Matcher]:
-        """Compile it; the library raises for what it cannot do."""
+        """Compile a schema; the library raises for unsupported ones."""
         import xgrammar
 
         try:
@@ -200,9 +201,10 @@ class _XGrammarMatcher(Matcher):
             raise RuntimeError(f"xgrammar refused token {token}, which its own mask allows")
 
 
-#: its `compile` returns what begins a text in a schema's grammar; Unsupported with the library's own words
+#: `compile` returns a function that starts a text in a schema's grammar, or raises Unsupported with the library's
+#: message.
 Library = LLGuidance | Outlines | XGrammar
-#: by the name of the engine
+#: Libraries by the name of the engine.
 LIBRARIES: Mapping[str, Callable[[Vocabulary], Library]] = {
     "llguidance": LLGuidance,
     "outlines": Outlines,

@@ -12,27 +12,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-#: the value types of GGUF, by number; 8 is a string, 9 an array
+#: Formats of GGUF's value types, by number; 8 is a string, 9 an array.
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _PREFIX = "tokenizer.ggml."
-#: token types: normal text, a user's own, and a single byte; the rest (unknown, control, unused) spell nothing
+#: Token types with a spelling: normal text, user-defined, and a single byte; others (unknown, control, unused) have
+#: none.
 _NORMAL, _USER_DEFINED, _BYTE = 1, 4, 6
-#: more than any vocabulary, or text in a header, has
+#: Limit for the length of vocabularies and of strings in a header.
 _LONGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vocabulary:
-    """The spelling of each token, by its number; empty for one that spells nothing, such as the end of an answer."""
+    """Spelling of each token by number; empty for tokens without one, such as the end of an answer."""
 
     tokens: tuple[bytes, ...]
-    #: the token that ends an answer
+    #: Token that ends an answer.
     end: int
 
     @classmethod
     def from_gguf(cls, path: Path) -> Vocabulary:
-        """Read it; EngineError where the file is no GGUF, or its tokens are of a kind that is not known."""
+        """Read a vocabulary; raise EngineError if the file is not GGUF, or its type of tokens is unknown."""
         try:
             with path.open("rb") as file:
                 header = _Header(file).read()
@@ -50,7 +51,7 @@ class Vocabulary:
         return cls(tokens=tuple(spell(*pair) for pair in zip(tokens, types, strict=True)), end=end)
 
     def to_ids(self) -> dict[bytes, list[int]]:
-        """The numbers of the tokens that spell these bytes."""
+        """Return the numbers of the tokens that spell these bytes."""
         ids: dict[bytes, list[int]] = {}
         for number, spelling in enumerate(self.tokens):
             if spelling:
@@ -60,9 +61,9 @@ class Vocabulary:
 
 class Tokenizer:
     """
-    Cuts bytes into the longest tokens from the left.
+    Splits bytes into the longest tokens from the left.
 
-    That is not always how the model would cut them, but it is a spelling, and what a grammar takes is a text.
+    The model may split them in another way, but grammars are independent of the split.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -70,7 +71,7 @@ class Tokenizer:
         self._longest = max(map(len, self._ids), default=0)
 
     def __call__(self, text: bytes) -> list[int] | None:
-        """The tokens; None where no token spells what stands somewhere."""
+        """Return the tokens; None if some part of the text has no token."""
         tokens: list[int] = []
         position = 0
         while position < len(text):
@@ -86,7 +87,7 @@ class Tokenizer:
 
 
 class _Header:
-    """The key-value pairs at the beginning of a GGUF file."""
+    """Key-value pairs at the beginning of a GGUF file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -133,7 +134,7 @@ class _Header:
 
 _PRINTING = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
 _OTHERS = [byte for byte in range(256) if byte not in _PRINTING]
-#: the letters by which byte-level BPE writes bytes: those that print stand for themselves, the rest from U+0100
+#: Letters for bytes in byte-level BPE: printable bytes are themselves, the others start at U+0100.
 _ALPHABET = {chr(byte): byte for byte in _PRINTING} | {chr(0x100 + n): byte for n, byte in enumerate(_OTHERS)}
 
 
@@ -153,5 +154,5 @@ def _spell_sentencepiece(token: str, kind: int) -> bytes:
     return token.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode("utf-8", "surrogateescape")
 
 
-#: by the vocabulary's kind, as GGUF names it
+#: Functions that decode spellings, by the vocabulary's kind in GGUF.
 _SPELLINGS: Mapping[str, Callable[[str, int], bytes]] = {"gpt2": _spell_bpe, "llama": _spell_sentencepiece}

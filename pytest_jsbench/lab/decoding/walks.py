@@ -1,4 +1,4 @@
-"""A text walked through a grammar, token by token, as the child process of a decoding library does it."""
+"""Match a text against a grammar token by token, in the child process of a decoding library."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
     from pytest_jsbench.lab.decoding.libraries import Library, Matcher
     from pytest_jsbench.lab.decoding.vocabulary import Tokenizer
 
-#: tokens, the likeliest first, each with the logarithm of its probability without a mask
+#: Tokens with the logarithm of their unmasked probability, the most likely first.
 Offered = Sequence[tuple[int, float]]
 
-#: what the probabilities of all tokens may be short of 1, in single precision
+#: Rounding error of the sum of all probabilities in single precision.
 _ROUNDING = 1e-6
-#: the largest power of e, nearly, that a float holds
+#: Approximately the largest power of e that a float can represent.
 _LARGEST = 700.0
-#: more tokens than this that can be no others are taken one request at a time
+#: Maximum number of forced tokens, for which there is only one choice, that are taken in one request.
 _MOST_FORCED = 256
 
 
 class Likeliest:
-    """Takes the likeliest token that may come."""
+    """Takes the most likely allowed token."""
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
-        """Return the first token that the mask allows; None where more must be offered before it is known."""
+        """Return the first token that the mask allows; None if more tokens are needed to decide."""
         return next((token for token, _ in offered if is_set(mask, token)), None)
 
 
 class Draw:
     """
-    Draws from the softmax over the tokens that may come, at a temperature; `top_p` comes before that, as in llama.cpp.
+    Samples from the softmax over allowed tokens at a temperature; `top_p` is applied before it, as in llama.cpp.
 
-    Made for one text, and asked by one thread. Only the likeliest tokens are offered at first. What the others weigh
-    has an upper bound, and a point is drawn under the weights of all: where it falls among the offered, the token is
-    known, and else more are wanted, for the same point. So the distribution is exactly that over all tokens.
+    Used for one text, in one thread. Only the most likely tokens are offered at first. The total weight of the others
+    has an upper bound, and a point is drawn below the total weight of all. If it falls on an offered token, that token
+    is chosen; otherwise more tokens are requested for the same point. The distribution is exactly that over all tokens.
     """
 
     def __init__(self, *, temperature: float, top_p: float = 1.0, seed: int | None = None) -> None:
         self._temperature = temperature
         self._top_p = top_p
-        # its random() is the same in all versions of Python for one seed, which numpy does not promise of its own
+        # random() gives the same values for a seed in all versions of Python; numpy does not guarantee this.
         self._random = random.Random(seed)  # noqa: S311  no secret hangs on it
-        #: drawn for the next token, and not yet found among those that were offered
+        #: Point drawn for the next token, until its token is offered.
         self._point: float | None = None
 
     def choose(self, offered: Offered, mask: bytes) -> int | None:
-        """Return the token that the point falls on; None where more must be offered before it is known."""
+        """Return the token that the point falls on; None if more tokens are needed to decide."""
         allowed = [pair for pair in offered if is_set(mask, pair[0])]
         if not allowed:
             return None
@@ -83,13 +83,13 @@ class Draw:
             point = self._point
             if offered_weight <= point < offered_weight + beyond:
                 return None
-            # past the end: the others weigh less than was thought, and the point is drawn again
+            # The point is beyond the actual total weight, which was overestimated: draw again.
             self._point = None
             if point < offered_weight:
                 return allowed[bisect_right(weights, point)][0]
 
     def _bound(self, least: float, best: float, rest: float, others: int) -> float:
-        """At least what the tokens weigh that were not offered: none is likelier than the least that was."""
+        """Return an upper bound for the weight of tokens not offered: none is more likely than the last offered one."""
         each = log(others) + (least - best) / self._temperature
         if self._temperature > 1:
             together = log(others) + (log(rest) - log(others) - best) / self._temperature
@@ -98,35 +98,38 @@ class Draw:
         return exp(min(each, together, _LARGEST))
 
     def _nucleus(self, allowed: Offered, rest: float) -> int | None:
-        """Count the likeliest that are `top_p` of all that may come; None where that hangs on what was not offered."""
+        """
+        Return how many of the most likely tokens make up `top_p` of the allowed ones; None if more tokens are needed to
+        decide.
+        """
         sums = list(accumulate(exp(likely) for _, likely in allowed))
         fewest, most = (bisect_left(sums, self._top_p * (sums[-1] + more)) + 1 for more in (0.0, rest))
         return fewest if fewest == most else None
 
 
 class State(StrEnum):
-    """The place where a walk stands."""
+    """State of a walk."""
 
-    #: more tokens are wanted
+    #: More tokens are needed.
     OPEN = "open"
-    #: which token comes next is not among those that were offered: more of them are wanted
+    #: The next token is not among those offered, so more of them are needed.
     STUCK = "stuck"
-    #: the document is complete and was ended
+    #: The document is complete and was ended.
     DONE = "done"
-    #: the grammar lets nothing at all come next
+    #: The grammar allows no next token.
     DEAD = "dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The tokens that a walk took, and where it stands then."""
+    """Tokens that a walk took, and its state afterwards."""
 
     taken: tuple[int, ...]
     state: State
 
 
 class Walk:
-    """A text in the making; of the tokens offered that the grammar lets come next, the choice takes one."""
+    """A text under construction; the choice takes one of the offered tokens that the grammar allows."""
 
     def __init__(self, matcher: Matcher, choice: Likeliest | Draw, *, end: int) -> None:
         self._matcher = matcher
@@ -135,10 +138,10 @@ class Walk:
 
     def step(self, offered: Sequence[Offered]) -> Step:
         """
-        Take tokens, given the model's likeliest at each position.
+        Take tokens, given the model's most likely ones at each position.
 
-        What is offered for a position holds only while the model's own choice was taken before it. At the end come
-        the tokens that can be no others, about which no model has a say.
+        The tokens offered for a position are only valid if the model's own choice was taken before it. Forced tokens,
+        for which the model is not needed, are taken last.
         """
         taken: list[int] = []
         for ranked in offered:
@@ -151,7 +154,7 @@ class Walk:
             self._take(token, taken)
             if token != ranked[0][0]:
                 break
-        state = self._take_forced(taken)  # which adds to them
+        state = self._take_forced(taken)  # This appends to `taken`.
         return Step(taken=tuple(taken), state=state)
 
     def _take_forced(self, taken: list[int]) -> State:
@@ -176,10 +179,10 @@ def accepts(
     begin: Callable[[], Matcher], text: bytes, tokenizer: Tokenizer, *, end: int
 ) -> tuple[bool | None, list[float]]:
     """
-    Tell whether the grammar takes the text to its end; None where the vocabulary has no tokens for it.
+    Return whether the grammar accepts the text as complete; None if the vocabulary has no tokens for it.
 
-    With it come the seconds from taking a token to the mask for the next, of each token that was taken: without the
-    first mask, which is the grammar's compilation.
+    Also return the seconds from each token to the mask for the next one. The first mask is left out, as it belongs to
+    the grammar's compilation.
     """
     tokens = tokenizer(text)
     seconds: list[float] = []
@@ -198,48 +201,48 @@ def accepts(
 
 
 class Session:
-    """Compiles a grammar, one at a time, and then walks through it or asks it."""
+    """Compiles one grammar at a time, and then generates or checks texts with it."""
 
     def __init__(self, library: Library, vocabulary: Vocabulary) -> None:
         self._library = library
         self._end = vocabulary.end
         self._tokenizer = Tokenizer(vocabulary)
-        #: begins a text in the compiled grammar
+        #: Starts a text in the compiled grammar.
         self._start: Callable[[], Matcher] | None = None
         self._walk: Walk | None = None
 
     def compile(self, schema: Any) -> dict[str, Any]:
-        """Compile a schema: the seconds, or the library's words where it cannot."""
+        """Compile a schema; return the seconds, or the library's error message."""
         self._start = self._walk = None
         start = time.perf_counter()
         try:
             self._start = self._library.compile(schema)
             compiled = time.perf_counter()
-            # some do a part of the work only when the first mask is asked for
+            # Some libraries do part of the work when the first mask is requested.
             self._start().mask()
         except Unsupported as error:
             return {"unsupported": str(error)}
         except RuntimeError as error:
-            if "bad_alloc" in str(error):  # no word about the schema: the memory is at its end
+            if "bad_alloc" in str(error):  # Out of memory, which is not related to the schema.
                 raise
             return {"unsupported": str(error)}
         return {"seconds": time.perf_counter() - start, "compiled": compiled - start}
 
     def begin(self, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Begin a text, of which tokens are drawn so, or the likeliest taken."""
+        """Begin a text, with tokens sampled as specified or the most likely ones."""
         assert self._start is not None
         choice = Likeliest() if sampling is None else Draw(**sampling)
         self._walk = Walk(self._start(), choice, end=self._end)
         return self.step([])
 
     def step(self, offered: Sequence[Offered]) -> dict[str, Any]:
-        """Go on with what the model offers."""
+        """Continue with the tokens that the model offers."""
         assert self._walk is not None
         step = self._walk.step(offered)
         return {"taken": step.taken, "state": step.state.value}
 
     def accepts(self, text: str) -> dict[str, Any]:
-        """Walk through a text, as far as the grammar takes it."""
+        """Check a text, as far as the grammar accepts it."""
         assert self._start is not None
         data = text.encode("utf-8", "surrogatepass")
         accepted, seconds = accepts(self._start, data, self._tokenizer, end=self._end)
@@ -253,7 +256,7 @@ def _session(library: str, model: str) -> Session:
 
 
 def load(library: str, model: str) -> None:
-    """Have the library loaded, with the vocabulary of a model's file."""
+    """Load the library, with the vocabulary of a model's file."""
     _session(library, model)
 
 

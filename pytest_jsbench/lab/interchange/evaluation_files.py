@@ -1,4 +1,4 @@
-"""`jsbench validate`, `aggregate` and `migrate`: evaluation files of any tool, checked, averaged and renewed."""
+"""`jsbench validate`, `aggregate` and `migrate`: validate, average and upgrade evaluation files of any tool."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _each(options: argparse.Namespace) -> list[Path]:
 
 
 def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
-    """A table of the metrics that an evaluation names, and what their weights are."""
+    """Return a table of the metrics of an evaluation, with their weights."""
     shown = [row for row in means if row.mean or (row.values + row.nulls and "." not in row.metric)]
     table = TableBlock(head="Metric", columns=(), rows=tuple((row.metric, ()) for row in shown))
     table = table.beside(Column(heading="Values"), [row.values for row in shown])
@@ -138,7 +138,7 @@ def _table(means: list[Aggregate], evaluations: int) -> list[Block]:
 
 
 def problems(path: Path) -> list[str]:
-    """The problems of an evaluation file, one sentence each: its place, what was found, what was expected."""
+    """Return the problems of an evaluation file, one sentence each: location, found, expected."""
     try:
         data = run_json.load(path / "run.json" if path.is_dir() else path)
         metrics = data.get("metrics")
@@ -157,7 +157,7 @@ def problems(path: Path) -> list[str]:
     return list(dict.fromkeys(wrong))
 
 
-#: what a metric of another tool is a share or a mean of
+#: The count that each metric of another tool is a share or a mean of.
 _DENOMINATORS: Mapping[str, str] = {
     "action_type_accuracy": "num_steps",
     "mean_coord_error": "coord_error_count",
@@ -170,7 +170,7 @@ _DENOMINATORS: Mapping[str, str] = {
         "num_episodes",
     ),
 }
-#: a bound, or a part of a spread, of which a mean says nothing
+#: Bounds and quantiles, whose means have no meaning.
 _NO_MEAN = re.compile(r"[._](ci_low|ci_high|p\d+|max)$")
 
 
@@ -179,12 +179,12 @@ class Aggregate:
     """A metric over several evaluations."""
 
     metric: str
-    #: evaluations that have a value, that say null, and that do not name it
+    #: Number of evaluations with a value, with null, and without the metric.
     values: int
     nulls: int
     absent: int
     mean: float | None
-    #: by `weight`, over the `weighted` evaluations that have that count too; None where there is nothing to weight by
+    #: Mean weighted by `weight`, over the `weighted` evaluations that also have that count; None without weights.
     weighted_mean: float | None
     weight: str | None
     weighted: int
@@ -192,9 +192,9 @@ class Aggregate:
 
 def aggregate(figures: Sequence[Mapping[str, float | None]], *, weight: str | None = None) -> list[Aggregate]:
     """
-    The means of each metric over evaluations that have a value; those with null are counted, and are never 0.
+    Average each metric over evaluations that have a value; those with null are counted, and never treated as 0.
 
-    Weights are what each metric is a share of, or for all metrics the count named `weight`.
+    A metric's weight is the count that it is a share of, or for all metrics the count named `weight`.
     """
     names = dict.fromkeys(name for evaluation in figures for name in evaluation)
     return [_aggregate_metric(name, figures, weight) for name in names if not _NO_MEAN.search(name)]
@@ -220,7 +220,7 @@ def _aggregate_metric(name: str, figures: Sequence[Mapping[str, float | None]], 
 
 
 def _denominator(name: str) -> str | None:
-    """The count by which its weighted mean is that of all files taken together."""
+    """Return the count whose weighted mean is the metric over all files together."""
     if (row := named(name)) is not None:
         return row.of
     return f"{name.removesuffix('_mean')}_count" if name.endswith("_mean") else _DENOMINATORS.get(name)

@@ -1,7 +1,7 @@
 """
-The shared evaluation format of the project every_eval_ever: one aggregate record, and a row per attempt.
+The evaluation format of the project every_eval_ever: one aggregate record, and one row per attempt.
 
-Source: its JSON Schemas 0.3.0; the rows also as instance-level 0.2.0, which no record can satisfy together with 0.3.0.
+Source: its JSON Schemas 0.3.0. Rows follow 0.3.0 or instance-level 0.2.0, as no record satisfies both.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FAILURES = "failure_rates."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The names of the run in both files."""
+    """Names of the run in both files."""
 
     developer: str
     model: str
@@ -53,20 +53,20 @@ class Identity:
 
     @property
     def model_id(self) -> str:
-        """The model as `developer/model`."""
+        """Model as `developer/model`."""
         return f"{self.developer}/{self.model}"
 
     @property
     def path(self) -> str:
-        """Where the aggregate stands, as that project lays files out, without its suffix."""
+        """Path of the aggregate in that project's layout, without its suffix."""
         return f"data/{COLLECTION}/{self.developer}/{self.model}/{self.name}"
 
 
 def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity:
-    """The run's identity, the same each time; the developer is the model's prefix, or else the provider."""
+    """Return the run's identity, which is deterministic; the developer is the model's prefix, or else the provider."""
     before, _, after = metadata.model.rpartition("/")
     named = developer or before or metadata.provider or "unknown"
-    # 0.1.0 wrote no uuid, and shards are often started together
+    # Version 0.1.0 wrote no uuid, and shards are often started at the same time.
     apart = str(metadata.dataset.get("shard") or "") if metadata.uuid is None else metadata.uuid
     parts = filter(None, [metadata.run_id, metadata.started_at, metadata.model, apart, metadata.variant])
     digest = hashlib.sha256(" ".join(parts).encode(errors="surrogatepass")).digest()
@@ -82,7 +82,7 @@ def identify(metadata: RunMetadata, *, developer: str | None = None) -> Identity
 
 
 def _portable(name: str) -> str:
-    """The name as one folder name that every file system takes."""
+    """Return the name as a directory name that is valid on every file system."""
     safe = _UNSAFE.sub("_", name).strip("._")[:100] or "unknown"
     return f"{safe}_" if safe.lower() == "data" else safe
 
@@ -96,9 +96,9 @@ def write(
     developer: str | None = None,
 ) -> Path:
     """
-    Write both files below `folder`, or those of each variant; the aggregate's path, or the folder of all of them.
+    Write both files to `folder`, or those of each variant; return the aggregate's path, or the directory of all.
 
-    JSBenchError where that fails.
+    Raise JSBenchError if that fails.
     """
     if not any(outcome.made for outcome in run.outcomes):
         raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
@@ -132,7 +132,7 @@ def _write(folder: Path, run: Run, summary: Summary, *, version: Version, develo
 
 
 def _result_id(identity: Identity, task: str | None, metric: str) -> str:
-    """An id that no other result has: a task may have any name, `total` too."""
+    """Return a unique id; a task may have any name, including `total`."""
     return f"{identity.evaluation_id}#{metric if task is None else f'{task}.{metric}'}"
 
 
@@ -186,7 +186,7 @@ def _aggregate(run: Run, summary: Summary, identity: Identity, *, rows: int, che
 
 
 def _verdict(run: Run) -> dict[str, str]:
-    """The run verdict as texts, which is how this format holds fields of others."""
+    """Return the run verdict as strings, which this format requires for additional fields."""
     if run.verdict is None:
         return {}
     verdict = to_json(run.verdict)
@@ -196,7 +196,7 @@ def _verdict(run: Run) -> dict[str, str]:
 
 
 def _figures(summary: Summary) -> dict[str, str]:
-    """All other metrics of the run as texts, which is how this format holds them."""
+    """Return all other metrics of the run as strings, which this format requires."""
     figures = summary.total.to_dict()
     keywords = {name: row.to_dict() for name, row in summary.keywords.items()}
     texts = {name: json.dumps(value) for name, value in figures.items() if value is not None}
@@ -206,7 +206,7 @@ def _figures(summary: Summary) -> dict[str, str]:
 def _results(
     run: Run, identity: Identity, task: str | None, metrics: Metrics, names: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
-    """A result per metric; one that is not applicable has none."""
+    """Return a result for each metric that is applicable."""
     for name in names:
         if (score := _score(metrics, name)) is not None:
             yield {
@@ -293,10 +293,10 @@ def _generation(run: Run) -> dict[str, Any]:
 
 
 def row(record: Record, identity: Identity, version: Version) -> dict[str, Any]:
-    """The row of an attempt that was made; since 0.3.0 texts are lists, as a schema has many right answers."""
+    """Return the row of an attempt that was made; since 0.3.0 texts are lists, as a schema has many right answers."""
     generation, listed = record.generation, version == "0.3.0"
     answered = generation if isinstance(generation, Completion) else None
-    # a redacted run has the schema's digest alone
+    # A redacted run only has the schema's digest.
     schema = record.schema_digest or ""
     if record.redacted is None:
         schema = json.dumps(record.schema, sort_keys=True, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`jsbench view`: serves the pages of a folder of runs on loopback, until it is stopped."""
+"""`jsbench view`: serve pages for a directory of runs on loopback until stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_jsbench.core.text import printable
 from pytest_jsbench.engines.engine_options import is_installed
 
 HOST = "127.0.0.1"
-#: where runs usually are, the first that exists
+#: Usual directories of runs; the first that exists is the default.
 _USUAL = ("runs", "jsbench-runs", ".pytest_cache/d/jsbench")
 
 
@@ -60,6 +60,6 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
-    with listener, suppress(KeyboardInterrupt):  # which uvicorn raises again once it has ended
+    with listener, suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended.
         server.run(sockets=[listener])
     return True

@@ -1,4 +1,4 @@
-"""The runs of a folder, read when somebody looks at them, and kept while their files stay as they are."""
+"""Runs of a directory, read on demand and cached until their files change."""
 
 from __future__ import annotations
 
@@ -29,83 +29,82 @@ from pytest_jsbench.reports.run_json import Evaluation, read, read_run
 
 T = TypeVar("T")
 
-#: runs whose attempts are held in memory
+#: Number of runs whose attempts are kept in memory.
 _KEPT = 4
-#: seconds that a page waits for a run to be read
+#: Seconds that a page waits for a run to be read.
 PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A run of the list: its figures, or how far it is while it goes, or why it cannot be read."""
+    """A run in the list: its figures, its progress, or why it cannot be read."""
 
     name: str
-    #: without the outcomes of its cases, of which a list says nothing
+    #: The evaluation without the outcomes of cases, which the list does not need.
     evaluation: Evaluation | None = None
-    #: records on disk, of a run that has no figures yet
+    #: Number of records on disk, for a run without figures yet.
     records: int = 0
     problem: str = ""
-    #: whether it is still being read
+    #: Whether the run is still being read.
     pending: bool = False
 
 
 class ListedAttempt(Struct, frozen=True, kw_only=True, gc=False):
-    """An attempt of a run as lists and filters need it; its record stays on disk."""
+    """An attempt as needed by lists and filters; its record stays on disk."""
 
-    #: its place among the run's attempts
+    #: Index among the run's attempts.
     number: int
     attempt: Attempt
     source: Place | Record
-    #: how it ended, in a word
+    #: How the attempt ended, as a single word.
     ending: str
     passed: bool
-    #: keywords that the answer broke
+    #: Keywords that the answer violated.
     broken: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelvedRun:
-    """A run as its pages need it: its report, and its attempts without their records."""
+    """A run as needed by its pages: its report, and its attempts without their records."""
 
     heading: str
     verdict: RunVerdict | None
     planned: int
-    #: whether each case has several attempts
+    #: Whether cases have several attempts.
     repeated: bool
     blocks: Sequence[Block]
-    #: those that did not pass first
+    #: Attempts, with those that did not pass first.
     attempts: Sequence[ListedAttempt]
-    #: what its attempts can be filtered by, and for which values
+    #: Values of each filter for attempts.
     choices: Mapping[str, Sequence[str]]
 
 
 class _Kept(Generic[T]):
     """
-    Keeps what was read of runs, and reads a run again when one of its files has changed.
+    Caches what was read of runs, and reads a run again when one of its files has changed.
 
-    A shelf makes one for each thing that is read; the threads in which pages are made ask it. Runs are read in threads
-    of its own: whoever asks for a run that is being read waits for that reading a moment, and then gets what was read
-    before, or a TimeoutError.
+    A shelf creates one for each kind of content; page threads call it. Runs are read in background threads. A caller
+    that needs a run while it is being read waits a moment, and then gets the previous content or a TimeoutError.
     """
 
     def __init__(self, read: Callable[[Path], T], most: int | None = None) -> None:
         self._read = read
         self._most = most
         self._lock = threading.Lock()
-        #: by run, the one that was asked for last at the end: the state of its files, what is read of them, and what
-        #: was read of them before
+        #: By run, the last used at the end: the state of its files, the reading of that state, and the previous
+        #: reading.
         self._readings: dict[Path, tuple[object, Future[T], Future[T] | None]] = {}
 
     def of(self, path: Path, patience: float | None = PATIENCE) -> T:
-        """Return what was read of the run; raises what reading it raises, TimeoutError where that goes on."""
+        """Return what was read of the run; raise the error of reading, or TimeoutError while it takes longer."""
         state = _state(path)
         with self._lock:
             before, reading, earlier = self._readings.pop(path, (None, None, None))
             if reading is None or (before != state and reading.done()):
                 before, reading, earlier = state, Future[T](), reading
-                # a daemon, so that Ctrl-C need not wait for it
+                # A daemon thread, so that Ctrl-C does not wait for it.
                 threading.Thread(target=self._fill, args=(reading, path), daemon=True).start()
-            # once the run is read, what was read of it before is held no longer
+            # The previous reading is released when the new one is complete.
             self._readings[path] = before, reading, None if reading.done() else earlier
             if self._most is not None:
                 ended = [other for other, (_, each, _) in self._readings.items() if each.done()]
@@ -116,13 +115,13 @@ class _Kept(Generic[T]):
             if earlier is None or earlier.exception() is not None:
                 raise TimeoutError
             return earlier.result()
-        if reading.exception() is not None:  # it is read again when it is asked for again
+        if reading.exception() is not None:  # The next request reads it again.
             with self._lock:
                 self._readings.pop(path, None)
         return reading.result()
 
     def known(self, path: Path) -> T:
-        """Return what was read of the run as its files are now; TimeoutError if it was not read."""
+        """Return the content of the run's current files; raise TimeoutError if it was not read yet."""
         state = _state(path)
         with self._lock:
             before, reading, _ = self._readings.get(path, (None, None, None))
@@ -133,26 +132,26 @@ class _Kept(Generic[T]):
     def _fill(self, reading: Future[T], path: Path) -> None:
         try:
             reading.set_result(self._read(path))
-        except BaseException as error:  # noqa: BLE001  whoever asks for the run gets it
+        except BaseException as error:  # noqa: BLE001  raised for the caller
             reading.set_exception(error)
 
 
 class Shelf:
     """
-    Gives the runs of a folder by their names.
+    Returns the runs of a directory by name.
 
-    The site makes one; the threads in which its pages are made call it. A run that goes on can be watched, since it is
-    read again; of the few that were looked at last the attempts are kept in memory, without their records.
+    The site creates one; the threads in which its pages are made call it. A run in progress is read again, so that it
+    can be watched. Attempts of the most recently viewed runs are kept in memory, without their records.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()  # a run's own folder, given as `.`, has a name
+        self._folder = folder.resolve()  # A run's own directory, given as `.`, then has a name.
         self._runs = _Kept(_shelved, most=_KEPT)
         self._listed = _Kept(self._look)
         self._filling = threading.Lock()
 
     def listed(self) -> Iterator[Listed]:
-        """List the runs, the newest first; those that are not read after a moment are pending, and read meanwhile."""
+        """List the runs, the newest first; those that take longer than a moment to read are pending."""
         deadline = time.perf_counter() + PATIENCE
         pending = []
         for path in reversed(self._paths()):
@@ -166,10 +165,10 @@ class Shelf:
             threading.Thread(target=self._fill, args=(pending,), daemon=True).start()
 
     def _fill(self, paths: Sequence[Path]) -> None:
-        """Read the runs one after the other, for the next time that they are listed."""
+        """Read the runs one after the other, for the next list."""
         try:
             for path in paths:
-                with suppress(Exception):  # who asks for the run is told
+                with suppress(Exception):  # The error is raised when the run is requested.
                     self._listed.of(path, patience=None)
         finally:
             self._filling.release()
@@ -189,7 +188,7 @@ class Shelf:
             return Listed(name=shown_name(path), problem=problem)
 
     def _count_records(self, file: Path) -> int:
-        """Count the whole lines of a records file after its header."""
+        """Count the complete lines of a records file after its header."""
         lines = FileReader(root=self._folder, longest_line=LONGEST_LINE).read_lines(file)
         return sum(line.ended for line in lines) - 1
 
@@ -201,7 +200,7 @@ class Shelf:
             raise RecordError(message, found=str(self._folder), expected="a directory of runs") from error
 
     def path(self, name: str) -> Path:
-        """Return the directory of the run of that name; RecordError if there is none that may be read."""
+        """Return the directory of the run of that name; raise RecordError if it does not exist or is not allowed."""
         for path in self._paths():
             if shown_name(path) == name:
                 _require_own_files(self._folder, path)
@@ -209,17 +208,17 @@ class Shelf:
         raise RecordError(f"no run of this name: {printable(name)}", found=name)
 
     def run(self, name: str) -> ShelvedRun:
-        """Read the run of that name; JSBenchError where that cannot be, TimeoutError while it is read."""
+        """Read the run of that name; raise JSBenchError if that fails, TimeoutError while it is being read."""
         return self._runs.of(self.path(name))
 
 
 def _state(path: Path) -> object:
-    """The state of the run's files, which changes when one of them does."""
+    """Return the state of the run's files, which changes when a file changes."""
     states = []
-    with suppress(OSError):  # a run may be deleted meanwhile
+    with suppress(OSError):  # The run may be deleted in the meantime.
         for file in sorted(path.iterdir()):
             if file.suffix in {".json", ".jsonl"}:
-                with suppress(OSError):  # the files of single processes go when a run is summed up
+                with suppress(OSError):  # The files of single processes are removed when a run ends.
                     state = file.stat()
                     states.append((file.name, state.st_mtime_ns, state.st_size))
     return states
@@ -231,10 +230,10 @@ def shown_name(path: Path) -> str:
 
 
 def _require_own_files(folder: Path, path: Path) -> None:
-    """Raise RecordError unless each file of the run is a plain file inside the folder."""
+    """Raise RecordError unless each file of the run is a regular file inside the directory."""
     if not inside(folder, path):
         raise RecordError(printable(f"{path}: a link that leads out of {folder}; it is not read"), where=path)
-    # whoever reads a run that is deleted meanwhile says so
+    # If the run is deleted in the meantime, reading it raises an error.
     for file in sorted(path.iterdir()) if path.is_dir() else ():
         if file.suffix not in {".json", ".jsonl"}:
             continue

@@ -1,4 +1,4 @@
-"""The pages over a folder of runs; each is made on the server, holds no script, and loads its style alone."""
+"""Pages for a directory of runs, rendered on the server; they have no scripts and load only their style."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pytest_jsbench.reports.html.report import page_environment, page_part
 from pytest_jsbench.reports.run_json import read
 
 _ROOM = "pytest_jsbench.lab.view"
-#: attempts on a page
+#: Number of attempts on a page.
 _PAGE = 100
 _COOKIE = "jsbench-view"
 _HEADERS = {
@@ -44,9 +44,9 @@ _HEADERS = {
 
 
 def make_site(folder: Path, token: str) -> Starlette:
-    """The application that serves the runs of a folder to whoever shows the token, on this machine."""
+    """Return the application, which serves the runs of a directory on this machine to clients with the token."""
     site = _Site(Shelf(folder))
-    # not the token: a browser sends a cookie to every port of this address
+    # Not the token: a browser sends cookies to every port of this address.
     session = secrets.token_urlsafe(24)
 
     async def guard(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -54,7 +54,7 @@ def make_site(folder: Path, token: str) -> Starlette:
         cookie = f"{_COOKIE}-{request.scope['server'][1]}"
         if shown and hmac.compare_digest(shown.encode(), token.encode()):
             rest = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
-            # two slashes, or one with a backslash, would begin the name of another server
+            # Two slashes, or a slash and a backslash, at the start would name another server.
             path = "/" + quote(request.scope["path"].lstrip("/\\"))
             response: Response = RedirectResponse(f"{path}{f'?{rest}' if rest else ''}", 303)
             response.set_cookie(cookie, session, httponly=True, samesite="strict")
@@ -93,9 +93,9 @@ def _utf8(text: str) -> bytes:
 
 class _Site:
     """
-    Makes the pages.
+    Renders the pages.
 
-    `make_site` makes one; starlette calls it in threads of its own, several at once. It keeps nothing but the shelf.
+    Created by `make_site`; starlette calls it in several threads at once. Its only state is the shelf.
     """
 
     def __init__(self, shelf: Shelf) -> None:
@@ -103,12 +103,12 @@ class _Site:
         self._pages = page_environment("jsbench view needs jinja2", _ROOM)
 
     def style(self, _: Request) -> Response:
-        """The style of all pages: that of report.html, and a few lines more."""
+        """Return the style of all pages: that of report.html, and a few more lines."""
         text = page_part("report.css") + page_part("view.css", _ROOM)
         return Response(text, media_type="text/css")
 
     def runs(self, _: Request) -> Response:
-        """The list of runs, with their figures."""
+        """Render the list of runs with their figures."""
         listed = list(self._shelf.listed())
         with_figures = [(run.name, run.evaluation) for run in listed if run.evaluation is not None]
         table = table_of_runs(with_figures) if with_figures else None
@@ -118,7 +118,7 @@ class _Site:
         return self._page("runs.html", table=table, verdicts=verdicts, going=going, pending=pending)
 
     def run(self, request: Request) -> Response:
-        """A run: its verdict, tables and facts, and its attempts as the address filters them."""
+        """Render a run: its verdict, tables and facts, and its attempts filtered by the address."""
         name = request.path_params["run"]
         run = self._shelf.run(name)
         wanted = {key: request.query_params.get(key, "") for key in ("text", "task", "outcome", "keyword", "variant")}
@@ -141,7 +141,7 @@ class _Site:
         )
 
     def attempt(self, request: Request) -> Response:
-        """An attempt: what was asked, what came, and what is wrong with it."""
+        """Render an attempt: its request, its answer and its failures."""
         name, number = request.path_params["run"], _whole(request.path_params["number"])
         attempt = next((attempt for attempt in self._shelf.run(name).attempts if attempt.number == number), None)
         if attempt is None:
@@ -149,7 +149,7 @@ class _Site:
         return self._attempts(str(attempt.attempt.key), [(name, attempt)])
 
     def compare(self, request: Request) -> Response:
-        """Two runs or more beside each other, and the cases that changed between the first and the last."""
+        """Render a comparison of two or more runs, with the cases that changed between the first and the last."""
         names = request.query_params.getlist("run")
         if len(names) < 2:
             raise HTTPException(400, "choose two runs or more")
@@ -165,7 +165,7 @@ class _Site:
         )
 
     def beside(self, request: Request) -> Response:
-        """A case in each of several runs, side by side."""
+        """Render one case in several runs, side by side."""
         case, names = request.query_params.get("case", ""), request.query_params.getlist("run")
         runs = [(name, sorted(self._shelf.run(name).attempts, key=lambda attempt: attempt.number)) for name in names]
         sides = [(name, attempt) for name, run in runs for attempt in run if str(attempt.attempt.key) == case]
@@ -174,11 +174,11 @@ class _Site:
         return self._attempts(case, sides)
 
     def reading(self, *_: object) -> Response:
-        """The page that is shown while a run is read, and that asks again."""
+        """Render the page shown while a run is being read, which reloads itself."""
         return self._page("reading.html")
 
     def _attempts(self, title: str, attempts: Iterable[tuple[str, ListedAttempt]]) -> Response:
-        """The attempts of runs, side by side."""
+        """Return the attempts of runs, side by side."""
         with open_lines() as lines:
             sides = [(name, attempt, details_of(_record(attempt, lines))) for name, attempt in attempts]
         return self._page("attempt.html", title=title, sides=sides)
@@ -203,7 +203,7 @@ def _record(attempt: ListedAttempt, lines: LinesByPlace) -> Record:
 
 
 def _drawn(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
-    """Each block with the word by which a template knows how to draw it."""
+    """Yield each block with the name of its template."""
     return [
         ("table" if isinstance(block, TableBlock) else "facts" if isinstance(block, list) else "heading", block)
         for block in blocks
