@@ -13,7 +13,10 @@ OPENAI = "--subset=openai"
 
 @pytest.fixture
 def schemas(tmp_path: Path) -> Path:
-    """One schema that OpenAI takes as it is, one that can be narrowed, one that cannot, and no schema at all."""
+    """
+    Write a schema that OpenAI accepts unchanged, one that can be narrowed, one that cannot, and a file without a
+    schema.
+    """
     folder = tmp_path / "schemas"
     folder.mkdir()
     closed = {
@@ -33,7 +36,7 @@ def schemas(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_table_counts_what_came_of_each_schema_and_what_stood_in_the_way(schemas: Path) -> None:
+def test_adapt_table_counts_outcomes_and_obstacles_of_schemas(schemas: Path) -> None:
     status, shown = ran("adapt", schemas, OPENAI)
 
     lines = [line.split() for line in shown.splitlines()]
@@ -82,7 +85,7 @@ def test_json_is_one_outcome_per_line(schemas: Path) -> None:
     assert outcomes["unique"]["keyword"] == "uniqueItems"
 
 
-def test_each_provider_has_a_row_and_an_older_profile_is_asked_for_by_its_date(schemas: Path) -> None:
+def test_adapt_has_a_row_per_provider_and_selects_profiles_by_date(schemas: Path) -> None:
     rows = [line.split() for line in ran("adapt", schemas)[1].splitlines()]
     assert [row[0] for row in rows[3 : 3 + len(SUBSETS)]] == [subset.version for subset in SUBSETS.values()]
 

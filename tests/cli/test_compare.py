@@ -18,7 +18,7 @@ from tests.examples import record
 HOSTILE = "\x1b[31m$x$<b>\u202e../../x"
 
 
-def test_models_are_compared_by_pass_rate_speed_and_cost_and_what_is_real_is_said(tmp_path: Path) -> None:
+def test_compare_shows_pass_rate_speed_cost_and_significance(tmp_path: Path) -> None:
     files = [
         run(tmp_path / "a.json", "flash", 18, cost=0.008),
         run(tmp_path / "b.json", "turbo", 8, cost=0.004),

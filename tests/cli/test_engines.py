@@ -10,7 +10,7 @@ from pytest_jsbench.engines.registry import names
 from tests.cli.commands import failed, shown
 
 
-def test_every_engine_and_every_preset_has_a_row_and_those_of_engines_fit_into_eighty_columns() -> None:
+def test_engines_lists_engines_and_presets_in_eighty_columns() -> None:
     text = shown("engines")
 
     assert {line.partition(" ")[0] for line in text.splitlines()} >= {*names(), "Engine", "Preset"}

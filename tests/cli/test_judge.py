@@ -31,7 +31,7 @@ def judged(path: Path, *options: str) -> tuple[int, str]:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """Four lines of schema and text: passed, violated, passed with a key twice, cut off."""
+    """Write four lines of schema and text: passed, violated, passed with a duplicate key, truncated."""
     lines: list[dict[str, object]] = [
         {"schema": SCHEMA, "text": '{"n": 1}', "id": "good"},
         {"schema": SCHEMA, "text": '{"n": -1}', "id": "low\x1b[31m"},
@@ -43,7 +43,7 @@ def plain(tmp_path: Path) -> Path:
     return path
 
 
-def test_plain_lines_are_judged_and_those_that_do_not_pass_are_named_or_with_v_all(plain: Path) -> None:
+def test_judge_lists_lines_that_fail_or_all_with_verbose(plain: Path) -> None:
     status, shown = judged(plain)
 
     assert "good: passed\n" in judged(plain, "-v")[1]
@@ -120,7 +120,7 @@ def test_recorded_answers_are_judged_again_and_changes_are_named(tmp_path: Path)
     assert [(line["id"], line["repeat"]) for line in lines] == [("a", 0), ("b", 1)]
 
 
-def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again_too(tmp_path: Path) -> None:
+def test_attempt_never_made_is_still_missing_when_judged_again(tmp_path: Path) -> None:
     metadata = examples.metadata().with_plan(Attempt(CaseKey(task="simple", id=name), 0) for name in ("a", "b"))
     journal.write(tmp_path / "records.jsonl", metadata, [record("a", schema=SCHEMA)])
 
@@ -130,7 +130,7 @@ def test_an_attempt_that_was_planned_and_never_made_is_missing_when_judged_again
     assert "pass rate  1/2 = 0.500" in shown
 
 
-def test_a_run_that_was_killed_is_judged_again_by_what_each_worker_has_left(tmp_path: Path) -> None:
+def test_killed_run_is_judged_again_from_the_records_of_workers(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").touch()
     for worker, case in (("gw0", "a"), ("gw1", "b")):
         journal.write(tmp_path / f"records.{worker}.jsonl", examples.metadata(), [record(case, schema=SCHEMA)])
@@ -205,12 +205,12 @@ def test_the_judges_options_take_the_values_that_the_policy_has() -> None:
     choices = {**JudgePolicy.choices(), "default_dialect": tuple(NAMES)}
     declared = {option.name: option.choices for option in OPTIONS}
 
-    assert declared["extra_fields"] == ()  # it takes names as well
+    assert declared["extra_fields"] == ()  # It also accepts names.
     assert {name: declared[name] for name in choices} == {**choices, "extra_fields": ()}
 
 
 def kept_run(folder: Path, **policy: object) -> Path:
-    """A run whose answer passes where formats are ignored, and fails where they are asserted."""
+    """Write a run whose answer passes if formats are ignored, and fails if they are asserted."""
     schema = {"type": "string", "format": "email"}
     made = record("a", schema=schema, generation=examples.completion('"nobody"'))
     metadata = examples.metadata(policy=policy, versions={"judge": "1"}, uuid="12345678-1234-4234-8234-123456789012")
@@ -274,7 +274,7 @@ INVOICE = {"total": 99.5, "vendor": "ACME"}
 
 
 def compared(folder: Path, *said: str, **named: str) -> Path:
-    """A run with one answer, whose values were compared so; `named` are the header's own words."""
+    """Write a run with one answer and these comparers; `named` overrides comparers in the header."""
     comparers = dict(map(read_comparer, said))
     answer = examples.completion('{"total": 99.501, "vendor": "acme"}')
     verdict = replace(examples.PASSED, instance={"total": 99.501, "vendor": "acme"})
@@ -285,7 +285,7 @@ def compared(folder: Path, *said: str, **named: str) -> Path:
     return folder
 
 
-def test_values_are_compared_again_as_the_run_compared_them_or_as_is_said_now(tmp_path: Path) -> None:
+def test_values_are_compared_as_in_the_run_or_as_specified_now(tmp_path: Path) -> None:
     run = compared(tmp_path / "run", "total=tolerance:0.01", "vendor=casefold")
 
     assert "values     2/2" in judged(run)[1]
@@ -296,9 +296,7 @@ def test_values_are_compared_again_as_the_run_compared_them_or_as_is_said_now(tm
     assert run_settings["comparers"] == {"total": "tolerance:0.0001", "vendor": "casefold"}
 
 
-def test_a_function_that_a_run_names_is_not_loaded_but_asked_for_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_function_named_by_a_run_is_not_loaded_but_requested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "strange.py").write_text("raise SystemExit('loaded')")
     (tmp_path / "own.py").write_text("def same(expected, found):\n    return expected.lower() == found\n")
     monkeypatch.syspath_prepend(tmp_path)

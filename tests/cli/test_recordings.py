@@ -16,7 +16,7 @@ from tests.engines.recorded.test_engine import record
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    """A recording; two runs note that nobody asked for it."""
+    """Write a recording that two runs report as unused."""
     folder = tmp_path / "kept"
     path = record(folder, request({"type": "object"}), examples.completion())
     for run in ("one", "two"):
@@ -26,7 +26,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def deleted(kept: Path, *runs: str) -> int:
-    """How many files --prune deletes."""
+    """Return how many files --prune deletes."""
     before = len(list(kept.parent.rglob("*.json")))
     named = [argument for run in runs for argument in ("--run", kept.parent / run)]
     shown("recordings", kept, *named, "--prune")

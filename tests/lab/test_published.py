@@ -24,7 +24,7 @@ from pytest_jsbench.settings.options import OPTIONS
 from tests import examples
 from tests.examples import record, replace
 
-#: rows whose compliance rate is not the quotient of the other two, in the paper itself
+#: Rows of the paper whose compliance rate is not the quotient of the other two.
 UNLIKE = {("Github_easy", "Outlines"), ("Snowplow", "Outlines")}
 
 
@@ -33,7 +33,7 @@ def evaluated(run: Run) -> Evaluation:
 
 
 def evaluation(*tasks: str, **changes: object) -> Evaluation:
-    """A run of four cases in each task, of which three pass."""
+    """Make a run of four cases in each task, with three that pass."""
     run = examples.run(
         *(
             record(f"c{at}", task=task, verdict=examples.PASSED if at else examples.VIOLATED)
@@ -45,7 +45,7 @@ def evaluation(*tasks: str, **changes: object) -> Evaluation:
 
 
 def grammar(task: str, *, masks: tuple[float, ...] = (), **changes: object) -> Evaluation:
-    """A run of one case on whose labelled answers a grammar decided."""
+    """Make a run with one case, whose labelled answers a grammar decided."""
     decided = replace(examples.decided(), timing=Timing(tgt=0.5, grammar_compilation=0.01, masks=masks))
     run = examples.run(record("c", task=task, verdict=examples.DECIDED_RIGHTLY, generation=decided))
     return evaluated(replace(run, metadata=examples.metadata(**changes)))
@@ -59,7 +59,7 @@ def lines_of(found: BesidePublished) -> list[str]:
     ]
 
 
-def test_the_papers_coverage_of_a_run_with_repeats_has_an_interval_over_cases() -> None:
+def test_published_coverage_with_repeats_has_an_interval_over_cases() -> None:
     made = [
         replace(record(f"c{at}", task="Glaiveai2K", verdict=examples.PASSED if at else examples.VIOLATED), repeat=one)
         for at in range(4)
@@ -85,7 +85,7 @@ def test_published_compliance_is_the_quotient_of_the_published_coverages() -> No
     assert unlike == UNLIKE
 
 
-def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() -> None:
+def test_preset_has_existing_options_and_the_tasks_of_the_table() -> None:
     table, known = published_coverage(), {option.name: option for option in OPTIONS}
 
     assert [known[name].of_text(text) is not None for name, text in table.options.items()] == [True] * len(
@@ -94,7 +94,7 @@ def test_the_preset_gives_options_that_there_are_and_the_tasks_of_the_table() ->
     assert table.options["tasks"].split(",") == list(table.tasks)
 
 
-def test_long_names_of_runs_stay_apart_and_a_task_that_is_not_published_is_named() -> None:
+def test_long_run_names_stay_distinct_and_unpublished_tasks_are_listed() -> None:
     names = [f"temperature-0 (20261126T00{minute}00Z-openai-gpt-of-long-name)" for minute in (11, 22)]
     (found,) = beside([evaluation("Glaiveai2K", "Github_trivial") for _ in names], names)
 
@@ -137,7 +137,7 @@ def test_settings_are_named_in_which_the_publication_says_otherwise() -> None:
     assert max(map(len, said.splitlines())) <= 80
 
 
-def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_state_it() -> None:
+def test_each_deciding_setting_is_listed_also_if_not_published() -> None:
     dataset = {
         "source": "epfl-dlab/JSONSchemaBench",
         "split": "all",
@@ -184,7 +184,7 @@ def test_each_setting_that_decides_is_named_also_where_the_publication_does_not_
     assert max(map(len, said)) <= 80
 
 
-def test_a_grammar_that_decided_on_labelled_answers_has_no_empirical_coverage() -> None:
+def test_run_with_labelled_answers_has_no_empirical_coverage() -> None:
     (table,) = beside([grammar("Snowplow")], ["ours"])
 
     ours = table.tasks["Snowplow"]["ours"]
@@ -200,7 +200,7 @@ def test_published_outcomes_of_masks_are_those_of_all_schemas() -> None:
     assert outlines["pass_rate"]["value"] == pytest.approx(4259 / 10163)
 
 
-def test_a_run_that_measured_masks_stands_beside_maskbench_with_the_settings_that_differ() -> None:
+def test_run_with_mask_times_is_compared_with_maskbench() -> None:
     details = {"llguidance": "1.9.1", "bounded": False, "compile_timeout": 900}
     timed = grammar("ours", details=details, masks=(1e-5, 2e-5, 6e-5))
     (found,) = beside([evaluation("other"), timed], ["free", "outlines"])

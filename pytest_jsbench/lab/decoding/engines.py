@@ -162,7 +162,7 @@ def to_grammar(schema: Schema) -> str:
 def _without_canary(answer: Completion, grammar: Grammar) -> Completion | Declined:
     """Return the answer without the canary; declined if the canary is missing."""
     if not answer.text.startswith(CANARY):
-        declined = local.unsupported("the server's own llguidance, of another version, took no such grammar")
+        declined = local.unsupported("the server's llguidance, which is another version, ignored the grammar")
         return structs.replace(declined, timing=answer.timing, usage=answer.usage, sent=answer.sent)
     tokens = answer.usage.output_tokens
     return structs.replace(
@@ -273,7 +273,7 @@ class MaskedEngine(_GrammarEngine):
         }
         positions = self._post("/completion", body, deadline)["completion_probabilities"]
         if not positions:
-            raise CallError(FaultKind.BAD_RESPONSE, "the server offered no token to go on with")
+            raise CallError(FaultKind.BAD_RESPONSE, "the server returned no next token")
         return [[(top["id"], top["logprob"]) for top in position["top_logprobs"]] for position in positions]
 
     def _post(self, path: str, body: Mapping[str, Any], deadline: Deadline) -> Any:
@@ -291,7 +291,7 @@ class MaskedEngine(_GrammarEngine):
         if isinstance(outcome, Declined):
             outcome = CallError(FaultKind.BAD_RESPONSE, outcome.message)
         if isinstance(outcome, Completion):
-            outcome = CallError(FaultKind.BAD_RESPONSE, f"{path} was answered with a text")
+            outcome = CallError(FaultKind.BAD_RESPONSE, f"{path}: expected JSON, got text")
         raise outcome
 
 

@@ -27,12 +27,12 @@ def add_validate(commands: Any) -> None:
     """Declare `jsbench validate`."""
     validate = commands.add_parser(
         "validate",
-        help="whether evaluation files are as they should be",
-        description="Check evaluation files of any tool, and runs: what must be there, types, and ranges; a rate is "
-        "from 0 to 1 or null. One line for each file, or for each thing that is wrong.",
+        help="validate evaluation files",
+        description="Check evaluation files of any tool, and runs: required fields, types, and ranges; a rate is "
+        "from 0 to 1 or null. Print one line per valid file, and one per problem.",
     )
     validate.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
-    validate.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    validate.add_argument("--json", action="store_true", help="print JSON only")
     validate.set_defaults(command=_validate)
 
 
@@ -40,15 +40,15 @@ def add_aggregate(commands: Any) -> None:
     """Declare `jsbench aggregate`."""
     averaging = commands.add_parser(
         "aggregate",
-        help="means over several evaluation files",
-        description="The mean of each metric over files, and its mean weighted by what it is a share of, which is that "
-        "of all files taken together. Nulls are left out and counted.",
+        help="average several evaluation files",
+        description="Print the mean of each metric over files, and its mean weighted by its denominator, which equals "
+        "the metric over all files together. Nulls are left out and counted.",
     )
     averaging.add_argument("files", type=Path, nargs="+", metavar="FILE", help=_FILES)
     averaging.add_argument(
-        "--weight", metavar="COUNT", help="weight all metrics by this one (default: each by what it is a share of)"
+        "--weight", metavar="COUNT", help="weight all metrics by this count (default: each by its denominator)"
     )
-    averaging.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    averaging.add_argument("--json", action="store_true", help="print JSON only")
     averaging.set_defaults(command=_aggregate)
 
 
@@ -56,13 +56,15 @@ def add_migrate(commands: Any) -> None:
     """Declare `jsbench migrate`."""
     migrate = commands.add_parser(
         "migrate",
-        help="old evaluation files in the current shape",
-        description="Wrap bare metrics, and add what a current evaluation file has; nothing is taken away.",
+        help="upgrade old evaluation files to the current format",
+        description="Wrap bare metrics and add fields of the current format; nothing is removed.",
     )
-    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any age")
+    migrate.add_argument("files", type=Path, nargs="+", metavar="FILE", help="evaluation files of any version")
     place = migrate.add_mutually_exclusive_group()
-    place.add_argument("-o", "--output", type=Path, metavar="DIR", help="write them here (default: show them)")
-    place.add_argument("--in-place", action="store_true", help="write over the files")
+    place.add_argument(
+        "-o", "--output", type=Path, metavar="DIR", help="directory for the new files (default: print them)"
+    )
+    place.add_argument("--in-place", action="store_true", help="overwrite the files")
     migrate.set_defaults(command=_migrate)
 
 
@@ -93,7 +95,7 @@ def _aggregate(options: argparse.Namespace, out: Output) -> bool:
 def _migrate(options: argparse.Namespace, out: Output) -> bool:
     names = Counter(path.name for path in options.files)
     if options.output is not None and (twice := [name for name, count in names.items() if count > 1]):
-        message = f"two files are called {printable(twice[0])}, and one would replace the other: name one of them"
+        message = f"two files are named {printable(twice[0])} and one would overwrite the other; pass only one of them"
         raise ExportError(message, found=twice[0], option="output")
     for path in options.files:
         migrated = run_json.migrate(run_json.load(path))

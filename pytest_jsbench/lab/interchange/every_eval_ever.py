@@ -101,7 +101,7 @@ def write(
     Raise JSBenchError if that fails.
     """
     if not any(outcome.made for outcome in run.outcomes):
-        raise ExportError("no attempt was made, so there is nothing to export as every_eval_ever")
+        raise ExportError("no attempts were made; nothing to export as every_eval_ever")
     if not run.variants:
         return _write(folder, run, summary, version=version, developer=developer)
     parts = run.each()

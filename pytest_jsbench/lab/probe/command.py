@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from pytest_jsbench.settings.variants import Variant
 
 #: Options that select the engine and model, and how answers are sampled.
-_WHOM = ("engine", "model", "base_url", "api_key_env", "engine_option", "max_tokens", "temperature", "timeout")
+_ENGINE_OPTIONS = (
+    "engine",
+    "model",
+    "base_url",
+    "api_key_env",
+    "engine_option",
+    "max_tokens",
+    "temperature",
+    "timeout",
+)
 _LEVELS = (1, 8, 32)
 #: Token limit for answers: conforming answers are shorter, and an unconstrained model may never end.
 _MOST_TOKENS = 256
@@ -40,71 +49,72 @@ def add_probe(commands: Any) -> None:
     """Declare `jsbench probe`."""
     probe = commands.add_parser(
         "probe",
-        help="whether a server holds its answers to their schemas, and when it does not",
-        description="Ask a server a few hundred short questions whose schemas hold random words and whose prompts ask "
-        "for something else: streamed and not, in each response format, alone and many at once, and keyword by "
-        "keyword. One line for each way of asking. 0 when all that was asked is enforced.",
+        help="check whether a server enforces schemas, and when it does not",
+        description="Send a server a few hundred short questions whose schemas contain random words and whose prompts "
+        "request something else: streamed and not, in each response format, one at a time and concurrently, and "
+        "keyword by keyword. Print one line per mode. Exit with 0 if everything that was probed is enforced.",
     )
-    _add_whom(probe)
-    _add_what(probe)
-    probe.add_argument("-v", "--verbose", action="store_true", help="the counts of every level and keyword")
-    probe.add_argument("--json", action="store_true", help="the same as JSON, and nothing else")
+    _add_engine_options(probe)
+    _add_question_options(probe)
+    probe.add_argument("-v", "--verbose", action="store_true", help="print the counts of each level and keyword")
+    probe.add_argument("--json", action="store_true", help="print the findings as JSON only")
     probe.set_defaults(command=_probe)
 
 
-def _add_whom(probe: argparse.ArgumentParser) -> None:
-    whom = probe.add_argument_group("whom is asked")
-    add_option(whom, "engine", required=True)
+def _add_engine_options(probe: argparse.ArgumentParser) -> None:
+    group = probe.add_argument_group("Engine and model")
+    add_option(group, "engine", required=True)
     for name in ("model", "base_url", "api_key_env"):
-        add_option(whom, name)
-    streams = "as --jsbench-engine-option; with stream=true or stream=false only that is asked"
-    add_option(whom, "engine_option", help=streams)
+        add_option(group, name)
+    streams = "as --jsbench-engine-option; stream=true or stream=false restricts the probe to that"
+    add_option(group, "engine_option", help=streams)
     for name in ("rpm", "tpm", "max_cost", "temperature", "retries"):
-        add_option(whom, name)
-    add_option(whom, "max_tokens", default=_MOST_TOKENS, help=f"most tokens of an answer (default: {_MOST_TOKENS})")
-    add_option(whom, "timeout", default=60.0, help="seconds for one call (default: 60)")
+        add_option(group, name)
+    add_option(group, "max_tokens", default=_MOST_TOKENS, help=f"maximum tokens of an answer (default: {_MOST_TOKENS})")
+    add_option(group, "timeout", default=60.0, help="timeout of a call in seconds (default: 60)")
 
 
-def _add_what(probe: argparse.ArgumentParser) -> None:
-    what = probe.add_argument_group("what is asked")
+def _add_question_options(probe: argparse.ArgumentParser) -> None:
+    what = probe.add_argument_group("Questions")
     what.add_argument(
         "--response-format",
         "--format",
         metavar="A,B",
         type=_names_among(("json_schema", "tool", "json_object")),
-        help="only these of json_schema, tool and json_object (default: all that the engine knows)",
+        help="response formats: json_schema, tool, json_object (default: all that the engine supports)",
     )
     what.add_argument(
         "--concurrency",
         metavar="A,B",
         type=reading(_levels),
-        help="calls in flight, each number in turn (default: 1,8,32; local: 1,8)",
+        help="numbers of concurrent calls to probe in turn (default: 1,8,32; local: 1,8)",
     )
     add_option(
         what,
         "limit",
         "--calls",
         dest="calls",
-        help="fewest questions at each (default: 5, and 176 at 32 in flight or more, so that rare faults show)",
+        help="minimum number of questions at each level (default: 5; at 32 concurrent calls or more 176, to find rare "
+        "faults)",
     )
     what.add_argument(
         "--keywords",
         metavar="A,B",
         type=_names_among((*KEYWORDS, *SHAPES, "none")),
-        help=f"only these of {', '.join(KEYWORDS)}, and {', '.join(SHAPES)} schemas, or none (default: those that the "
-        "provider documents, or all)",
+        help=f"keywords and shapes of schemas: {', '.join(KEYWORDS)}, {', '.join(SHAPES)}, or none (default: those "
+        "that the provider documents, or all)",
     )
     what.add_argument(
         "--reasoning",
         metavar="JSON",
         type=reading(_fields),
-        help="fields of the request that ask for reasoning: each way is asked with them and without",
+        help="request fields that turn reasoning on; each mode is probed with and without them",
     )
     what.add_argument(
         "--no-reasoning",
         metavar="JSON",
         type=reading(_fields),
-        help="fields that turn reasoning off (default: none are sent)",
+        help="request fields that turn reasoning off (default: none)",
     )
 
 
@@ -113,7 +123,9 @@ def _probe(options: argparse.Namespace, out: Output) -> bool:
 
     values = {option.name: option.default for option in OPTIONS}
     with said_to_commands(options):
-        return _run(options, Variant.of("", {**values, **{name: getattr(options, name) for name in _WHOM}}), out)
+        return _run(
+            options, Variant.of("", {**values, **{name: getattr(options, name) for name in _ENGINE_OPTIONS}}), out
+        )
 
 
 def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
@@ -129,9 +141,10 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
         with _session(options, base, plan) as session:
             probe = Probe(plan, session, SystemRandom())
             if not options.json:
-                ways, calls = counted(len(plan.ways), "way"), counted(plan.most_calls, "call")
-                whom = f"{info.engine} {info.model}"
-                out.lines([f"{whom}: {ways} of asking, {calls} if all is well, {max(plan.levels)} at once"])
+                modes = counted(len(plan.ways), "mode")
+                calls = counted(plan.most_calls, "call")
+                engine = f"{info.engine} {info.model}"
+                out.lines([f"{engine}: {modes}, {calls} if there are no faults, up to {max(plan.levels)} at once"])
             controls = probe.ask_controls()
             if controls and not options.json:
                 out.lines([*report.control_lines(controls), ""])
@@ -147,7 +160,7 @@ def _run(options: argparse.Namespace, base: Variant, out: Output) -> bool:
     else:
         passed = sum(finding.passed for finding in findings)
         calls = counted(probe.calls, "call")
-        out.lines(["", f"enforced in {passed} of {len(findings)} ways of asking; {calls}"])
+        out.lines(["", f"enforced in {passed} of {len(findings)} modes; {calls}"])
     return probed.passed
 
 
@@ -174,7 +187,7 @@ def _plan(options: argparse.Namespace, base: Variant, info: EngineInfo) -> Probe
     formats = None if options.response_format is None else [ResponseFormat(name) for name in options.response_format]
     ways = ways_of(base, formats, reasoning=options.reasoning, no_reasoning=options.no_reasoning)
     if not ways:
-        message = f"engine '{base.engine.name}' has no response format that could be enforced: nothing to probe"
+        message = f"engine '{base.engine.name}' has no response format to enforce: nothing to probe"
         raise EngineError(message, found=base.engine.name, option="engine")
     named = options.keywords
     if named is None:

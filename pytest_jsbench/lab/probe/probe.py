@@ -400,7 +400,7 @@ class Probe:
         places = [(violation.keyword, *violation.schema_path.split("/")) for violation in verdict.violations]
         violated = {part for place in places for part in place if part in KEYWORDS}
         violated |= {"$ref" for place in places if "$defs" in place}
-        # If the schema has no word of its own, a duplicate key shows that something constrained the answer to JSON.
+        # If no words are only in the schema, a duplicate key shows that something constrained the answer to JSON.
         held_to_json = not question.marks and verdict.reason == SyntaxReason.DUPLICATE_KEYS
         traced = held_to_json or bool(words & question.marks)
         return Reply(kind=kind, traced=traced, violated=frozenset(violated), text=text, message=message)

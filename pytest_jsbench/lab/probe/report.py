@@ -76,7 +76,7 @@ class KeywordReport(RepliesReport):
 class ReplyReport(TypedDict):
     """One reply."""
 
-    #: Kind of the reply, which says what is wrong with it.
+    #: Kind of the reply, which is the kind of fault.
     kind: Annotated[ReplyKind, _without(ReplyKind.CONFORMS)]
     #: Text that the prompt requested.
     wanted: str
@@ -174,7 +174,7 @@ def evidence_of(finding: ModeFinding, *, verbose: bool) -> Iterator[str]:
         yield f"  the server answered   {printable(shown.text, _LONGEST_ANSWER) or '(nothing)'}"
         yield f"  which is wrong        {shown.message}"
     if others := [part for part in finding.not_asked if verbose or part.endswith("in flight")]:
-        yield f"  not asked             {', '.join(others)}"
+        yield f"  not probed            {', '.join(others)}"
     for keyword in (*finding.refused, *finding.undecided):
         replies = next(row.replies for row in finding.keywords if row.keyword == keyword)
         yield f"  {keyword}: {_of_keyword(replies.enforcement)}: {replies.message}"
@@ -253,7 +253,7 @@ def _of_replies(replies: Replies) -> RepliesReport:
 
 def _words(finding: ModeFinding) -> str:
     if not finding.levels:
-        return f"undecided: {finding.unfinished or 'nothing was asked'}"
+        return f"undecided: {finding.unfinished or 'no calls were made'}"
     last = finding.levels[-1]
     match finding.enforcement:
         case Enforcement.ENFORCED | Enforcement.NOT_ENFORCED | Enforcement.IGNORED as enforcement:
@@ -268,13 +268,14 @@ def _words(finding: ModeFinding) -> str:
         case Enforcement.MIXES_UP:
             above = f" above {finding.sound_up_to} in flight" if finding.sound_up_to else ""
             mixed = last.replies.count(ReplyKind.MIXED_UP)
-            words = f"mixes answers up{above}: at {last.reached}, {mixed} of {last.replies.decided} are another's"
+            share = f"{mixed} of {last.replies.decided}"
+            words = f"mixes answers up{above}: at {last.reached}, {share} belong to other questions"
         case Enforcement.BROKEN_FOR_KEYWORDS:
             words = f"broken for {_named(finding.broken)}: {_evidence(finding)} otherwise"
         case Enforcement.UNDECIDED:
             return f"undecided: {_why_undecided(finding)}"
     if "keywords" in finding.not_asked and finding.enforcement is Enforcement.ENFORCED:
-        words += "; keywords not asked in this way"
+        words += "; keywords not probed in this mode"
     others = {"refused": finding.refused, "undecided": finding.undecided}
     return "; ".join([words, *(f"{word} for {', '.join(names)}" for word, names in others.items() if names)])
 
@@ -298,7 +299,7 @@ def _evidence(finding: ModeFinding) -> str:
     if finding.keywords:
         held = sum(row.enforcement is Enforcement.ENFORCED for row in finding.keywords if row.keyword not in SHAPES)
         count = sum(row.keyword not in SHAPES for row in finding.keywords)
-        parts += [f"{held} of {count} keywords hold"] if count else []
+        parts += [f"{held} of {count} keywords enforced"] if count else []
         shapes = [
             row.keyword for row in finding.keywords if row.keyword in SHAPES and row.keyword not in finding.broken
         ]
@@ -315,31 +316,29 @@ def _why_undecided(finding: ModeFinding) -> str:
         return f"{sound}{_counts(last)}: {last.message}"
     assert finding.control is not None
     if not finding.control.conforming:
-        return f"{_evidence(finding)}, which is too little to tell: ask more with --calls"
+        return f"{_evidence(finding)}, which is too little evidence: raise --calls"
     shown = f"{finding.control.conforming} of {finding.control.decided}"
     where = (
-        "without a response format"
-        if finding.mode.response_format == "json_object"
-        else "where the schema is only shown"
+        "without a response format" if finding.mode.response_format == "json_object" else "with the schema only shown"
     )
     return f"{_evidence(finding)}; but so do {shown} {where}"
 
 
 def _counts(replies: Replies) -> str:
     words = {
-        ReplyKind.MIXED_UP: "another's",
+        ReplyKind.MIXED_UP: "of other questions",
         ReplyKind.REFUSED: "refused",
         ReplyKind.UNDECIDED: "without a usable answer",
     }
     parts = [f"{replies.conforming} of {replies.decided} conform"] if replies.decided else []
     parts += [f"{count} {word}" for kind, word in words.items() if (count := replies.count(kind))]
     if missing := replies.planned - len(replies.replies):
-        parts.append(f"{missing} not asked")
-    return ", ".join(parts) or "nothing asked"
+        parts.append(f"{missing} not sent")
+    return ", ".join(parts) or "nothing sent"
 
 
 def _of_keyword(enforcement: Enforcement) -> str:
     """Return a word for the finding on one keyword; other parts of the schema may still be enforced."""
-    words = {Enforcement.ENFORCED: "holds", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
-    words[Enforcement.SOMETIMES_WRONG] = "holds but for a few"
+    words = {Enforcement.ENFORCED: "enforced", Enforcement.REFUSED: "refused", Enforcement.UNDECIDED: "undecided"}
+    words[Enforcement.SOMETIMES_WRONG] = "enforced except for a few"
     return words.get(enforcement, "broken")

@@ -22,14 +22,14 @@ def add_view(commands: Any) -> None:
     """Declare `jsbench view`."""
     parser = commands.add_parser(
         "view",
-        help="look at a folder of runs in a browser",
-        description="Serve pages on this machine over a folder of runs: their list, a run while it goes, each attempt "
-        "with its prompt, schema and answer, and two runs side by side. Filters are part of the address. Only who has "
-        "the printed link may look. Ctrl-C ends it.",
+        help="view a directory of runs in a browser",
+        description="Serve pages about a directory of runs on this machine: the list, runs in progress, each attempt "
+        "with its prompt, schema and answer, and runs side by side. Filters are part of the address. Access needs "
+        "the printed link. Ctrl-C stops it.",
     )
     usual = f"a folder of runs, or a run's (default: {', '.join(_USUAL)}, the first that is there)"
     parser.add_argument("folder", type=Path, nargs="?", metavar="DIR", help=usual)
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="default: one that is free")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="port (default: a free one)")
     parser.set_defaults(command=_view)
 
 
@@ -38,7 +38,7 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     if folder is None or not folder.is_dir():
         nowhere = f"none of {', '.join(_USUAL)} is there"
         problem = nowhere if folder is None else f"{printable(str(folder))} is no folder"
-        message = f"no runs to look at: {problem}; name the folder of --jsbench-output"
+        message = f"no runs to view: {problem}; pass the directory of --jsbench-output"
         raise RecordError(message, found=problem, expected="a folder of runs")
     for package in ("starlette", "uvicorn", "jinja2"):
         if not is_installed(package):
@@ -54,10 +54,10 @@ def _view(options: argparse.Namespace, out: TextIO) -> bool:
     try:
         listener = socket.create_server((HOST, options.port))
     except OSError as error:
-        message = f"cannot listen on port {options.port}: {error.strerror or error}; name another with --port"
+        message = f"cannot listen on port {options.port}: {error.strerror or error}; choose another with --port"
         raise RecordError(message, found=options.port, expected="a free port") from error
     port = listener.getsockname()[1]
-    out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C ends it\n")
+    out.write(f"http://{HOST}:{port}/?token={token}\n{folder}; Ctrl-C stops it\n")
     out.flush()
     server = uvicorn.Server(uvicorn.Config(make_site(folder, token), log_level="warning", access_log=False))
     with listener, suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended.

@@ -1,4 +1,4 @@
-"""Providers with a batch API: a call of its own and a request of a batch get the same answer."""
+"""Fake providers with a batch API, which give the same answers to single calls and to requests of a batch."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from typing import Any
 from tests.engines import anthropic_wire, gemini_wire, openai_wire, responses_wire
 from tests.engines.provider import Asked, Provider, Reply, json_reply, raw_reply
 
-#: the request that is meant, by the title of its schema
+#: Matches the title of the schema, which identifies the request.
 _TITLE = re.compile(r'"title": ?"(\w+)"')
 
 
 @dataclass(slots=True, kw_only=True)
 class BatchServer:
-    """What both have in common: batches that end after so many looks, and answers by the schema's title."""
+    """Base class: batches that end after a number of queries, with answers chosen by the schema's title."""
 
     provider: Provider
-    #: title to answer's text, to (status, error body), or to how the request ended in its batch
+    #: The answer's text, (status, error body), or how the request ended in its batch, by title.
     answers: dict[str, Any] = field(default_factory=dict)
-    #: looks at a batch before it has ended; None: it never does
+    #: Number of queries before a batch ends; None if it never ends.
     looks: int | None = 0
-    #: how a batch ends
+    #: Final state of a batch.
     ending: str = ""
-    #: answers to the next requests for a path, instead of the right one
+    #: Wrong responses to the next requests for a path.
     broken: dict[str, list[Reply]] = field(default_factory=dict)
-    #: the requests of each batch that was made
+    #: Requests of each batch that was created.
     batches: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     files: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    #: bodies of calls of their own
+    #: Bodies of single calls.
     live: list[dict[str, Any]] = field(default_factory=list)
-    #: what each batch is answered
+    #: Fixed response for each batch.
     frozen: dict[str, dict[str, Any]] = field(default_factory=dict)
     looked: dict[str, int] = field(default_factory=dict)
-    #: called with each look
+    #: Called with each query.
     on_look: Callable[[int], None] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -46,7 +46,7 @@ class BatchServer:
 
     @property
     def url(self) -> str:
-        """What --jsbench-base-url is given."""
+        """Value for --jsbench-base-url."""
         return self.provider.url
 
     def make(self, name: str, rows: list[dict[str, Any]]) -> None:
@@ -72,13 +72,13 @@ class BatchServer:
         raise NotImplementedError
 
     def call(self, asked: Asked) -> Reply:
-        """Answer a call of its own."""
+        """Answer a single call."""
         self.live.append(asked.body)
         status, body = self.answered(asked.path, self.answer(asked.body))
         return json_reply(body, status=status)
 
     def answered(self, path: str, answer: Any) -> tuple[int, Any]:
-        """The status and the body by which the answer comes."""
+        """Return the status and the body of the answer."""
         return (200, self.whole(path, answer)) if isinstance(answer, str) else answer
 
     def whole(self, path: str, text: str) -> Any:
@@ -95,7 +95,7 @@ class OpenAIServer(BatchServer):
     """Files, batches, Chat Completions and Responses."""
 
     ending: str = "completed"
-    #: of a batch that failed as a whole
+    #: Errors of a batch that failed as a whole.
     errors: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -209,7 +209,7 @@ class GeminiServer(BatchServer):
     """Files, batches, and `generateContent`."""
 
     ending: str = "SUCCEEDED"
-    #: of a batch that failed as a whole
+    #: Error of a batch that failed as a whole.
     error: dict[str, Any] | None = None
 
     def reply(self, asked: Asked) -> Reply:
@@ -239,7 +239,7 @@ class GeminiServer(BatchServer):
 
     def _operation(self, name: str, state: str) -> dict[str, Any]:
         total, ended = len(self.batches[name]), state not in {"PENDING", "RUNNING"}
-        # the API writes such numbers as texts, and leaves zeros out
+        # The API writes such numbers as strings, and leaves zeros out.
         counts = {"requestCount": str(total), **({"successfulRequestCount": str(total)} if ended else {})}
         file = f"files/out-{name.removeprefix('batches/')}"
         output = {"output": {"responsesFile": file}} if ended and self.error is None else {}

@@ -30,10 +30,10 @@ from tests.examples import replace
 from tests.lab.batches.batch_server import AnthropicServer, BatchServer, GeminiServer, OpenAIServer
 
 UNSUPPORTED = "Invalid schema for response_format 'output': 'oneOf' is not permitted"
-#: JSON may hold what Python's splitlines takes for the end of a line
+#: JSON may contain characters at which Python's splitlines splits.
 ODD = '{"n": "a\u2028b\u0085c"}'
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
 
 @pytest.fixture(params=["chat", "responses", "messages", "gemini"])
@@ -72,7 +72,7 @@ def made(batches: Batches, asked: dict[str, Request]) -> str:
 
 
 def called(config: EngineConfig, asked: Request) -> Generation:
-    """What a call of its own brings, without what only such a call has."""
+    """Return the result of a single call, without the fields that only single calls have."""
     engine = find(config.name).build(replace(config, options={**config.options, "stream": False}))
     try:
         answer = engine.generate(asked)
@@ -89,7 +89,7 @@ def without_batch(generation: Any) -> Generation:
     return found
 
 
-def test_a_batch_asks_what_calls_would_ask_and_brings_what_they_would_bring(
+def test_batch_has_the_same_requests_and_results_as_single_calls(
     batches: Batches, server: BatchServer, config: EngineConfig, api: str
 ) -> None:
     wire: Any = {"messages": anthropic_wire, "gemini": gemini_wire}.get(api, openai_wire)
@@ -221,11 +221,11 @@ def test_an_upload_that_gets_no_place_for_its_file_is_a_fault(batches: Batches, 
     ("status", "word", "kind"),
     [
         (401, {"type": "authentication_error"}, FaultKind.AUTH),
-        # what would be a decline of a call
+        # A single call would be declined.
         (400, {"code": "content_filter"}, FaultKind.BAD_REQUEST),
     ],
 )
-def test_what_the_provider_will_not_do_is_a_fault_in_its_words_without_the_key(
+def test_provider_rejection_is_a_fault_with_its_message_without_the_key(
     batches: Batches, server: BatchServer, config: EngineConfig, status: int, word: dict[str, str], kind: FaultKind
 ) -> None:
     body = openai_wire.error_body(f"flagged by our filter: {config.api_key}", **word)
@@ -263,7 +263,7 @@ def test_a_batch_whose_connection_is_closed_is_not_made_once_more(batches: Batch
     server.make(looked_at, [])
     before = len(server.batches)
     with contextlib.suppress(CallError):
-        batches.state(looked_at)  # leaves a connection that is kept
+        batches.state(looked_at)  # Leaves a kept-alive connection.
 
     with pytest.raises(CallError):
         made(batches, asking("one"))
@@ -317,7 +317,7 @@ def test_an_id_that_is_no_text_or_not_fit_to_be_shown_was_not_said(said: object)
 
 @pytest.mark.parametrize("api", ["chat", "messages"], indirect=True)
 @pytest.mark.parametrize("word", [["x"], {"x": 1}, 7, None])
-def test_a_word_of_a_server_that_is_no_text_breaks_one_answer_and_not_the_run(batches: Any, word: object) -> None:
+def test_server_message_of_wrong_type_breaks_one_answer_only(batches: Any, word: object) -> None:
     line = {"error": {"code": word}, "result": {"type": word}}
 
     with pytest.raises(CallError):

@@ -38,14 +38,14 @@ ENGINE = EngineInfo(engine="fake", model="m", response_format=ResponseFormat.TEX
 
 @dataclass(slots=True, kw_only=True)
 class FakeBatches:
-    """A provider in memory: each batch ends at the second look."""
+    """A provider in memory; each batch ends at the second query."""
 
     limits: BatchLimits = field(default_factory=lambda: BatchLimits(requests=100, size=10_000_000))
     made: dict[str, list[str]] = field(default_factory=dict)
     looks: dict[str, int] = field(default_factory=dict)
-    #: names that are never answered
+    #: Names that are never answered.
     lost: set[str] = field(default_factory=set)
-    #: raised by the next looks, or the next making
+    #: Raised by the next queries, or by the next creation.
     faults: list[CallError] = field(default_factory=list)
     fault_of_making: CallError | None = None
     answered: dict[str, list[str]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class FakeBatches:
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One run after another in the same folder."""
+    """Consecutive runs in the same directory."""
 
     folder: Path
     batches: FakeBatches = field(default_factory=FakeBatches)
@@ -252,7 +252,7 @@ def test_no_more_is_handed_in_than_could_surely_be_paid(session: Session) -> Non
     def price(usage: Usage) -> float | None:
         return None if usage.output_tokens is None else float(usage.output_tokens)
 
-    # each may cost 12 and costs 10
+    # Each may cost 12 and costs 10.
     handing = session.run("a", "b", "c", price=price, most=30.0)
 
     assert sizes(session) == [2]

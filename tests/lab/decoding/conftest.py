@@ -15,18 +15,18 @@ from pytest_jsbench.lab.decoding.engines import MODEL_FILE, model_file, slots_fo
 
 @pytest.fixture(autouse=True)
 def _starts_fast() -> None:
-    """A model's server and a grammar's process import what nothing else does: each is a new interpreter."""
+    """Start servers and grammar processes in new interpreters, as they import unusual modules."""
 
 
 @pytest.fixture(scope="session")
 def decoding(local_config: EngineConfig) -> Iterator[Callable[[str], tuple[EngineConfig, Engine]]]:
-    """A library's engine and its configuration; its process is loaded once for all tests."""
+    """Return a library's engine and its configuration; its process is loaded once for all tests."""
     with contextlib.ExitStack() as engines:
         built: dict[str, tuple[EngineConfig, Engine]] = {}
 
         def build(name: str) -> tuple[EngineConfig, Engine]:
             if name not in built:
-                # one slot: one process of the library is enough, whoever asks at once
+                # One slot: a single process of the library is enough, also for concurrent calls.
                 options = {"slots": 1, MODEL_FILE: model_file(replace(local_config, model=None))}
                 config = replace(local_config, name=name, options=options)
                 try:

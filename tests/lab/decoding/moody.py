@@ -1,4 +1,4 @@
-"""A library in a process of its own that does what it is told to, and says where it lives."""
+"""A fake decoding library in a separate process, which misbehaves on request and reports its process id."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class PanicException(BaseException):
-    """As Rust's panics arrive: no Exception."""
+    """Like Rust's panics, this is not an Exception."""
 
 
 def load(library: str, start: str) -> None:

@@ -1,4 +1,4 @@
-"""Every decoding library, over the model that the engine `local` serves."""
+"""Tests of all decoding libraries with the model of the engine `local`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Contract(EngineContract, ServedByAModel):
 
     @pytest.fixture
     def engine(self, decoding: Decoding) -> Engine:
-        """One for all tests: its library takes longer to load than it takes to answer."""
+        """Return one engine for all tests: loading its library takes longer than an answer."""
         return decoding(self.name)[1]
 
     def test_calls_that_the_template_does_not_show_are_no_silent_loss(self, engine: Engine) -> None:
@@ -93,7 +93,7 @@ def test_the_model_is_held_to_the_schema_and_the_grammar_is_timed(decoding: Deco
     assert structs.replace(answer.sent, enforced_by="") == Sent(response_format=ResponseFormat.JSON_SCHEMA)
 
 
-#: what each library says it cannot do
+#: Unsupported schemas of each library.
 UNSUPPORTED: list[tuple[str, Any, str]] = [
     ("llguidance", {"not": {"type": "string"}}, 'Unimplemented keys: ["not"]'),
     ("llguidance", {"type": "string", "pattern": "(?=a)b"}, "look-around"),
@@ -124,7 +124,7 @@ def test_a_deep_schema_is_answered_or_declined(decoding: Decoding, name: str) ->
 
 @pytest.fixture(scope="module")
 def narrow(decoding: Decoding) -> Iterator[Engine]:
-    """An engine that narrows schemas, in a context of 60 tokens, and takes only the likeliest of them."""
+    """Return an engine that narrows schemas, with a context of 60 tokens and greedy choice."""
     config, _ = decoding("outlines")
     options = {**config.options, "bounded": True, "context": 60, "top_p": 1e-6}
     with closing(find("outlines").build(replace(config, options=options))) as engine:
@@ -151,7 +151,7 @@ def test_a_masked_answer_depends_on_nothing_that_ran_before_or_runs_beside(decod
     engine.close()
 
 
-def test_a_masked_answer_ends_where_the_context_does_and_a_prompt_that_fills_it_is_declined(narrow: Engine) -> None:
+def test_masked_engine_ends_at_context_size_and_declines_long_prompts(narrow: Engine) -> None:
     flags = {"type": "array", "items": {"type": "boolean"}, "minItems": 40, "maxItems": 40}
     answer = complete(narrow, request(flags, max_tokens=200))
     assert answer.finish_reason is FinishReason.LENGTH
@@ -172,7 +172,7 @@ def test_at_a_temperature_a_seed_gives_one_answer_and_another_seed_another(decod
 
 
 @pytest.mark.parametrize("name", ["outlines", "xgrammar"])
-def test_what_only_takes_the_likeliest_tokens_has_no_seed_and_what_draws_has(name: str) -> None:
+def test_only_engine_that_samples_has_a_seed(name: str) -> None:
     for temperature, seed in ((None, None), (0, None), (0.7, 5)):
         asked = GenerationParams(max_tokens=8, temperature=temperature, seed=5)
         found = sampled(find(name), EngineConfig(name=name), asked)
@@ -202,7 +202,7 @@ def test_an_engine_counts_a_prompt_as_its_call_does_and_takes_a_text_apart(decod
 def test_a_library_that_takes_too_long_over_a_grammar_costs_that_case(decoding: Decoding) -> None:
     config, _ = decoding("outlines")
     engine = find("outlines").build(replace(config, options={**config.options, "compile_timeout": 1}))
-    # every character of it is a state from which the whole vocabulary is tried
+    # Each of its characters is a state for which the whole vocabulary is tried.
     error = fault(engine, request({"type": "string", "maxLength": 400}))
     assert error.kind is FaultKind.HANG
     assert error.message == "outlines did not compile the grammar within 1 s; its process was ended"
@@ -225,7 +225,7 @@ def test_a_request_that_the_server_does_not_take_is_a_fault_in_its_words(
 
 
 def test_a_grammar_that_the_server_dropped_is_seen_by_the_missing_canary(decoding: Decoding) -> None:
-    # the package knows this format, and the copy in the server does not
+    # The package supports this format, the server's copy does not.
     declined = decline(decoding("llguidance")[1], request({"type": "string", "format": "uri"}, max_tokens=4))
     assert declined.reason is DeclineReason.UNSUPPORTED_SCHEMA
     assert "another version" in declined.message
@@ -263,7 +263,7 @@ def test_a_grammar_can_be_asked_without_a_model(decoding: Decoding, name: str) -
         ({"response_format": ResponseFormat.TEXT}, "no response format 'text'"),
         ({"options": {"compile_time": 2}}, "no option 'compile_time': did you mean 'compile_timeout'"),
         ({"options": {"memory": 0}}, "a whole number above 0"),
-        ({"options": {"top_p": 0}}, "option 'top_p' of engine '.*' must be a number above 0 and up to 1, found int"),
+        ({"options": {"top_p": 0}}, "option 'top_p' of engine '.*' is a number above 0 and up to 1, not this int"),
     ],
 )
 @pytest.mark.parametrize("name", LIBRARIES)
@@ -284,7 +284,7 @@ def test_a_library_that_is_not_there_is_said_with_the_extra_that_brings_it(
 
 @pytest.fixture
 def slots_key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server's key of this test alone; its folder of locks is removed."""
+    """Return a unique server key; remove its directory of locks afterwards."""
     pytest.importorskip("filelock", reason="comes with the extras outlines and xgrammar")
     slots_key = f"{tmp_path_factory.getbasetemp()}-{request.node.name}"
     yield slots_key
@@ -292,7 +292,7 @@ def slots_key(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 def test_a_slot_is_lent_to_one_at_a_time_whoever_asks(slots_key: str) -> None:
-    # two objects, as two processes have them
+    # Two objects, like those of two processes.
     here, there = Slots(2, key=slots_key), Slots(2, key=slots_key)
     with here.lent() as first, there.lent() as second:
         assert {first, second} == {0, 1}

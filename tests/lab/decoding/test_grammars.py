@@ -1,4 +1,4 @@
-"""A library that hangs, crashes or breaks, in the person of a few lines of Python."""
+"""Tests with a fake library that hangs, crashes or breaks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gone(number: int) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return True
-    status = Path(f"/proc/{number}/stat")  # one that nobody has waited for is still there
+    status = Path(f"/proc/{number}/stat")  # A zombie process still exists.
     return status.exists() and " Z " in status.read_text()
 
 

@@ -20,7 +20,7 @@ def text(value: str) -> bytes:
 
 
 def gguf(path: Path, kind: str, tokens: dict[str, int], *, end: int = 0, **more: bytes) -> Path:
-    """A file with a header only, as the format's specification has it."""
+    """Write a file with only a header, following the format's specification."""
     values = {
         "tokenizer.ggml.model": struct.pack("<I", 8) + text(kind),
         "general.alignment": struct.pack("<IQ", 10, 32),

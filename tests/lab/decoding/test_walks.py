@@ -40,7 +40,7 @@ def walk(*texts: bytes) -> Walk:
 
 
 def offered(*positions: list[int]) -> list[Offered]:
-    """Each half as likely as the one before it."""
+    """Offer tokens, each half as likely as the one before it."""
     return [[(token, -0.7 * (n + 1)) for n, token in enumerate(tokens)] for tokens in positions]
 
 
@@ -52,7 +52,7 @@ def test_the_models_own_choice_is_taken_as_long_as_it_may_come() -> None:
     assert walk(b"abcd", b"abdd", b"c").step(offered([A, C], [B, C], [C, D])) == step(A, B, C, D, state=State.DONE)
 
 
-def test_the_best_that_may_come_is_taken_and_what_was_offered_after_it_is_void() -> None:
+def test_walk_takes_the_best_allowed_token_and_drops_later_offers() -> None:
     assert walk(b"abca", b"abda", b"abdc", b"ca").step(offered([D, B, A, C], [B], [C])) == step(A, B)
 
 
@@ -68,7 +68,7 @@ def test_an_end_is_taken_only_where_the_model_wants_it() -> None:
     assert here.step(offered([END, B])) == step(state=State.DONE)
 
 
-def test_where_nothing_that_was_offered_may_come_the_walk_is_stuck_and_goes_on_with_more() -> None:
+def test_walk_is_stuck_without_an_allowed_token_until_more_are_offered() -> None:
     here = walk(b"ad", b"bd", b"bc")
     assert here.step(offered([C, D])) == step(state=State.STUCK)
     assert here.step(offered([C, D, B, A])) == step(B)
@@ -89,7 +89,7 @@ def test_a_grammar_takes_a_text_only_to_its_end() -> None:
     assert [len(seconds) for _, seconds in found.values()] == [2, 1, 2, 1, 0]
 
 
-#: of eight tokens, the likeliest first; the mask forbids the first and the sixth
+#: Probabilities of eight tokens, in descending order; the mask forbids the first and the sixth.
 PROBABILITIES = (0.3, 0.25, 0.2, 0.1, 0.08, 0.04, 0.02, 0.01)
 ALLOWED = (1, 2, 3, 4, 6, 7)
 MASK = bytes([sum(1 << token for token in ALLOWED)])
@@ -103,7 +103,7 @@ def softmax(temperature: float, tokens: Sequence[int] = ALLOWED) -> dict[int, fl
 
 
 def drawn(draw: Draw, *widths: int) -> int:
-    """The next token, offered ever more."""
+    """Return the next token, offering more tokens until it is known."""
     return next(token for width in widths if (token := draw.choose(ALL[:width], MASK)) is not None)
 
 
@@ -114,11 +114,9 @@ def shares(draw: Draw, *widths: int) -> dict[int, float]:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("widths", [(8,), (2, 5, 8), (3, 4, 5, 6, 7, 8)])
-def test_tokens_are_drawn_by_the_softmax_over_those_allowed_however_few_were_offered_first(
-    temperature: float, widths: tuple[int, ...]
-) -> None:
+def test_draw_follows_softmax_over_allowed_tokens_with_few_offered(temperature: float, widths: tuple[int, ...]) -> None:
     found = shares(Draw(temperature=temperature, seed=1), *widths)
-    # no other token comes; a share of so many has a standard deviation of 0.008
+    # No other token occurs; each share has a standard deviation of 0.008.
     assert found == pytest.approx(softmax(temperature), abs=0.025)
 
 
@@ -128,13 +126,13 @@ def test_the_likeliest_offered_are_enough_for_most_draws() -> None:
         if draw.choose(ALL[:5], MASK) is None:
             asked += 1
             assert drawn(draw, 8) in ALLOWED
-    # what was not offered weighs 0.004 of all, and at most 0.045 by what is known of it
+    # Tokens not offered weigh 0.004 of all, with a known upper bound of 0.045.
     assert 0 < asked < 70
 
 
 @pytest.mark.parametrize(("top_p", "nucleus"), [(0.01, [1]), (0.5, [1, 2]), (0.8, [1, 2, 3]), (0.999, ALLOWED)])
 @pytest.mark.parametrize("widths", [(8,), (2, 3, 4, 5, 8)])
-def test_top_p_leaves_the_likeliest_of_those_allowed_before_the_temperature(
+def test_top_p_is_applied_to_allowed_tokens_before_temperature(
     top_p: float, nucleus: Sequence[int], widths: tuple[int, ...]
 ) -> None:
     found = shares(Draw(temperature=2.0, top_p=top_p, seed=1), *widths)
@@ -150,11 +148,11 @@ def test_the_same_seed_draws_the_same_and_another_something_else() -> None:
 
 @pytest.mark.parametrize("temperature", [1e-300, 0.01, 1e300])
 def test_no_temperature_and_no_probability_is_too_small_or_too_large(temperature: float) -> None:
-    # llama.cpp's logarithm of a probability of 0
+    # llama.cpp's logarithm of a probability of 0.
     offered = [(0, log(0.999)), (1, -800.0), (2, -900.0), (3, -3.4e38)]
     found = {Draw(temperature=temperature, seed=seed).choose(offered, bytes([0b1110])) for seed in range(20)}
     assert found == ({1} if temperature < 1 else {1, 2, 3})
-    # others might be likelier than what was offered and may come
+    # Other allowed tokens might be likelier than the offered ones.
     assert Draw(temperature=temperature, seed=1).choose(offered, bytes([0b11110])) in ({1, None} | found)
 
 

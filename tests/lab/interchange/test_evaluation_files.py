@@ -21,7 +21,7 @@ def invalid(*arguments: object) -> str:
     return text
 
 
-def test_each_wrong_figure_is_a_line_with_file_place_what_was_found_and_expected(tmp_path: Path) -> None:
+def test_validate_prints_one_line_per_problem_with_found_and_expected(tmp_path: Path) -> None:
     good = written(tmp_path / "good.json", f1=0.5, click_hit_rate=None)
     bad = written(tmp_path / "bad.json", click_hit_rate=7, num_steps="x", num_episodes=-3)
     bare = tmp_path / "bare.json"
@@ -139,7 +139,7 @@ LARGE: dict[str, float | None] = {"num_steps": 30, "action_type_accuracy": 0.5, 
         ("f1", "num_steps", {}, {"weighted_mean": pytest.approx(0.65)}),
     ],
 )
-def test_a_mean_weighs_files_alike_a_weighted_one_all_that_is_counted_and_no_null_is_zero(
+def test_aggregate_has_plain_and_weighted_means_without_nulls(
     metric: str, weight: str | None, more: dict[str, float | None], expected: dict[str, Any]
 ) -> None:
     (row,) = (row for row in aggregate([SMALL, LARGE, more], weight=weight) if row.metric == metric)
@@ -147,7 +147,7 @@ def test_a_mean_weighs_files_alike_a_weighted_one_all_that_is_counted_and_no_nul
     assert {name: getattr(row, name) for name in expected} == expected
 
 
-def test_bounds_and_percentiles_are_not_averaged_and_means_go_by_what_was_timed() -> None:
+def test_aggregate_skips_bounds_and_percentiles_and_weights_times() -> None:
     ours: list[dict[str, float | None]] = [
         {"pass_rate": 0.5, "pass_rate_ci_low": 0.1, "planned": 1, "tgt_mean": 1.0, "tgt_p50": 1.0, "tgt_count": 1},
         {"pass_rate": 1.0, "pass_rate_ci_low": 0.9, "planned": 3, "tgt_mean": 2.0, "tgt_p50": 2.0, "tgt_count": 4},

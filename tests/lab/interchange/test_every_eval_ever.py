@@ -58,7 +58,7 @@ ROW, ROW_OF_THE_SEEDS = "instance_level_eval.schema.json", "instance_level_eval-
 @pytest.mark.parametrize(
     ("version", "schema", "other"), [("0.3.0", ROW, ROW_OF_THE_SEEDS), ("0.2.0", ROW_OF_THE_SEEDS, ROW)]
 )
-def test_the_aggregate_and_every_row_conform_to_their_version_and_to_that_alone(
+def test_aggregate_and_rows_conform_to_their_version_only(
     tmp_path: Path, version: Version, schema: str, other: str
 ) -> None:
     _, data, rows = exported(tmp_path, version=version, model="meta-llama/Llama-3.1-8B", provider="openai")
@@ -87,7 +87,7 @@ def test_the_pair_is_laid_out_and_joined_as_that_project_asks(tmp_path: Path) ->
     assert len({row["sample_id"] for row in rows}) == 6
 
 
-def test_runs_and_shards_of_one_second_have_different_names_and_one_run_has_the_same_each_time(tmp_path: Path) -> None:
+def test_runs_and_shards_have_unique_deterministic_names(tmp_path: Path) -> None:
     names = ["8b5ed9a0-0000-4000-8000-00000000000a", "8b5ed9a0-0000-4000-8000-00000000000b", None]
 
     first, second, old = ([exported(tmp_path, uuid=name)[1]["evaluation_id"] for _ in range(2)] for name in names)
@@ -100,7 +100,7 @@ def test_runs_and_shards_of_one_second_have_different_names_and_one_run_has_the_
     assert len({*old, *together}) == 3
 
 
-def test_what_is_not_applicable_has_no_result_and_what_was_not_reported_is_null(tmp_path: Path) -> None:
+def test_inapplicable_metric_has_no_result_and_unreported_value_is_null(tmp_path: Path) -> None:
     _, data, rows = exported(tmp_path, record(generation=examples.completion(ttft=None, tokens=None)))
 
     metrics = [one["metric_config"]["metric_id"] for one in data["evaluation_results"]]
@@ -183,7 +183,7 @@ def test_that_projects_own_validator_takes_the_pair(tmp_path: Path, monkeypatch:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_how_answers_were_really_sampled_and_what_the_engine_was_told_is_exported(tmp_path: Path) -> None:
+def test_actual_sampling_and_engine_options_are_exported(tmp_path: Path) -> None:
     sampled = GenerationParams(max_tokens=64, temperature=0.0, seed=6)
 
     def of(*, bounded: bool) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A server over real HTTP that holds its answers to their schemas, but for the faults that it is given."""
+"""A fake HTTP server that enforces schemas, except for the configured faults."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.engines.provider import DONE, Asked, Reply, json_reply, stream_reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A request to Chat Completions, as the faults tell requests apart."""
+    """A request to Chat Completions, with the properties on which faults depend."""
 
-    #: None where the request has none
+    #: None if the request has no schema.
     schema: Any
     streaming: bool
     tool: bool
     object_only: bool
     reasoning: bool
-    #: the text that the prompt asks for
+    #: Text that the prompt requests.
     wanted: str
-    #: what a system message says
+    #: Text of the system message.
     shown: str
 
     @classmethod
@@ -48,16 +48,16 @@ class Question:
 
 @dataclass(slots=True)
 class Enforcing:
-    """Gives `Provider.choose`; what is not a fault is answered as the schema says."""
+    """Function for `Provider.choose`; answers conform unless a fault applies."""
 
-    #: for which questions the schema is dropped
+    #: Returns whether the schema is dropped for a question.
     drops: Callable[[Question], bool] = lambda _: False
-    #: what else is answered, in the place of an answer
+    #: Returns a reply to send instead of an answer.
     instead: Callable[[Question], Reply | None] = lambda _: None
-    #: requests that come before those that must be under way together, and how many those are
+    #: Number of requests before the concurrent ones, and number of concurrent ones.
     alone: int = 0
     together: int = 0
-    #: of those, how many are still held to their schema
+    #: Number of concurrent requests whose schema is still enforced.
     capacity: int = 1_000
     mixes_up: bool = False
     _asked: int = 0
@@ -83,14 +83,14 @@ class Enforcing:
 
 
 def text_of(question: Question) -> str:
-    """What a server that holds to the schema answers."""
+    """Return the answer of a server that enforces the schema."""
     if question.object_only:
         return json.dumps({"answer": question.wanted})
     return question.wanted if question.schema is None else json.dumps(conforming(question.schema))
 
 
 def said(text: str, question: Question) -> Reply:
-    """The text as Chat Completions sends it."""
+    """Return the text as a Chat Completions response."""
     if question.tool:
         call = {"index": 0, "id": "1", "type": "function", "function": {"name": "output", "arguments": text}}
         if question.streaming:
@@ -106,7 +106,7 @@ def refusal(message: str) -> Reply:
 
 
 def conforming(schema: Any, root: Any = None) -> Any:
-    """A value that conforms to a schema of a probe."""
+    """Return a value that conforms to a schema of a probe."""
     root = schema if root is None else root
     if "$ref" in schema:
         return conforming(root["$defs"][schema["$ref"].rpartition("/")[2]], root)

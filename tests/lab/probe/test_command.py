@@ -1,4 +1,4 @@
-"""The probe against a server of this suite's, over real HTTP: each fault that a server can have is found, and named."""
+"""Tests of the probe against a fake HTTP server: each fault that a server can have is found and named."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.engines.openai_wire import SECRET
 from tests.engines.provider import Provider, json_reply, unreachable_url
 from tests.lab.probe.enforcing import Enforcing, Question, conforming, refusal, said
 
-pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+pytest.importorskip("urllib3", reason="calls to providers need the package urllib3")
 
-#: of each control, and of each way of asking alone
+#: Number of questions for each control and each mode.
 CALLS = 3
 
 
@@ -37,7 +37,7 @@ def arguments(provider: Provider, *more: str) -> list[str]:
 
 
 def probed(provider: Provider, server: Enforcing, *more: str, status: int) -> dict[str, Any]:
-    """What is found of a server, as JSON, by the way of asking."""
+    """Return the findings for a server from the JSON output, by mode."""
     provider.choose = server
     out = io.StringIO()
     assert main(arguments(provider, "--json", *more), out=out) == status
@@ -69,7 +69,7 @@ def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provid
     schema = modes["json_schema streamed"]
     assert (schema["conforming"], schema["decided"]) == (7, 7)
     assert schema["sound_up_to"] == max(level["peak"] for level in schema["levels"]) <= 4
-    assert schema["p_value"] == pytest.approx(1 / 120)  # 3 of 3 wrong answers in the control, among 10
+    assert schema["p_value"] == pytest.approx(1 / 120)  # 3 of 3 wrong answers in the control, among 10.
     assert {one["enforcement"] for one in schema["keywords"]} == {"enforced"}
     assert len(schema["keywords"]) > 15
     assert schema["not_asked"] == []
@@ -98,7 +98,7 @@ def test_a_server_that_holds_to_every_schema_is_said_to_with_its_evidence(provid
     ],
     ids=["streamed", "tool", "reasoning"],
 )
-def test_a_server_that_drops_the_schema_in_one_way_of_asking_ignores_it_there_alone(
+def test_probe_finds_a_schema_dropped_in_one_mode_only(
     provider: Provider, drops: Callable[[Question], bool], asked: tuple[str, ...], expected: dict[str, str]
 ) -> None:
     modes = probed(provider, Enforcing(drops=drops), *ALONE, *asked, status=1)
@@ -114,11 +114,11 @@ def test_a_server_that_drops_the_schema_in_one_way_of_asking_ignores_it_there_al
     ("fault", "enforcement", "words"),
     [
         ({"capacity": 2}, "breaks_under_load", "breaks above 1 in flight: at 8, 2 of 8 conform"),
-        # each would be a good answer to another question
-        ({"mixes_up": True}, "mixes_up", "mixes answers up above 1 in flight: at 8, 8 of 8 are another's"),
+        # Each answer would conform for another question.
+        ({"mixes_up": True}, "mixes_up", "mixes answers up above 1 in flight: at 8, 8 of 8 belong to other questions"),
     ],
 )
-def test_a_server_that_breaks_under_load_is_found_above_the_last_load_that_it_bore(
+def test_probe_finds_a_server_that_breaks_above_a_load(
     provider: Provider, fault: dict[str, Any], enforcement: str, words: str
 ) -> None:
     server = Enforcing(alone=3 * CALLS, together=8, **fault)
@@ -143,7 +143,7 @@ def test_a_server_that_drops_schemas_with_one_keyword_is_broken_for_it(provider:
     assert f"broken for keyword {keyword}: " in mode["said"]
 
 
-def test_a_server_that_shows_the_model_the_schema_and_no_more_does_not_enforce_it(provider: Provider) -> None:
+def test_probe_finds_a_server_that_only_shows_the_schema_to_the_model(provider: Provider) -> None:
     shown = iter(range(100))
     server = Enforcing(drops=lambda question: question.schema is not None and next(shown) % 2 == 1)
 
@@ -153,9 +153,7 @@ def test_a_server_that_shows_the_model_the_schema_and_no_more_does_not_enforce_i
 
 
 @pytest.mark.parametrize("role", ["user", "system"])
-def test_a_model_that_conforms_where_the_schema_is_only_shown_leaves_it_undecided(
-    provider: Provider, role: str
-) -> None:
+def test_probe_is_undecided_if_the_model_conforms_in_the_control(provider: Provider, role: str) -> None:
     def instead(question: Question) -> Any:
         content = provider.asked[-1].body["messages"][-1]["content"] if role == "user" else question.shown
         shown = content.partition("conforms to this JSON schema:\n\n")[2]
@@ -165,7 +163,7 @@ def test_a_model_that_conforms_where_the_schema_is_only_shown_leaves_it_undecide
 
     (mode,) = modes.values()
     assert mode["enforcement"] == "undecided"
-    assert mode["said"].endswith("but so do 3 of 3 where the schema is only shown")
+    assert mode["said"].endswith("but so do 3 of 3 with the schema only shown")
 
 
 def test_a_server_that_drops_large_schemas_is_broken_for_them_alone(provider: Provider) -> None:
@@ -195,7 +193,7 @@ def test_a_server_that_opens_closed_objects_is_broken_for_that_alone(provider: P
     assert mode["broken_for"] == ["additionalProperties"]
 
 
-def test_a_key_that_stands_twice_is_no_answer_of_a_server_that_holds_to_the_schema(provider: Provider) -> None:
+def test_duplicate_key_shows_that_the_schema_is_not_enforced(provider: Provider) -> None:
     def instead(question: Question) -> Any:
         if not question.schema:
             return None
@@ -215,7 +213,7 @@ def test_an_answer_has_256_tokens_at_most_unless_more_are_asked_for(provider: Pr
     assert limits == {256, 300}
 
 
-def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(provider: Provider) -> None:
+def test_rejected_mode_or_keyword_is_reported_with_the_servers_message(provider: Provider) -> None:
     words = "Invalid schema for response_format: this is not supported"
     server = Enforcing(
         instead=lambda question: refusal(words) if question.tool or "allOf" in json.dumps(question.schema) else None
@@ -230,10 +228,10 @@ def test_what_a_server_refuses_is_refused_with_its_words_and_of_a_keyword_too(pr
 
     assert modes["tool whole"]["enforcement"] == "refused"
     assert words in modes["tool whole"]["said"]
-    assert modes["json_schema whole"]["said"].endswith("1 of 2 keywords hold; refused for allOf")
+    assert modes["json_schema whole"]["said"].endswith("1 of 2 keywords enforced; refused for allOf")
 
 
-def test_json_whose_keys_stand_twice_is_held_to_json_and_the_terminal_says_what_is_wrong(provider: Provider) -> None:
+def test_duplicate_keys_in_json_object_are_shown_in_the_terminal(provider: Provider) -> None:
     server = Enforcing(instead=lambda question: said('{"a": 1, "a": 2}', question) if question.object_only else None)
     asked = ("--concurrency=1,4", "--keywords=none", "--format=json_object", "--engine-option=stream=false")
 
@@ -243,7 +241,7 @@ def test_json_whose_keys_stand_twice_is_held_to_json_and_the_terminal_says_what_
     assert main(arguments(provider, *asked), out=out) == 1
     lines = out.getvalue().splitlines()
     assert '  which is wrong        an object with the same key twice: "a"; expected each key once' in lines
-    assert "  not asked             4 in flight" in lines
+    assert "  not probed            4 in flight" in lines
 
 
 def test_a_broken_network_is_undecided_and_never_not_enforced(provider: Provider) -> None:
@@ -257,7 +255,7 @@ def test_a_broken_network_is_undecided_and_never_not_enforced(provider: Provider
     assert "undecided: 3 without a usable answer: " in modes["json_schema streamed"]["said"], "each word once"
 
 
-def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_unsafely(provider: Provider) -> None:
+def test_terminal_prints_number_of_calls_first_and_escapes_answers(provider: Provider) -> None:
     hostile = "\x1b[31m\u202e" + SECRET
     provider.choose = Enforcing(instead=lambda question: said(hostile, question) if question.schema else None)
     out = io.StringIO()
@@ -265,12 +263,12 @@ def test_the_terminal_says_first_how_many_calls_it_will_be_and_shows_no_answer_u
     assert main(arguments(provider, *ALONE, *SCHEMA, "-v"), out=out) == 1
 
     lines = out.getvalue().splitlines()
-    assert lines[0] == "openai m: 1 way of asking, 9 calls if all is well, 1 at once"
+    assert lines[0] == "openai m: 1 mode, 9 calls if there are no faults, up to 1 at once"
     assert lines[1] == "control: the schema only shown in the prompt: 0 of 3 conform"
     assert lines[2] == "control: the schema only shown in the system message: 0 of 3 conform"
     assert lines[4] == "json_schema, in one piece: ignored silently: 0 of 3 conform (95 %: 0.00 to 0.71)"
     assert "  1 in flight: 0 of 3 conform" in lines
-    assert lines[-1] == "enforced in 0 of 1 ways of asking; 9 calls"
+    assert lines[-1] == "enforced in 0 of 1 modes; 9 calls"
     assert "\x1b" not in out.getvalue()
     assert SECRET not in out.getvalue()
     assert "\\x1b[31m\\u202e***" in out.getvalue()
@@ -287,7 +285,7 @@ def test_who_stops_it_is_shown_what_is_known_and_asks_no_more(
     take, taken = CallsInFlight.take, iter(range(1000))
 
     def stopped(self: Any, key: Any) -> Any:
-        if next(taken) == 4 * CALLS + 1:  # in the second way of asking
+        if next(taken) == 4 * CALLS + 1:  # In the second mode.
             stop()
         return take(self, key)
 
@@ -297,7 +295,7 @@ def test_who_stops_it_is_shown_what_is_known_and_asks_no_more(
 
     words = [mode["said"] for mode in modes.values()]
     assert words[0].startswith("enforced: 3 of 3")
-    assert words[1] == "undecided: interrupted; 1 of 1 conform, 2 not asked"
+    assert words[1] == "undecided: interrupted; 1 of 1 conform, 2 not sent"
     assert set(words[2:]) == {"undecided: interrupted"}
 
 
@@ -324,7 +322,7 @@ def test_a_wrong_option_is_usage(
     assert "sk-secret" not in error
 
 
-def test_an_engine_that_cannot_be_asked_is_usage_in_the_command_s_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_engine_that_cannot_be_probed_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     url = unreachable_url()
 
     assert main(["probe", "--engine=openai", f"--base-url={url}/v1"], out=io.StringIO()) == 2

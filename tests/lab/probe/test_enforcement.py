@@ -28,7 +28,7 @@ KINDS = {
 
 
 def replies(letters: str, *, planned: int | None = None) -> Replies:
-    """Replies of the kinds of these letters; `t` is a wrong answer that shows that the schema was seen."""
+    """Make replies of the kinds given by letters; `t` is a wrong answer which shows that the model saw the schema."""
     found = tuple(Reply(kind=KINDS.get(one, ReplyKind.VIOLATES), traced=one == "t") for one in letters)
     return Replies(planned=len(letters) if planned is None else planned, replies=found)
 
@@ -100,7 +100,7 @@ def test_a_load_that_was_never_reached_is_not_said_to_be_borne() -> None:
     assert replace(finding("ccccc"), levels=(slow,)).sound_up_to == 5
 
 
-def test_load_is_blamed_where_the_level_below_it_has_as_many_questions_and_is_right() -> None:
+def test_finding_blames_load_if_the_lower_level_is_right_as_often() -> None:
     one = finding("ccccc", "cccvvvvv")
     below = LevelReplies(in_flight=1, peak=1, replies=replies("cccccccc"))
 
@@ -123,7 +123,7 @@ def test_a_keyword_is_blamed_only_where_the_judge_names_it() -> None:
     )
 
 
-def test_a_keyword_that_is_refused_or_unknown_leaves_the_way_enforced_and_not_passed() -> None:
+def test_mode_with_rejected_or_unknown_keyword_is_enforced_but_not_passed() -> None:
     for letters in ("rrr", "uuu"):
         one = finding("ccccc", pattern="ccc", allOf=letters)
 

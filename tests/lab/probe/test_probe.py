@@ -38,7 +38,7 @@ def ways(engine: str, **reasoning: object) -> list[str]:
 
 
 @pytest.mark.parametrize("engine", ["anthropic", "lmstudio"])
-def test_a_format_that_the_engine_does_not_know_is_left_out_with_reasoning_too(engine: str) -> None:
+def test_unsupported_response_format_is_left_out_also_with_reasoning(engine: str) -> None:
     expected = [
         f"{response_format}, {sent}, reasoning {reasoning}"
         for response_format in ("json_schema", "tool")
@@ -57,7 +57,7 @@ def test_a_format_that_the_engine_does_not_know_is_left_out_with_reasoning_too(e
         ("groq", "groq", "groq"),
     ],
 )
-def test_a_provider_is_asked_within_its_subset_and_an_unknown_server_about_all(
+def test_known_provider_is_probed_within_its_subset_others_on_everything(
     engine: str, at_home: str, elsewhere: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for sdk in ("OPENAI", "ANTHROPIC", "GOOGLE_GEMINI"):
@@ -70,7 +70,7 @@ def test_a_provider_is_asked_within_its_subset_and_an_unknown_server_about_all(
 
 
 class Simulated(Probe):
-    """A probe of a server that is told by numbers: how often it is wrong at so many in flight."""
+    """A probe of a simulated server with a given number of wrong answers at each load."""
 
     def __init__(self, plan: ProbePlan, chance: Random, wrong_at: Callable[[int], float]) -> None:
         super().__init__(plan, None, chance)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_the_same_server_gives_the_same_statement_in_19_of_20_probes(
     assert sum(finding.enforcement is statement for finding in findings) >= 0.95 * len(seeds)
 
 
-def test_what_asks_for_reasoning_is_refused_where_the_engine_has_no_body_to_add_it_to() -> None:
+def test_reasoning_fields_are_rejected_for_engine_without_request_body() -> None:
     with pytest.raises(EngineError, match="engine 'scripted' has no option 'extra_body'"):
         ways("scripted", thinking=True)
 

@@ -19,7 +19,7 @@ def is_valid(question: ProbeQuestion, value: object) -> bool:
 
 
 @pytest.mark.parametrize("keyword", KEYWORDS)
-def test_a_prompt_asks_to_break_its_keyword_and_what_conforms_is_something_else(keyword: str) -> None:
+def test_keyword_prompt_requests_an_answer_that_breaks_only_its_keyword(keyword: str) -> None:
     question = keyword_question(keyword, Words(RANDOM))
 
     assert f'"{keyword}"' in json.dumps(question.schema)
@@ -40,7 +40,7 @@ def test_a_schema_of_a_shape_has_it_and_a_short_answer_that_conforms(shape: str)
     assert len(json.dumps(answer)) < 300
 
 
-def test_every_question_has_words_that_no_other_has_and_its_schema_some_that_the_prompt_has_not() -> None:
+def test_each_question_has_unique_words_some_only_in_its_schema() -> None:
     words = Words(RANDOM)
     asked = [(keyword, keyword_question(keyword, words)) for keyword in [*KEYWORDS] * 3]
     asked += [("enum", any_question(words, plain=bool(at % 2))) for at in range(20)]
@@ -52,7 +52,7 @@ def test_every_question_has_words_that_no_other_has_and_its_schema_some_that_the
     assert all(question.marks for keyword, question in asked if keyword in {"enum", "const", "pattern", "$ref"})
 
 
-def test_an_answer_that_was_cut_off_may_be_the_beginning_of_one_that_conforms() -> None:
+def test_may_begin_accepts_a_truncated_conforming_answer() -> None:
     question = any_question(Words(RANDOM), plain=False)
     (name,) = question.schema["properties"]  # type: ignore[index]
 

@@ -7,5 +7,5 @@ from pytest_jsbench.lab.view import shelf
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let pages wait for their runs, also on a machine that is busy."""
+    """Make pages wait longer for their runs, so that tests pass on a busy machine."""
     monkeypatch.setattr(shelf, "PATIENCE", 60)

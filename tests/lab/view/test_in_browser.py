@@ -17,13 +17,13 @@ from tests.browser import Browser, needs_chromium
 from tests.lab.view.test_view import TOKEN, keep
 
 pytestmark = needs_chromium
-#: a name of a run as pytest-jsbench gives it
+#: A run's name in the format of pytest-jsbench.
 NAME = "2026-11-26T03-01-22Z-4f1c2a90"
 
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """The address at which the runs of the folder `runs` are served."""
+    """Serve the runs of the directory `runs`, and return the address."""
     import uvicorn
 
     from pytest_jsbench.lab.view.site import make_site
@@ -45,14 +45,14 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def browser(tmp_path: Path, address: str) -> Iterator[Browser]:
-    """A phone on which the printed link was opened."""
+    """Return a mobile browser in which the printed link was opened."""
     with Browser(tmp_path / "profile") as phone:
         phone.open(f"{address}/?token={TOKEN}")
         yield phone
 
 
 def fits(browser: Browser) -> bool:
-    """Tell whether nothing stands beside the screen, and no word is broken into its letters."""
+    """Return whether the page fits the width of the screen, without splitting words."""
     narrow = "[...document.querySelectorAll('th, td, h1, a')].filter((each) => each.clientHeight > 110).length"
     within = browser.evaluate("document.documentElement.scrollWidth <= innerWidth && innerWidth === 390")
     return bool(within) and browser.evaluate(narrow) == 0
@@ -98,7 +98,7 @@ def test_a_filter_is_a_link_that_shows_the_same_to_whoever_opens_it(browser: Bro
     assert browser.evaluate("document.querySelector('[name=outcome]').value") == "!"
 
 
-def test_a_run_that_takes_long_to_read_says_so_at_once_and_then_appears_by_itself(
+def test_run_that_takes_long_to_read_shows_a_page_that_reloads_itself(
     browser: Browser, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()

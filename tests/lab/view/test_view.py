@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def stranger(folder: Path, host: str = "127.0.0.1") -> TestClient:
-    """A browser that has not opened the link."""
+    """Return a browser that has not opened the link."""
     from starlette.testclient import TestClient
 
     from pytest_jsbench.lab.view.site import make_site
@@ -133,7 +133,7 @@ def test_a_run_that_goes_on_says_how_far_it_is_and_is_read_again(client: TestCli
     assert "orders::z" in names(shown(client, "/run/third"))
 
 
-def test_an_attempt_shows_prompt_schema_answer_and_what_is_wrong_and_no_markup_of_a_stranger(
+def test_attempt_page_shows_all_parts_and_escapes_untrusted_markup(
     client: TestClient,
 ) -> None:
     page = shown(client, "/run/first/2")
@@ -207,7 +207,7 @@ def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "no runs to look at: nowhere is no folder; name "),
+        (["nowhere"], "no runs to view: nowhere is no folder; name "),
         ([], "none of runs, jsbench-runs, .pytest_cache/d/jsbench is there; name "),
     ],
 )
@@ -226,13 +226,16 @@ def test_a_folder_without_runs_is_one_line(
 
 def test_a_port_that_is_taken_or_is_none_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        for port, message in ((taken.getsockname()[1], "name another with --port"), (99_999, "from 0 to 65535, found")):
+        for port, message in (
+            (taken.getsockname()[1], "choose another with --port"),
+            (99_999, "from 0 to 65535, found"),
+        ):
             assert main.main(["view", str(folder), f"--port={port}"], out=io.StringIO()) == 2
             assert message in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
-def test_the_command_prints_its_link_serves_and_ends_with_ctrl_c_without_a_word(folder: Path) -> None:
+def test_view_prints_its_link_serves_and_ends_silently_on_ctrl_c(folder: Path) -> None:
     import httpx2
 
     command = [sys.executable, "-m", "pytest_jsbench", "view", str(folder)]
@@ -255,14 +258,14 @@ def test_the_folder_of_a_run_that_one_stands_in_has_its_name(folder: Path, monke
     assert len(runs.run("first").attempts) == 3
 
 
-def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_who_ask(
+def test_run_is_read_once_for_all_requests_without_blocking_others(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, begun = threading.Event(), list[str]()
 
     def slowly(path: Path) -> Run:
         begun.append(path.name)
-        assert threading.current_thread().daemon  # the command ends before it has been read
+        assert threading.current_thread().daemon  # The command ends before it has been read.
         assert path.name != "first" or go_on.wait(timeout=60)
         return read_run(path)
 
@@ -278,7 +281,7 @@ def test_a_run_that_is_read_keeps_nobody_else_waiting_and_is_read_once_for_all_w
     assert sorted(begun) == ["first", "second"]
 
 
-def test_a_run_that_goes_on_is_shown_as_it_was_read_before_while_it_is_read_again(
+def test_run_in_progress_is_shown_as_read_before_while_read_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on, runs = threading.Event(), Shelf(folder)
@@ -299,7 +302,7 @@ def test_a_run_that_goes_on_is_shown_as_it_was_read_before_while_it_is_read_agai
     assert len(runs.run("third").attempts) == 2
 
 
-def test_a_run_that_cannot_be_read_is_read_again_when_it_is_asked_for_again(client: TestClient, folder: Path) -> None:
+def test_unreadable_run_is_read_again_at_the_next_request(client: TestClient, folder: Path) -> None:
     whole = (folder / "first" / "run.json").read_bytes()
     (folder / "first" / "run.json").write_bytes(b" " * len(whole))
     assert client.get("/run/first").status_code == 404
@@ -337,7 +340,7 @@ def test_a_run_of_many_attempts_keeps_a_few_words_of_each(tmp_path: Path) -> Non
     record = examples.record("a", task="t", generation=examples.completion("x" * 9_000))
     keep(tmp_path / "many", examples.run(*(examples.replace(record, repeat=n) for n in range(800))))
     assert next(Shelf(tmp_path).listed()).evaluation is not None
-    assert Shelf(tmp_path).run("many").attempts  # what is imported for it is not measured
+    assert Shelf(tmp_path).run("many").attempts  # Import everything before memory is measured.
     runs = Shelf(tmp_path)
     tracemalloc.start()
     try:
