@@ -36,10 +36,10 @@ def add_view(commands: Any) -> None:
 def _view(options: argparse.Namespace, out: TextIO) -> bool:
     folder = options.folder or next(filter(Path.is_dir, map(Path, _USUAL)), None)
     if folder is None or not folder.is_dir():
-        nowhere = f"none of {', '.join(_USUAL)} is there"
-        problem = nowhere if folder is None else f"{printable(str(folder))} is no folder"
+        missing = f"none of {', '.join(_USUAL)} exists"
+        problem = missing if folder is None else f"{printable(str(folder))} is not a directory"
         message = f"no runs to view: {problem}; pass the directory of --jsbench-output"
-        raise RecordError(message, found=problem, expected="a folder of runs")
+        raise RecordError(message, found=problem, expected="a directory of runs")
     for package in ("starlette", "uvicorn", "jinja2"):
         if not is_installed(package):
             install = "pip install 'pytest-jsbench[view]'"

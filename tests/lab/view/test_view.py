@@ -112,7 +112,7 @@ def test_the_list_has_each_run_with_its_figures_and_those_that_go_on(client: Tes
 
     assert names(page) == ["second", "first"]
     assert ">0.667<" in page
-    assert "third</a>: goes on, or was broken off; 1 record so far" in page
+    assert "third</a>: in progress or interrupted; 1 record so far" in page
     assert 'http-equiv="refresh"' in page
 
 
@@ -125,7 +125,7 @@ def test_a_run_shows_what_failed_first_and_is_filtered_by_its_address(client: Te
 
 
 def test_a_run_that_goes_on_says_how_far_it_is_and_is_read_again(client: TestClient, folder: Path) -> None:
-    assert "This run goes on, or was broken off: 1 of 1 attempts" in shown(client, "/run/third")
+    assert "This run is in progress or was interrupted: 1 of 1 attempts" in shown(client, "/run/third")
 
     run = examples.run(examples.record("a", task="orders"), examples.record("z", task="orders"))
     journal.write(folder / "third" / "records.jsonl", run.metadata, run.records)
@@ -207,8 +207,8 @@ def test_a_hundred_attempts_are_a_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "no runs to view: nowhere is no folder; name "),
-        ([], "none of runs, jsbench-runs, .pytest_cache/d/jsbench is there; name "),
+        (["nowhere"], "no runs to view: nowhere is not a directory; pass "),
+        ([], "none of runs, jsbench-runs, .pytest_cache/d/jsbench exists; pass "),
     ],
 )
 def test_a_folder_without_runs_is_one_line(
