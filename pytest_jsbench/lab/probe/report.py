@@ -76,7 +76,7 @@ class KeywordReport(RepliesReport):
 class ReplyReport(TypedDict):
     """One reply."""
 
-    #: Kind of the reply, which is the kind of fault.
+    #: Kind of the reply, other than conforming.
     kind: Annotated[ReplyKind, _without(ReplyKind.CONFORMS)]
     #: Text that the prompt requested.
     wanted: str
