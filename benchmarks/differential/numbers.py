@@ -13,7 +13,7 @@ NUMBERS = (
     2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**20, 10**30,
     123456789012345678901234567890,
 )  # fmt: skip
-#: a number in a JSON text, when what stands in strings is matched first
+#: Matches a number in a JSON text; strings are matched first, so that numbers in them are skipped.
 _NUMBER = re.compile(r'("(?:[^"\\]|\\.)*")|(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 
 

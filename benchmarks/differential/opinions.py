@@ -75,7 +75,7 @@ class Panel:
                         raise RuntimeError(f"Node ended at {question.name}; is `npm ci` done in {HERE}?")
                     yield _answered(question, ours, json.loads(line))
             finally:
-                # nobody wants to know the rest, if there is any
+                # The remaining output is not needed.
                 process.kill()
                 feeder.join()
 
