@@ -1,4 +1,4 @@
-"""A dataset, an ordered source of cases, which parses a case's schema only when the case is asked for."""
+"""Datasets: ordered sources of cases. The schema of a case is parsed only when the case is read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_jsbench.values import expecting, without_comparers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """So many cases over all tasks, in proportion; the seed is the sample's own, and not the model's."""
+    """A random sample over all tasks, in proportion. Its seed is not the model's seed."""
 
     size: int
     seed: int = 0
@@ -26,39 +26,44 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The part of a source that is wanted."""
+    """The part of a source that a run uses."""
 
     source: str = "builtin"
-    #: sources that are one suite, which `source` names together; empty if `source` is the only one
+    #: Sources that form one suite, which `source` names together; empty if `source` is the only one.
     sources: tuple[str, ...] = ()
-    #: None: every task
+    #: Names of tasks; None for all tasks.
     tasks: tuple[str, ...] | None = None
     split: str = "test"
-    #: the first N of each task; None: all
+    #: Number of cases to take from the start of each task; None for all.
     limit: int | None = None
-    #: whether a case whose schema is broken is left out, as of a published dataset; else it is the user's own to mend
+    #: True to skip cases with a broken schema, as for published datasets; False if the user is expected to fix them.
     skips_invalid: bool = True
-    #: whether a schema is broken, too, that has a word near to a keyword where a keyword stands
+    #: True if a misspelled keyword makes a schema broken, too.
     strict: bool = False
-    #: whether it is labelled answers that are wanted (`datasets.labelled`)
+    #: True to use labelled answers (`datasets.labelled`).
     labelled: bool = False
-    #: conditions (`conditions`), all of which a case must meet
+    #: Conditions (`conditions`) that a case must meet, all of them.
     where: tuple[str, ...] = ()
-    #: None: all
+    #: Random sample to draw; None for all cases.
     sample: Sample | None = None
-    #: a folder of schemas that those of the source may refer to
+    #: Directory of schemas that the source's schemas may refer to.
     registry: str | None = None
-    #: the `$schema` by which conditions see a schema that declares none
+    #: `$schema` that conditions assume for a schema without one.
     default_dialect: str = DRAFT_2020_12.uri
 
     @classmethod
     def over(cls, sources: Sequence[str], **chosen: Any) -> Selection:
-        """Return a selection from one source, or from several that are one suite; each counts once."""
+        """Return a selection from one source, or from several that form one suite; each counts once."""
         names = tuple(dict.fromkeys(sources))
         return cls(source=" + ".join(names), sources=names if len(names) > 1 else (), **chosen)
 
     def to_dict(self) -> dict[str, object]:
-        """The selection as JSON values, for the run's metadata."""
+        """Return the selection as JSON values, for the run's metadata."""
+        invalid_schemas = "fail"
+        if self.skips_invalid:
+            invalid_schemas = "skip"
+        elif self.strict:
+            invalid_schemas = "strict"
         return {
             "source": self.source,
             **({"sources": list(self.sources)} if self.sources else {}),
@@ -66,7 +71,7 @@ class Selection:
             "split": self.split,
             "limit": self.limit,
             "labelled": self.labelled,
-            "invalid_schemas": "skip" if self.skips_invalid else "strict" if self.strict else "fail",
+            "invalid_schemas": invalid_schemas,
             "where": list(self.where),
             "sample": None if self.sample is None else self.sample.size,
             "sample_seed": None if self.sample is None else self.sample.seed,
@@ -77,14 +82,17 @@ class CaseSource(Protocol):
     """An ordered source of cases, grouped in tasks."""
 
     def keys(self) -> Sequence[CaseKey]:
-        """The cases of the selection, in order, task by task; the same on every machine."""
+        """Return the keys of the selected cases, task by task, in the same order on every machine."""
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """The case of that key, parsed now."""
+        """Parse and return the case with this key."""
 
 
 def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """The tasks to take, in the dataset's order; DatasetError names one that it does not hold."""
+    """
+    Return the tasks to take, in the dataset's order; raise DatasetError for a task that the dataset
+    does not have.
+    """
     if wanted is None:
         return list(known)
     for task in wanted:
@@ -94,60 +102,60 @@ def choose_tasks(source: str, known: Sequence[str], wanted: Sequence[str] | None
     return [task for task in known if task in wanted]
 
 
-#: cases of a dataset, each of which is a test
+#: Maximum number of cases in a dataset, since each becomes a test.
 MOST_CASES = 500_000
-#: reads the case of the key that it is given; Unreadable where there is none
+#: Function that reads the case with the given key; it raises Unreadable if that fails.
 Read = Callable[[CaseKey], Case | BrokenCase]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A labelled answer."""
+    """An answer that is known to be valid or invalid."""
 
     id: str
     valid: bool
-    #: the document as json.dumps sets it out
+    #: The document as json.dumps writes it.
     text: str
 
     @classmethod
     def of(cls, value: object, *, name: str, valid: bool) -> Instance:
-        """The instance of that JSON value."""
+        """Return an instance with this JSON value."""
         return cls(id=name, valid=valid, text=json.dumps(value, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedCase:
-    """A case that is there to be read, under the name that its source gives it."""
+    """A case that can be read, with the name that its source gives it."""
 
     task: str
     name: str
-    #: where it stands, for messages about it
+    #: File and line or name of the case, for messages.
     where: str
     read: Read
-    #: reads its schema as text, where the case is nothing but that
+    #: Function that returns the schema as text, for cases that consist only of it.
     text: Callable[[], object] | None = None
-    #: answers of which it is known whether they conform
+    #: Answers that are known to be valid or invalid.
     instances: Sequence[Instance] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A message about what a source contains and is not among its cases."""
+    """A message about something in the source that is not a case."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A dataset of entries, each read when it is asked for."""
+    """A dataset with a list of entries; each is read on request."""
 
     entries: Mapping[CaseKey, ListedCase]
-    #: messages about what was left out
+    #: Messages about skipped parts of the source.
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, selection: Selection, entries: Iterable[ListedCase | LeftOut]) -> Listing:
-        """The selection's part, task by task in the order in which tasks first come."""
+        """Return the selected entries, with tasks in the order of their first entries."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
         notes: list[str] = []
@@ -161,18 +169,18 @@ class Listing:
                 kept += 1
             if kept > MOST_CASES:
                 raise DatasetError(
-                    f"dataset '{selection.source}' holds more than {MOST_CASES:,} cases; --jsbench-limit takes fewer"
+                    f"dataset '{selection.source}' has more than {MOST_CASES:,} cases; limit them with --jsbench-limit"
                 )
-        taken: dict[CaseKey, ListedCase] = {}
-        tried: dict[CaseKey, int] = {}
+        selected: dict[CaseKey, ListedCase] = {}
+        next_numbers: dict[CaseKey, int] = {}
         for task in choose_tasks(selection.source, list(by_task), selection.tasks):
             for entry in by_task[task]:
-                taken[_free_key(taken, task, entry.name, tried)] = entry
-        return cls(entries=taken, notes=tuple(notes))
+                selected[_unused_key(selected, task, entry.name, next_numbers)] = entry
+        return cls(entries=selected, notes=tuple(notes))
 
     @classmethod
     def over(cls, dataset: CaseSource) -> Listing:
-        """The cases of any dataset."""
+        """Return the cases of any dataset as a listing."""
         if isinstance(dataset, Listing):
             return dataset
         read = dataset.case
@@ -181,19 +189,19 @@ class Listing:
         )
 
     def only(self, keys: Iterable[CaseKey]) -> Listing:
-        """These of the cases."""
+        """Return a listing with only these cases."""
         return Listing(entries={key: self.entries[key] for key in keys}, notes=self.notes)
 
     def keys(self) -> Sequence[CaseKey]:
-        """The selected cases."""
+        """Return the keys of the selected cases."""
         return tuple(self.entries)
 
     def instances(self, key: CaseKey) -> Sequence[Instance]:
-        """The labelled answers to the case of that key."""
+        """Return the labelled answers to the case with this key."""
         return self.entries[key].instances
 
     def case(self, key: CaseKey) -> Case | BrokenCase:
-        """Read one of them; it is broken, with its place, where it cannot be read."""
+        """Read the case with this key; return a BrokenCase with its place if it cannot be read."""
         entry = self.entries[key]
         try:
             return entry.read(key)
@@ -201,40 +209,44 @@ class Listing:
             return broken(key, entry.where, error)
 
     def texts(self) -> Iterator[tuple[CaseKey, str]]:
-        """The text of each case that is nothing but the text of a schema."""
+        """Yield the text of each case that consists only of a schema's text."""
         for key, entry in self.entries.items():
             if entry.text is not None and isinstance(text := entry.text(), str):
                 yield key, text
 
 
-def _free_key(taken: Mapping[CaseKey, object], task: str, name: str, tried: dict[CaseKey, int]) -> CaseKey:
+def _unused_key(used: Mapping[CaseKey, object], task: str, name: str, next_numbers: dict[CaseKey, int]) -> CaseKey:
     """
-    The key of that name in a safe task, or, where it is taken, the first free one of `name.2`, `name.3`, …
+    Return a key with this name, or with the first unused one of `name.2`, `name.3`, … if the name is taken.
 
-    What was tried of each name is noted, so that a million rows of one name are not a million times a million steps.
+    `next_numbers` keeps the next number of each name, so that many rows with one name take linear time.
     """
     safe = safe_name(name)
-    key = wanted = CaseKey(task=task, id=safe)
-    number = tried.get(wanted, 2)
-    while key in taken:
+    wanted = CaseKey(task=task, id=safe)
+    key = wanted
+    number = next_numbers.get(wanted, 2)
+    while key in used:
         key = CaseKey(task=task, id=f"{safe}.{number}")
         number += 1
-    tried[wanted] = number
+    next_numbers[wanted] = number
     return key
 
 
 def broken(key: CaseKey, where: str, error: Unreadable) -> BrokenCase:
-    """The case that could not be read, with its place."""
+    """Return a BrokenCase for a case that could not be read, with its place."""
     return BrokenCase(key=key, problem=printable(f"{where}: {error.problem}", limit=600), reason=error.reason)
 
 
 def schema_case(key: CaseKey, value: object, *, expected: Expected | None = None) -> Case:
-    """The case with that value as its schema; Unreadable where it is none, or names a comparer that is none."""
+    """
+    Return a case with this value as its schema; raise Unreadable if it is not a schema or names an
+    unknown comparer.
+    """
     return with_comparers(Case(key=key, schema=as_schema(value), expected=expected))
 
 
 def as_schema(value: object) -> bool | dict[str, Any]:
-    """The value, which is a JSON Schema by its type; Unreadable where it is not."""
+    """Return the value if its type can be a JSON Schema's; raise Unreadable otherwise."""
     if isinstance(value, bool | dict):
         return value
     message = f"a JSON {json_type(value)} is not a JSON Schema; expected an object, true or false"
@@ -242,7 +254,7 @@ def as_schema(value: object) -> bool | dict[str, Any]:
 
 
 def with_comparers(case: Case) -> Case:
-    """The case with the comparers that its schema names beside it; Unreadable where one says wrongly how to compare."""
+    """Return the case with the comparers that its schema declares; raise Unreadable if a declaration is invalid."""
     try:
         if case.expected is None:
             schema = without_comparers(case.schema)

@@ -1,5 +1,5 @@
 """
-Conditions on cases: `keywords:pattern and size<4096`.
+Parse conditions on cases, such as `keywords:pattern and size<4096`.
 
     condition := all ("or" all)*
     all       := one ("and" one)*
@@ -8,8 +8,7 @@ Conditions on cases: `keywords:pattern and size<4096`.
                | ("task" | "id" | "tag" | "dialect" | "feature" | "keywords") ":" word
                | ("size" | "depth") comparison number
 
-A word ends at white space or a parenthesis, or stands in quotes; `*`, `?` and `[…]` in a task, id
-or tag match as in a shell.
+A word ends at white space or a parenthesis, or is quoted; `*`, `?` and `[…]` in a task, id or tag match as in a shell.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 _NUMBERS = ("size", "depth")
 _NAMES = ("task", "id")
-#: what a field of fixed words may be
+#: Valid words for the fields with a fixed vocabulary.
 _WORDS: Mapping[str, frozenset[str]] = {
     "dialect": frozenset(DIALECTS),
     "feature": frozenset(FEATURES),
     "keywords": KEYWORDS,
 }
-#: a field of a condition to the set of a schema's features that holds its words
+#: Attribute of a schema's features that contains the words of a field.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: a test by itself
+#: A field without a word or number.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
-#: what stands for the word of a field in a message
+#: Example words for messages.
 _EXAMPLES = {"task": "Github_*", "id": "o1*", "tag": "billing", "dialect": "draft-07", "feature": "recursive"}
 _DEEPEST = 100
 _LONGEST = 50_000
@@ -73,7 +72,7 @@ _MARKS = {word: _token(rf"{word}(?!\w)") for word in ("and", "or", "not")} | {
 
 
 class Subject:
-    """A case of a dataset that a condition is asked about; its schema is read only when a condition wants that."""
+    """A case that conditions are evaluated on; its schema is read only if a condition needs it."""
 
     def __init__(self, dataset: CaseSource, key: CaseKey, default_dialect: str, judge: Judge | None = None) -> None:
         self.key = key
@@ -83,7 +82,7 @@ class Subject:
 
     @cached_property
     def trivial(self) -> bool | None:
-        """True where a constant answer such as `{}` conforms; None where nothing can be judged."""
+        """True if a constant answer such as `{}` is valid; None if this cannot be judged."""
         if isinstance(self._case, BrokenCase) or self._judge is None:
             return None
         constants = self._judge.constants(self._case.schema)
@@ -95,46 +94,54 @@ class Subject:
 
     @property
     def tags(self) -> Sequence[str] | None:
-        """The words that its dataset has for it; None where its row holds no schema."""
+        """Tags of the case in its dataset; None if the case has no schema."""
         return None if isinstance(self._case, BrokenCase) else self._case.tags
 
     @cached_property
     def facts(self) -> SchemaFeatures | None:
-        """The facts of its schema; None where its row holds none."""
+        """Features of the schema; None if the case has no schema."""
         if isinstance(self._case, BrokenCase):
             return None
         return SchemaFeatures.of(self._case.schema, default_dialect=self._default_dialect)
 
 
-#: whether it holds of a case; None where that depends on a schema that the case does not have
+#: Function that evaluates a condition on a case; None if the case has no schema to evaluate it on.
 Condition = Callable[[Subject], bool | None]
 
 
 def parse(text: str) -> Condition:
-    """The condition that the text says; ConditionError points at the place where it says none."""
+    """Parse a condition; raise ConditionError with the position if it is invalid."""
     return _Reader(text).whole()
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """The condition that each of these holds."""
-    return _joined(conditions, decisive=False)
+    """Return the condition that all of these are met."""
+    return _combined(conditions, decisive=False)
 
 
-def _joined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
-    """A condition that has the decisive value if one of these has it, else the other if all are known to have that."""
+def _combined(conditions: Sequence[Condition], *, decisive: bool) -> Condition:
+    """Combine conditions: the result is `decisive` if one of them is, unknown if one is unknown, else the opposite."""
     if len(conditions) == 1:
         return conditions[0]
 
-    def holds(subject: Subject) -> bool | None:
+    def is_met(subject: Subject) -> bool | None:
         unknown = False
         for condition in conditions:
-            held = condition(subject)
-            if held is decisive:
+            result = condition(subject)
+            if result is decisive:
                 return decisive
-            unknown |= held is None
+            unknown |= result is None
         return None if unknown else not decisive
 
-    return holds
+    return is_met
+
+
+def _negated(condition: Condition) -> Condition:
+    def is_met(subject: Subject) -> bool | None:
+        result = condition(subject)
+        return None if result is None else not result
+
+    return is_met
 
 
 def _comparison(field: str, comparison: str, number: int) -> Condition:
@@ -143,9 +150,9 @@ def _comparison(field: str, comparison: str, number: int) -> Condition:
 
 
 def _naming(field: str, word: str) -> Condition:
-    """Task, id or a tag matches a pattern, or the schema has a dialect, feature or keyword."""
+    """Return a condition on the task, id, tag, dialect, feature or keyword of a case."""
 
-    def holds(subject: Subject) -> bool | None:
+    def is_met(subject: Subject) -> bool | None:
         if field in _NAMES:
             return fnmatchcase(getattr(subject.key, field), word)
         if field == "tag":
@@ -154,13 +161,15 @@ def _naming(field: str, word: str) -> Condition:
         facts = subject.facts
         if facts is None:
             return None
-        return facts.dialect == word if field == "dialect" else word in getattr(facts, _SETS[field])
+        if field == "dialect":
+            return facts.dialect == word
+        return word in getattr(facts, _SETS[field])
 
-    return holds
+    return is_met
 
 
 class _Reader:
-    """Reads a condition from left to right."""
+    """A recursive descent parser of one condition."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -170,7 +179,7 @@ class _Reader:
 
     def whole(self) -> Condition:
         if len(self._text) > _LONGEST:
-            message = f"a condition of {len(self._text):,} characters; expected at most {_LONGEST:,}"
+            message = f"the condition has {len(self._text):,} characters; expected at most {_LONGEST:,}"
             raise ConditionError(message, found=len(self._text), expected=_LONGEST)
         condition = self._any_of()
         if not self._at_end():
@@ -182,27 +191,27 @@ class _Reader:
 
     def _separated(self, word: str, part: Callable[[], Condition], *, decisive: bool) -> Condition:
         conditions = [part()]
-        while self._takes(word):
+        while self._skip(word):
             conditions.append(part())
-        return _joined(conditions, decisive=decisive)
+        return _combined(conditions, decisive=decisive)
 
     def _term(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise self._error(f"nested more than {_DEEPEST} deep")
+            raise self._error(f"nested more than {_DEEPEST} levels deep")
         condition = self._nested() or self._test()
         self._depth -= 1
         return condition
 
     def _nested(self) -> Condition | None:
-        if self._takes("not"):
+        if self._skip("not"):
             term = self._term()
-            return lambda subject: None if (held := term(subject)) is None else not held
+            return _negated(term)
         opened = self._position
-        if not self._takes("("):
+        if not self._skip("("):
             return None
         condition = self._any_of()
-        if not self._takes(")"):
+        if not self._skip(")"):
             if not self._at_end():
                 raise self._error("expected 'and', 'or' or ')'")
             raise self._error("'(' is not closed", at=opened)
@@ -231,7 +240,7 @@ class _Reader:
         return _comparison(field, comparison, int(number))
 
     def _named(self, field: str) -> Condition:
-        if not self._takes(":"):
+        if not self._skip(":"):
             raise self._error(f"expected ':' after '{field}', as in {field}:{_EXAMPLES.get(field, 'pattern')}")
         start = self._position
         word = self._take(_VALUE)
@@ -246,12 +255,12 @@ class _Reader:
     def _at_end(self) -> bool:
         return self._position == len(self._text)
 
-    def _takes(self, word: str) -> bool:
-        """Read that word, or mark, where it stands next; False where it does not."""
+    def _skip(self, word: str) -> bool:
+        """Read this word or mark if it is next, and tell whether it was."""
         return self._take(_MARKS[word]) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:
-        """Read what stands next, with the white space after it, where it is of the pattern; else None."""
+        """Read the text that matches the pattern, with the white space after it; return None if it does not match."""
         token = pattern.match(self._text, self._position)
         if token is None:
             return None

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-#: directories of tools, by name; `.ipynb_checkpoints`, `.venv` and `.git` are hidden
+#: Names of directories that tools create; `.ipynb_checkpoints`, `.venv` and `.git` are hidden anyway.
 _OF_TOOLS = frozenset({"node_modules", "__pycache__", "site-packages"})
-#: what is at the top of a virtual environment, of Python or of conda
+#: Files and directories at the top of a virtual environment of Python or conda.
 _OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
-#: the start of the names of macOS's files with metadata
+#: Prefix of macOS's metadata files.
 _METADATA = "._"
 
 

@@ -1,8 +1,8 @@
 """
-Labelled answers: schemas, each with instances that are known to conform to it or not.
+Read labelled answers: schemas with instances that are known to be valid or invalid.
 
-They come with the built-in schemas, as two files of lines, or as the official JSON Schema Test Suite has them: there a
-file is a task, named for the feature that it tests.
+They are part of the built-in schemas, or come from two JSON Lines files or from the official JSON Schema Test Suite. In
+the suite, each file is a task, named for the feature that it tests.
 """
 
 from __future__ import annotations
@@ -27,42 +27,44 @@ from pytest_jsbench.schemas.dialects import NAMES
 from pytest_jsbench.schemas.keywords import walk
 from pytest_jsbench.verdicts.extra_fields import all_names
 
-#: invalid answers of a schema that are tried with escaped names too
+#: Maximum number of invalid answers per schema that are repeated with escaped names.
 _MOST_ESCAPED = 3
 SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"
-#: what a line of each file must have, and of which type
+#: Required fields of a line in each file, with their types.
 _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     SCHEMAS: {"schema_id": str, "task": str, "schema": object},
     INSTANCES: {"id": str | int, "schema_id": str, "valid": bool, "data": object},
 }
-#: what the suite's schemas call the server of its folder `remotes`
+#: Base URI of the suite's directory `remotes`.
 _SERVER = "http://localhost:1234/"
 _REMOTES = "remotes"
 _WORD = re.compile(r"[\w.-]+")
-#: the suite's folder of a draft (`draft4`, `draft2019-09`), and what its schemas would call their dialect
+#: Dialect of each directory of the suite, such as `draft4` or `draft2019-09`.
 _DRAFTS = {f"draft{name.removeprefix('draft-0')}": uri for name, uri in NAMES.items()}
 
 
-def _read(text: str, key: CaseKey) -> Case:
-    """The case of a schema that is kept as text, which takes a tenth of the memory."""
+def _parse_case(text: str, key: CaseKey) -> Case:
+    """Return the case of a schema that is kept as text, which takes a tenth of the memory."""
     return Case(key=key, schema=as_schema(json.loads(text)))
 
 
 def open_labelled(selection: Selection) -> Listing:
-    """The labelled answers of a source: `builtin`, or a folder; DatasetError says what was found instead."""
+    """Return the labelled answers of `builtin` or of a directory; raise DatasetError with what was found instead."""
     if selection.source == BUILTIN:
         return open_builtin_answers(selection)
     folder = Path(selection.source).expanduser()
     if folder.is_dir():
-        return (open_suite if is_suite(folder) else open_labelled_folder)(selection, folder)
+        if is_suite(folder):
+            return open_suite(selection, folder)
+        return open_labelled_folder(selection, folder)
     raise DatasetError(
-        f"no labelled answers '{selection.source}': expected builtin, or a folder with {SCHEMAS} and {INSTANCES}"
-        " (or the same as .gz), or one of the official test suite, such as tests/draft2020-12"
+        f"no labelled answers '{selection.source}': expected builtin, a directory with {SCHEMAS} and {INSTANCES}"
+        " (or the same as .gz), or a directory of the official test suite, such as tests/draft2020-12"
     )
 
 
 def open_builtin_answers(selection: Selection) -> Listing:
-    """The built-in schemas with their valid instances, and those that break a schema and have no field too many."""
+    """Return the built-in schemas with their valid instances, and their invalid ones without extra fields."""
     entries: dict[CaseKey, ListedCase] = {}
     for key, entry in open_builtin(selection).entries.items():
         data = load_builtin(key)
@@ -75,9 +77,9 @@ def open_builtin_answers(selection: Selection) -> Listing:
 
 def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     """
-    The selection's part of a folder; schemas without any answer are left out.
+    Return the selected cases of a directory, without schemas that have no answers.
 
-    It has lines of `{schema_id, task, schema}` and of `{id, schema_id, valid, data}`, gzipped or not.
+    Its files contain lines of `{schema_id, task, schema}` and of `{id, schema_id, valid, data}`, gzipped or not.
     """
     instances: dict[str, list[Instance]] = {}
     for row in _rows(folder, INSTANCES):
@@ -87,23 +89,25 @@ def open_labelled_folder(selection: Selection, folder: Path) -> Listing:
     for row in _rows(folder, SCHEMAS):
         aliases = row.get("aliases")
         names = dict.fromkeys([row["schema_id"], *map(str, aliases if isinstance(aliases, list) else ())])
-        if answers := [instance for name in names for instance in instances.get(name, ())]:
-            name, read = row["schema_id"], partial(_read, json.dumps(row["schema"]))
+        answers = [instance for name in names for instance in instances.get(name, ())]
+        if answers:
+            name = row["schema_id"]
+            read = partial(_parse_case, json.dumps(row["schema"]))
             entries.append(ListedCase(task=row["task"], name=name, where=name, read=read, instances=answers))
     entries.sort(key=lambda entry: (safe_name(entry.task), safe_name(entry.name)))
     listing = Listing.of(selection, entries)
     if not listing.entries:
-        message = f"no schema in {folder} has an answer: expected a line of {SCHEMAS} for a schema_id of {INSTANCES}"
+        message = f"no schema in {folder} has an answer: expected schema_ids of {INSTANCES} that are in {SCHEMAS}"
         raise DatasetError(message)
     return listing
 
 
 def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[Instance]:
     r"""
-    Add invalid answers once more with the names of the schema's fields escaped, as in `{"\u0061": 1}` for `{"a": 1}`.
+    Return the instances, and invalid ones again with escaped field names, as in `{"\u0061": 1}` for `{"a": 1}`.
 
-    That is the same JSON value, so the label holds; a grammar may take such a name for one that the schema does not
-    declare, and then accept any value.
+    An escaped name is the same JSON value, so the label stays true. A grammar may mistake such a name for one that the
+    schema does not declare, and accept any value.
     """
     names = all_names(walk(schema)) if isinstance(schema, dict) else frozenset[str]()
     escaped: list[Instance] = []
@@ -117,7 +121,7 @@ def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[In
 
 
 def _escaped(value: object, names: Collection[str]) -> str:
-    """Write a JSON value with the first character of these names as an escape."""
+    """Write a JSON value with the first character of these names escaped."""
     if isinstance(value, list):
         return f"[{', '.join(_escaped(part, names) for part in value)}]"
     if not isinstance(value, dict):
@@ -149,7 +153,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def is_suite(folder: Path) -> bool:
-    """Tell whether the folder's first file is a list of cases with tests, as the suite has them."""
+    """Tell whether the directory's first file is a list of cases with tests, as in the suite."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
         cases = first and FileReader(root=folder, error=DatasetError).read_json(first)
@@ -160,14 +164,14 @@ def is_suite(folder: Path) -> bool:
 
 def open_suite(selection: Selection, folder: Path) -> Listing:
     """
-    The selection's part of one folder of the suite: one draft's features, its optional ones, or its formats.
+    Return the selected cases of one directory of the suite: one draft's features, its optional ones, or its formats.
 
-    What schemas refer to in `remotes` is put into them. DatasetError where the folder is of no draft that is judged.
+    Referenced schemas from `remotes` are included. Raise DatasetError if the directory belongs to no supported draft.
     """
     folder = folder.resolve()
     dialect = next((_DRAFTS[part.name] for part in (folder, *folder.parents) if part.name in _DRAFTS), None)
     if dialect is None:
-        message = f"{folder} is of no draft that is judged: expected a folder of {', '.join(_DRAFTS)}"
+        message = f"{folder} belongs to no supported draft: expected a directory of {', '.join(_DRAFTS)}"
         raise DatasetError(message, found=folder.name, expected=list(_DRAFTS), where=folder)
     retrieve = _remotes(folder)
     entries = [
@@ -175,7 +179,7 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
             task=path.stem,
             name="_".join(_WORD.findall(case["description"])),
             where=f"{path} {case['description']}",
-            read=partial(_read_of_suite, json.dumps(case["schema"]), dialect, retrieve),
+            read=partial(_read_suite_case, json.dumps(case["schema"]), dialect, retrieve),
             instances=[
                 Instance.of(test["data"], name=test["description"], valid=test["valid"]) for test in case["tests"]
             ],
@@ -191,10 +195,10 @@ def _suite_cases(path: Path) -> list[dict[str, Any]]:
     for number, case in enumerate(cases if isinstance(cases, list) else [cases]):
         tests = case.get("tests") if isinstance(case, dict) else None
         if not isinstance(tests, list) or "schema" not in case or not isinstance(case.get("description"), str):
-            message = f"{path}: case {number + 1} is none of the test suite: expected description, schema and tests"
+            message = f"{path}: case {number + 1} is not a case of the suite: expected description, schema and tests"
             raise DatasetError(message, where=path)
         if not all(_is_test(test) for test in tests):
-            message = f"{path}: a test of case {number + 1} is none: expected description, data and valid"
+            message = f"{path}: a test of case {number + 1} is invalid: expected description, data and valid"
             raise DatasetError(message, where=path)
     return list(cases)
 
@@ -209,7 +213,7 @@ def _is_test(test: object) -> bool:
 
 
 def _remotes(folder: Path) -> Retrieve:
-    """The function that reads what schemas refer to in `remotes`, where that stands beside the tests."""
+    """Return the function that reads references to `remotes`, if that directory is next to the tests."""
     remotes = next((above / _REMOTES for above in folder.parents if (above / _REMOTES).is_dir()), None)
     reader = FileReader(root=remotes, error=DatasetError)
 
@@ -222,8 +226,8 @@ def _remotes(folder: Path) -> Retrieve:
     return retrieve
 
 
-def _read_of_suite(text: str, dialect: str, retrieve: Retrieve, key: CaseKey) -> Case:
-    """The case of a schema that says its dialect, for the suite leaves that to the folder."""
+def _read_suite_case(text: str, dialect: str, retrieve: Retrieve, key: CaseKey) -> Case:
+    """Return the case of a schema, with its dialect, which the suite gives only in the directory's name."""
     schema = as_schema(json.loads(text))
     if isinstance(schema, dict) and "$schema" not in schema:
         schema = {"$schema": dialect, **schema}

@@ -1,8 +1,8 @@
 """
-A selection written down once, by the process that made it, and read by the others.
+Write a selection to disk in one process, for the other processes to read.
 
-`index.json` holds the keys in order; `rows` holds, where the dataset can give them, the schemas' texts, a line each, so
-that no other process opens the source, imports what reads it, or holds more than the rows it needs.
+`index.json` contains the keys in order. `rows` contains the schemas' texts, one per line, if the dataset has them, so
+that no other process opens the source, imports its reader, or loads more rows than it needs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pytest_jsbench.core.cases import Case, CaseKey
+from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.files import private
 from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing
 from pytest_jsbench.datasets.sources.rows import SCHEMA_NAMES, case_of
@@ -22,15 +22,20 @@ _ROWS = "rows"
 
 
 def open_prepared(folder: Path, reopen: Callable[[], Listing]) -> Listing:
-    """Open what `prepare` has written; `reopen` opens the source itself, for what was not written down."""
-    index, rows = json.loads((folder / _INDEX).read_text("ascii")), folder.resolve() / _ROWS
+    """Open a selection that `prepare` has written; `reopen` opens the source for cases without a written text."""
+    index = json.loads((folder / _INDEX).read_text("ascii"))
+    rows = folder.resolve() / _ROWS
+
+    def read_source(key: CaseKey) -> Case | BrokenCase:
+        return reopen().case(key)
+
     entries: dict[CaseKey, ListedCase] = {}
     for task, name, where, place in index["keys"]:
         key = CaseKey(task=index["tasks"][task], id=name)
-        read = (lambda key: reopen().case(key)) if place is None else partial(_read, rows, place)
+        read = read_source if place is None else partial(_read, rows, place)
         entries[key] = ListedCase(task=key.task, name=name, where=where, read=read)
     if any(place is None for *_, place in index["keys"]):
-        reopen()  # now, before a test goes to another folder
+        reopen()  # now, before a test changes the working directory
     return Listing(entries=entries)
 
 
@@ -41,7 +46,7 @@ def _read(rows: Path, place: int, key: CaseKey) -> Case:
 
 
 def prepare(dataset: CaseSource, folder: Path) -> None:
-    """Write a selection down in a folder; of a dataset that gives no texts, only the keys."""
+    """Write a selection to a directory; only the keys if the dataset has no texts."""
     dataset = Listing.over(dataset)
     tasks = {task: number for number, task in enumerate(dict.fromkeys(key.task for key in dataset.keys()))}
     places: dict[CaseKey, int] = {}

@@ -1,4 +1,4 @@
-"""From a source's name to its dataset."""
+"""Open a dataset by the name of its source."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pytest_jsbench.datasets.folders import files_below, is_users
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
-#: the built-in schemas: `<task>/<id>.json`
+#: Built-in schemas: `<task>/<id>.json`.
 _SCHEMAS = files("pytest_jsbench.datasets").joinpath("schemas")
 TASKS = ("simple", "medium", "hard", "very_hard")
 _KINDS = (
-    "builtin, a schema file, a folder or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
-    "an OpenAPI document, tool definitions, package.module:name, a folder in the hub's layout, "
-    "or a hub name such as epfl-dlab/JSONSchemaBench, with @REVISION after it or without"
+    "builtin, a schema file, a directory or a glob of them (*.json, *.yaml), rows (*.jsonl, *.parquet), "
+    "an OpenAPI document, tool definitions, package.module:name, a directory in the hub's layout, "
+    "or a hub name such as epfl-dlab/JSONSchemaBench, optionally with @REVISION"
 )
 
 
 def open_dataset(selection: Selection) -> Listing:
-    """The dataset of a selection; DatasetError says what else was found, and every kind that is accepted."""
+    """Open the dataset of a selection; raise DatasetError with what was found and all accepted kinds."""
     dataset = _open(selection)
     if selection.registry is None:
         return dataset
@@ -45,7 +45,7 @@ def open_dataset(selection: Selection) -> Listing:
     folder = DocumentFolder.whole(Path(selection.registry))
 
     def read(key: CaseKey) -> Case | BrokenCase:
-        """Read the case with what its schema refers to in the folder, by the URI that each file there gives itself."""
+        """Read the case, with what its schema refers to in the directory, by the `$id` of each file."""
         case = dataset.case(key)
         return case if isinstance(case, BrokenCase) else replace(case, schema=complete(case.schema, folder.retrieve))
 
@@ -54,23 +54,23 @@ def open_dataset(selection: Selection) -> Listing:
 
 
 def _open_several(selection: Selection) -> Listing:
-    """Open each source, and return the cases of all; a task that two sources have is named for its source."""
+    """Open each source and return the cases of all; prefix a task that several sources have with its source."""
     listings = {
         source: _open(replace(selection, source=source, sources=(), tasks=None)) for source in selection.sources
     }
-    having = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
+    sources_with = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
     labels = _labels(list(listings))
     entries: list[ListedCase | LeftOut] = []
     for source, listing in listings.items():
         entries += map(LeftOut, listing.notes)
         for key, entry in listing.entries.items():
-            task = key.task if having[key.task] == 1 else _task_of(labels[source], key.task)
+            task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
     return Listing.of(selection, entries)
 
 
 def _labels(sources: Sequence[str]) -> dict[str, str]:
-    """Return the shortest end of each path that no other source has, dotted: the same on every machine."""
+    """Return the shortest unique end of each path, joined with dots; it is the same on every machine."""
     labels: dict[str, str] = {}
     for source in sources:
         parts = Path(source).parts
@@ -80,12 +80,14 @@ def _labels(sources: Sequence[str]) -> dict[str, str]:
     return labels
 
 
-def _task_of(label: str, task: str) -> str:
-    return label if label == task or label.endswith(f".{task}") else f"{label}.{task}"
+def _prefixed_task(label: str, task: str) -> str:
+    if label == task or label.endswith(f".{task}"):
+        return label
+    return f"{label}.{task}"
 
 
 def _read_as(read: Read, own: CaseKey, key: CaseKey) -> Case | BrokenCase:
-    """Read a case by the key that it has in its own source."""
+    """Read a case by its key in its own source."""
     case = read(own)
     return case if case.key == key else replace(case, key=key)
 
@@ -95,17 +97,17 @@ def _open(selection: Selection) -> Listing:
         return _open_several(selection)
     source = selection.source
     if source == BUILTIN:
-        _refuse_split(selection)
+        _reject_split(selection)
         return open_builtin(selection)
     path = Path(source).expanduser()
     if path.is_dir():
         return _open_folder(selection, path)
     if path.is_file():
         return _open_files(selection, [path], root=path.parent)
-    if (point := _installed().get(source)) is not None:
-        return _open_point(selection, point)
+    if (point := _installed_datasets().get(source)) is not None:
+        return _open_entry_point(selection, point)
     if is_reference(source):
-        _refuse_split(selection)
+        _reject_split(selection)
         from pytest_jsbench.datasets.sources.objects import open_object
 
         return open_object(selection)
@@ -115,11 +117,11 @@ def _open(selection: Selection) -> Listing:
         from pytest_jsbench.datasets.sources.hub import open_hub
 
         return open_hub(selection, revision=named["revision"])
-    raise DatasetError(_unknown(source, path), found=source, expected=_KINDS, option="dataset")
+    raise DatasetError(_unknown_source_message(source, path), found=source, expected=_KINDS, option="dataset")
 
 
 def open_builtin(selection: Selection) -> Listing:
-    """The selection's part of the built-in schemas."""
+    """Return the selected built-in schemas."""
 
     def read(key: CaseKey) -> Case:
         return Case(key=key, schema=load_builtin(key)["schema"])
@@ -134,28 +136,34 @@ def open_builtin(selection: Selection) -> Listing:
 
 
 def load_builtin(key: CaseKey) -> Mapping[str, Any]:
-    """A built-in case whole: `schema`, its `valid` instances, and its `invalid` ones with what they must get."""
+    """
+    Return all data of a built-in case: `schema`, `valid` instances, and `invalid` ones with their
+    expected verdicts.
+    """
     data: Mapping[str, Any] = json.loads(_SCHEMAS.joinpath(key.task, f"{key.id}.json").read_text("utf-8"))
     return data
 
 
 def is_published(source: str) -> bool:
-    """Tell whether others have published it (builtin, the hub's layout, an installed package), and not the user."""
+    """
+    Tell whether the dataset is published (builtin, the hub's layout, an installed package) and not
+    the user's own.
+    """
     path = Path(source).expanduser()
     if path.is_dir():
         return _has_tables(path)
-    own = path.is_file() or (is_reference(source) and source not in _installed()) or glob.has_magic(source)
+    own = path.is_file() or (is_reference(source) and source not in _installed_datasets()) or glob.has_magic(source)
     return not own
 
 
 def revision_of(source: str) -> str | None:
-    """The revision of the hub's data that the source asks for; None where it names none, or is not the hub's."""
-    named = None if Path(source).expanduser().exists() or source in _installed() else _hub_name(source)
+    """Return the revision of the hub's data that the source names; None if it names none or is not on the hub."""
+    named = None if Path(source).expanduser().exists() or source in _installed_datasets() else _hub_name(source)
     return None if named is None else named["revision"]
 
 
 def _hub_name(source: str) -> re.Match[str] | None:
-    """The parts of a name of the hub; None where it is none, or rather a file of a folder that is here."""
+    """Return the parts of a hub name; None if it is not one, or is rather the path of a local file."""
     named = _HUB_NAME.fullmatch(source)
     return None if named is None or Path(named["name"]).parent.is_dir() else named
 
@@ -174,9 +182,9 @@ def _open_folder(selection: Selection, folder: Path) -> Listing:
         return open_hub(selection)
     from pytest_jsbench.datasets.sources.folder import SUFFIXES
 
-    # a link to a file that is not there is one: that is said of its case, and not passed over
-    there = (path for path in files_below(folder) if path.is_file() or not path.exists())
-    paths = [path for path in there if path.suffix.lower() in SUFFIXES]
+    # a link to a missing file counts: its case reports that, and is not skipped silently
+    candidates = (path for path in files_below(folder) if path.is_file() or not path.exists())
+    paths = [path for path in candidates if path.suffix.lower() in SUFFIXES]
     if not paths:
         message = f"no schemas in {folder}: expected *.json files, *.yaml, *.jsonl, or *.parquet in the hub's layout"
         raise DatasetError(message)
@@ -199,57 +207,58 @@ def _open_glob(selection: Selection, pattern: Path) -> Listing:
 def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Listing:
     from pytest_jsbench.datasets.sources.folder import open_files
 
-    _refuse_split(selection)
+    _reject_split(selection)
     return open_files(selection, paths, root=root)
 
 
-def _refuse_split(selection: Selection) -> None:
-    """A split that was asked for where there are none; whoever wants all of them gets all there is."""
+def _reject_split(selection: Selection) -> None:
+    """Raise DatasetError if a split is set for a source without splits; "all" is accepted for each source."""
     if selection.split not in {Selection().split, "all"}:
         source, split = printable(selection.source), printable(selection.split)
-        message = f"dataset '{source}' has no splits; leave --jsbench-split={split} out, it is for the hub's layout"
+        message = f"dataset '{source}' has no splits; remove --jsbench-split={split}, which is for the hub's layout"
         raise DatasetError(message, found=selection.split, expected=Selection().split, option="split")
 
 
-def _installed() -> dict[str, EntryPoint]:
+def _installed_datasets() -> dict[str, EntryPoint]:
     return installed("dataset", error=DatasetError)
 
 
-def _open_point(selection: Selection, point: EntryPoint) -> Listing:
-    """The dataset that an installed package opens under that name."""
+def _open_entry_point(selection: Selection, point: EntryPoint) -> Listing:
+    """Open the dataset that an installed package registers under this name."""
     opened = load(point, kind="dataset", error=DatasetError)
     if not callable(opened):
-        raise DatasetError(
-            f"dataset '{point.name}': {origin(point)} is {kind_of(opened)}; expected a callable that takes a selection"
-        )
-    with _naming(f"dataset '{point.name}' cannot be opened by {origin(point)}"):
+        found = kind_of(opened)
+        message = f"dataset '{point.name}': {origin(point)} is {found}; expected a callable that accepts a Selection"
+        raise DatasetError(message)
+    with _dataset_errors_about(f"dataset '{point.name}' cannot be opened by {origin(point)}"):
         dataset: CaseSource = opened(selection)
     if missing := [part for part in ("keys", "case") if not callable(getattr(dataset, part, None))]:
         raise DatasetError(
-            f"dataset '{point.name}': {origin(point)} gave {kind_of(dataset)} without {' and '.join(missing)}"
+            f"dataset '{point.name}': {origin(point)} returned {kind_of(dataset)} without {' and '.join(missing)}"
         )
     if isinstance(dataset, Listing):
         return dataset
-    with _naming(f"dataset '{point.name}' of {origin(point)} cannot list its cases"):
+    with _dataset_errors_about(f"dataset '{point.name}' of {origin(point)} cannot list its cases"):
         keys: list[Any] = list(dataset.keys())
     if odd := [key for key in keys if not isinstance(key, CaseKey)]:
         raise DatasetError(f"dataset '{point.name}': {origin(point)} lists {kind_of(odd[0])}; expected a CaseKey")
 
     def read(key: CaseKey) -> Case | BrokenCase:
-        """Read the case; DatasetError names the package that cannot give it."""
-        with _naming(f"dataset '{point.name}' of {origin(point)} cannot read {key}"):
+        """Read the case; raise DatasetError with the package's name if that fails."""
+        with _dataset_errors_about(f"dataset '{point.name}' of {origin(point)} cannot read {key}"):
             case: object = dataset.case(key)
         if isinstance(case, Case | BrokenCase):
             return case
-        raise DatasetError(f"dataset '{point.name}': {origin(point)} gave {kind_of(case)} for {key}; expected a Case")
+        found = kind_of(case)
+        raise DatasetError(f"dataset '{point.name}': {origin(point)} returned {found} for {key}; expected a Case")
 
     entries = {key: ListedCase(task=key.task, name=key.id, where=str(key), read=read) for key in keys}
     return Listing(entries=entries)
 
 
 @contextmanager
-def _naming(subject: str) -> Iterator[None]:
-    """Raise what third-party code raises as a DatasetError about the subject."""
+def _dataset_errors_about(subject: str) -> Iterator[None]:
+    """Convert errors of third-party code to a DatasetError about the subject."""
     try:
         yield
     except JSBenchError:
@@ -258,11 +267,11 @@ def _naming(subject: str) -> Iterator[None]:
         raise DatasetError(f"{subject}: {described(error)}") from error
 
 
-def _unknown(source: str, path: Path) -> str:
-    """Say of a source that it is nothing, with the name nearest to it, where one is near."""
-    here = path.parent
-    beside = {str(here / entry.name): entry for entry in here.iterdir()} if here.is_dir() else {}
-    names = {BUILTIN, *_installed(), *beside}
+def _unknown_source_message(source: str, path: Path) -> str:
+    """Return the message for an unknown source, with the most similar name if there is one."""
+    directory = path.parent
+    siblings = {str(directory / entry.name) for entry in directory.iterdir()} if directory.is_dir() else set()
+    names = {BUILTIN, *_installed_datasets(), *siblings}
     close = difflib.get_close_matches(str(path), sorted(names), n=1)
     guess = f"did you mean '{close[0]}'? " if close else ""
     return f"no dataset '{printable(source)}': {guess}expected {_KINDS}"

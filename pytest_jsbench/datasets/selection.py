@@ -1,4 +1,4 @@
-"""The part of a dataset that is wanted: by condition, by number, by sample; the same on every machine."""
+"""Select cases of a dataset by condition, number, sample and shard, in the same way on every machine."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.conditions import Condition
 
 
-def open_selected(selection: Selection, held: object = None) -> Listing:
+def open_selected(selection: Selection, objects: object = None) -> Listing:
     """
-    Open the dataset of a selection, or what a program holds of one.
+    Open the dataset of a selection, or the objects of a program.
 
-    Of what meets the conditions, the first of each task are taken, and of these a sample.
+    The conditions are applied first, then the limit per task, then the sample.
     """
     condition = _condition(selection.where)
-    # the first of each task are counted among those that meet the conditions
+    # the limit applies to the cases that meet the conditions
     wanted = selection if condition is None else replace(selection, limit=None)
-    if held is not None:
+    if objects is not None:
         from pytest_jsbench.datasets.sources.objects import open_in_memory
 
-        dataset = open_in_memory(wanted, held)
+        dataset = open_in_memory(wanted, objects)
     elif selection.labelled:
         from pytest_jsbench.datasets.labelled import open_labelled
 
@@ -44,7 +44,8 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
         met = meeting(condition, dataset, default_dialect=selection.default_dialect)
         if not met:
             conditions = "', '".join(selection.where)
-            raise DatasetError(f"of {counted(len(keys), 'case')} in '{selection.source}' none meets '{conditions}'")
+            total = counted(len(keys), "case")
+            raise DatasetError(f"no case of '{selection.source}' meets '{conditions}'; it has {total}")
         keys = [key for group in by_task(met).values() for key in group[: selection.limit]]
     if selection.sample is not None:
         keys = sampled(keys, selection.sample)
@@ -52,18 +53,18 @@ def open_selected(selection: Selection, held: object = None) -> Listing:
 
 
 def meeting(condition: Condition, dataset: CaseSource, *, default_dialect: str) -> list[CaseKey]:
-    """The cases of a dataset that meet a condition, in their order."""
+    """Return the cases of a dataset that meet a condition, in order."""
     from pytest_jsbench.datasets.conditions import Subject
     from pytest_jsbench.verdicts import Judge, JudgePolicy
 
-    # its process starts where a condition asks for it
+    # the judge's process starts only if a condition needs it
     with Judge(JudgePolicy(default_dialect=default_dialect)) as judge:
         subjects = (Subject(dataset, key, default_dialect, judge) for key in dataset.keys())
         return [subject.key for subject in subjects if condition(subject)]
 
 
 def _condition(where: Sequence[str]) -> Condition | None:
-    """The condition that all of these hold; None where there are none."""
+    """Return the condition that all of these are met; None if there are none."""
     if not where:
         return None
     from pytest_jsbench.datasets.conditions import all_of, parse
@@ -77,21 +78,21 @@ def _condition(where: Sequence[str]) -> Condition | None:
 
 def sampled(keys: Sequence[CaseKey], sample: Sample) -> list[CaseKey]:
     """
-    As many of the cases, in their order, with each task's share in proportion (by the largest remainder).
+    Draw a sample of the cases, kept in order, with each task's share in proportion (by the largest remainder).
 
-    Which of a task's cases are taken is decided by the hash of seed and key, and by nothing else: not by the order
-    of the cases, the machine or the version of Python. A larger dataset changes a sample as little as it can.
+    Only the hash of seed and key decides which cases of a task are drawn, not the order of the cases, the machine or
+    the version of Python. A larger dataset changes a sample as little as possible.
     """
     groups = by_task(keys)
     shares = _shares([len(group) for group in groups.values()], sample.size)
-    taken: set[CaseKey] = set()
+    drawn: set[CaseKey] = set()
     for group, share in zip(groups.values(), shares, strict=True):
-        taken.update(sorted(group, key=lambda key: _rank(key, sample.seed))[:share])
-    return [key for key in keys if key in taken]
+        drawn.update(sorted(group, key=lambda key: _rank(key, sample.seed))[:share])
+    return [key for key in keys if key in drawn]
 
 
 def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
-    """The cases by task, tasks and cases in their order."""
+    """Group cases by task, with tasks and cases in order."""
     groups: dict[str, list[CaseKey]] = {}
     for key in keys:
         groups.setdefault(key.task, []).append(key)
@@ -99,7 +100,7 @@ def by_task(keys: Iterable[CaseKey]) -> dict[str, list[CaseKey]]:
 
 
 def _shares(counts: Sequence[int], size: int) -> list[int]:
-    """The numbers of each group that make up `size`; the earlier group has more where remainders are equal."""
+    """Divide `size` over the groups; if remainders are equal, earlier groups get more."""
     total = sum(counts)
     if size >= total:
         return list(counts)
@@ -118,16 +119,16 @@ _TEXT = re.compile(r"(?:(?P<number>[1-9]\d{0,5})/|(?P<index>0|[1-9]\d{0,5})of|(?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scheduler:
-    """A scheduler of jobs: the variable that numbers each job, and the first number or the variable that has it."""
+    """A job scheduler: the variable with the number of each job, and the first number or the variable that has it."""
 
     variable: str
     first: int | str
-    #: the variables that have the distance between two numbers, and how many jobs there are
+    #: Names of the variables with the step between two numbers, and with the number of jobs.
     step: str = ""
     jobs: str = ""
 
     def number(self, environ: Mapping[str, str]) -> int | None:
-        """The shard of this job, from 1; None where the scheduler has not started it."""
+        """Return the shard of this job, from 1; None if the scheduler did not start it."""
         try:
             first = self.first if isinstance(self.first, int) else int(environ[self.first])
             return (int(environ[self.variable]) - first) // int(environ.get(self.step, "1")) + 1
@@ -148,24 +149,24 @@ _SCHEDULERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A part of a dataset, of `count` that are the whole together; no two have a case in common."""
+    """One of `count` parts of a dataset, which have no case in common."""
 
-    #: from 1
+    #: Number of the shard, from 1.
     number: int
     count: int
-    #: the variable of the environment that has the number, with its value; empty where the user gave the number
+    #: The environment variable that has the number, with its value; empty if the user gave the number.
     origin: str = ""
 
     @classmethod
     def parse(cls, text: str, environ: Mapping[str, str]) -> Shard:
         """
-        Read `2/5`, `1of5` (the same, counted from 0) or `auto/5`, which takes the number from the job's scheduler.
+        Parse `2/5`, `1of5` (the same, counted from 0) or `auto/5`, which takes the number from the job scheduler.
 
-        ValueError for any other text, and where no scheduler, or more than one, gives a number.
+        Raise ValueError for any other text, and if no scheduler, or more than one, gives a number.
         """
         match = _TEXT.fullmatch(text)
         if match and match["auto"]:
-            return cls._of_job(text, int(match["count"]), environ)
+            return cls._from_scheduler(text, int(match["count"]), environ)
         count = int(match["count"]) if match else 0
         number = int(match["number"] or int(match["index"]) + 1) if match else 1
         if number > count:
@@ -173,18 +174,19 @@ class Shard:
         return cls(number=number, count=count)
 
     @classmethod
-    def _of_job(cls, text: str, count: int, environ: Mapping[str, str]) -> Shard:
+    def _from_scheduler(cls, text: str, count: int, environ: Mapping[str, str]) -> Shard:
         numbers = {job: number for job in _SCHEDULERS if (number := job.number(environ)) is not None}
         if len(numbers) != 1:
             names = " or ".join(job.variable for job in numbers or _SCHEDULERS)
             raise ValueError(
                 f"{text} takes the shard from {names}; expected one of them in the environment, found {len(numbers)}: "
-                "name the shard, such as 2/5, or 1of5 counted from 0"
+                "set the shard, such as 2/5, or 1of5 counted from 0"
             )
         ((job, number),) = numbers.items()
-        origin, jobs = f"{job.variable}={environ[job.variable]}", environ.get(job.jobs, "")
-        if jobs not in ("", str(count)):  # such as one of them, submitted again: its number says nothing without theirs
-            message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: name the shard, such as 2/{count}"
+        origin = f"{job.variable}={environ[job.variable]}"
+        jobs = environ.get(job.jobs, "")
+        if jobs not in ("", str(count)):  # for example if one job was submitted again: its number then means nothing
+            message = f"{text} with {origin} is one of {jobs} jobs; expected {count}: set the shard, such as 2/{count}"
             raise ValueError(message)
         if not 1 <= number <= count:
             raise ValueError(f"{text} with {origin} is shard {number} of {count}; expected as many jobs as shards")
@@ -194,5 +196,5 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def take(self, keys: Sequence[CaseKey]) -> Sequence[CaseKey]:
-        """The cases of this part: every `count`-th, so that each task is spread over all parts alike."""
+        """Return the cases of this shard: every `count`-th, so that each task is spread over all shards evenly."""
         return keys[self.number - 1 :: self.count]

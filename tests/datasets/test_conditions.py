@@ -117,7 +117,7 @@ def test_an_unknown_word_and_the_known_ones_are_values_of_the_error() -> None:
 
 @pytest.mark.parametrize("opening", ["(", "not "])
 def test_a_condition_nested_too_deeply_is_refused_before_python_gives_up(opening: str) -> None:
-    with pytest.raises(ConditionError, match="nested more than 100 deep"):
+    with pytest.raises(ConditionError, match="nested more than 100 levels deep"):
         parse(opening * 5000 + "size<1")
 
 

@@ -76,7 +76,7 @@ def test_tasks_and_a_limit_are_chosen_as_of_any_dataset(folder: Path) -> None:
         ("{\n", r"schemas\.jsonl:1: not JSON: Expecting property name"),
         ('{"schema_id": [], "task": "a", "schema": {}}\n', r"schemas\.jsonl:1: schema_id is a JSON array"),
         ('{"schema_id": "a", "task": "a", "schema": {"a": 1, "a": 1}}\n', r"an object has the key 'a' twice"),
-        ("\n", r"no schema in .* has an answer: expected a line of schemas\.jsonl"),
+        ("\n", r"no schema in .* has an answer: expected schema_ids of instances\.jsonl that are in schemas"),
     ],
 )
 def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | None, message: str) -> None:
@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | 
 
 
 def test_a_source_that_is_nothing_is_said_with_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"no labelled answers '.*none': expected builtin, or a folder with"):
+    with pytest.raises(DatasetError, match=r"no labelled answers '.*none': expected builtin, a directory with"):
         opened(tmp_path / "none")
 
 
@@ -171,9 +171,13 @@ def test_what_is_no_schema_is_a_broken_case(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("draft", "cases", "message"),
     [
-        ("draft3", [entry({})], "is of no draft that is judged: expected a folder of draft4"),
-        ("draft7", [{"tests": []}], "case 1 is none of the test suite: expected description, schema and tests"),
-        ("draft7", [entry({}, tests=[{"data": 1}])], "a test of case 1 is none: expected description, data and valid"),
+        ("draft3", [entry({})], "belongs to no supported draft: expected a directory of draft4"),
+        ("draft7", [{"tests": []}], "case 1 is not a case of the suite: expected description, schema and tests"),
+        (
+            "draft7",
+            [entry({}, tests=[{"data": 1}])],
+            "a test of case 1 is invalid: expected description, data and valid",
+        ),
     ],
 )
 def test_a_folder_that_is_none_of_the_suite_says_what_was_expected(

@@ -164,8 +164,8 @@ def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge
         ("file:///etc/passwd", "is outside of"),
         ("file://evil.example/share/x.json", "is outside of"),
         ("link.json", "is outside of"),
-        ("missing.json", "is not there; expected a file in"),
-        ("deep", "is not there; expected a file in"),
+        ("missing.json", "does not exist; expected a file in"),
+        ("deep", "does not exist; expected a file in"),
         ("bad.json", "not JSON"),
     ],
 )
@@ -246,5 +246,5 @@ def test_schemas_of_any_source_may_refer_to_those_of_a_folder(tmp_path: Path, ju
     assert isinstance(case, Case)
     assert passes(judge, case.schema, {"to": "12345"})
     assert not passes(judge, case.schema, {"to": "1234"})
-    with pytest.raises(DatasetError, match="no folder of schemas at"):
+    with pytest.raises(DatasetError, match="is not a directory of schemas"):
         opened(tmp_path / "rows.jsonl", registry=str(tmp_path / "none"))

@@ -72,7 +72,10 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
             "refusing",
             "dataset 'refusing' cannot be opened by numbers_dataset:refuse (package numbers-dataset 1.0): ValueE",
         ),
-        ("empty", "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) gave a dict without case"),
+        (
+            "empty",
+            "dataset 'empty': numbers_dataset:nothing (package numbers-dataset 1.0) returned a dict without case",
+        ),
         ("count", "dataset 'count': numbers_dataset:count (package numbers-dataset 1.0) is an int; expected a"),
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
@@ -124,7 +127,7 @@ def test_a_folder_gives_the_same_however_it_is_named(folder: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("schemsa", "did you mean 'schemas'? expected builtin, a schema file, a folder"),
+        ("schemsa", "did you mean 'schemas'? expected builtin, a schema file, a directory"),
         ("schemas/aa.json", "did you mean 'schemas/a.json'? expected"),
         ("biultin", "did you mean 'builtin'? expected"),
         ("zzzzzz", "no dataset 'zzzzzz': expected builtin"),
@@ -145,7 +148,7 @@ def test_a_name_that_is_nothing_is_one_line_with_every_kind_and_the_nearest(
 def test_a_split_of_what_has_none_is_refused_in_one_line(folder: Path, source: str) -> None:
     source = source.format(folder=folder)
 
-    with pytest.raises(DatasetError, match=r"^dataset '.*' has no splits; leave --jsbench-split=nope out, "):
+    with pytest.raises(DatasetError, match=r"^dataset '.*' has no splits; remove --jsbench-split=nope, "):
         registry.open_dataset(Selection(source=source, split="nope"))
 
 
@@ -171,7 +174,7 @@ def test_a_link_to_nothing_is_a_case_that_cannot_be_read(tmp_path: Path) -> None
     assert keys(root) == ["schemas::a", "schemas::gone", "schemas::loop"]
     for name in ("gone", "loop"):
         assert "cannot be read: " in problem(root, name)
-    assert "which is not there" in problem(root, "a")
+    assert "which does not exist" in problem(root, "a")
 
 
 def test_several_sources_are_one_suite_with_tasks_by_source(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_sample_is_taken_of_what_is_left(schemas: Path) -> None:
 
 
 def test_conditions_that_nothing_meets_are_one_line(schemas: Path) -> None:
-    with pytest.raises(DatasetError, match=r"of 40 cases in '.*' none meets 'size>1000'"):
+    with pytest.raises(DatasetError, match=r"no case of '.*' meets 'size>1000'; it has 40 cases"):
         open_selected(Selection(source=str(schemas), where=("size>1000",)))
 
 
@@ -164,11 +164,11 @@ def test_a_job_of_a_scheduler_finds_its_own_shard_and_says_by_what(
 @pytest.mark.parametrize(
     ("environ", "problem"),
     [
-        ({}, "from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID; .*, found 0: name the shard"),
+        ({}, "from JOB_COMPLETION_INDEX or SLURM_ARRAY_TASK_ID; .*, found 0: set the shard"),
         ({"SLURM_ARRAY_TASK_ID": "3"}, "found 0"),
         (
             {"SLURM_ARRAY_TASK_ID": "7", "SLURM_ARRAY_TASK_MIN": "7", "SLURM_ARRAY_TASK_COUNT": "1"},
-            "SLURM_ARRAY_TASK_ID=7 is one of 1 jobs; expected 20: name the shard",
+            "SLURM_ARRAY_TASK_ID=7 is one of 1 jobs; expected 20: set the shard",
         ),
         ({"JOB_COMPLETION_INDEX": ""}, "found 0"),
         ({**SLURM, "SLURM_ARRAY_TASK_ID": "3", "JOB_COMPLETION_INDEX": "3"}, "found 2"),

@@ -39,13 +39,13 @@ def test_yaml_is_read_as_json_would_be(text: str, value: Any) -> None:
         ("a: 1\nb: 2\na: 3", "line 3: a mapping has the key 'a' twice"),
         (
             "a: !!python/object/apply:os.system ['x']",
-            "line 1: the tag tag:yaml.org,2002:python/object/apply:os.system is no JSON",
+            "line 1: the tag tag:yaml.org,2002:python/object/apply:os.system has no JSON equivalent",
         ),
-        ("a: !secret x", "line 1: the tag !secret is no JSON"),
-        ("a: !!binary aGk=", "the tag tag:yaml.org,2002:binary is no JSON"),
-        ("? [1]\n: 2", "line 1: a key that is no text"),
-        ("a: &x [*x]", "line 1: *x stands before, or inside, what it stands for"),
-        ("<<: {a: 1}", "line 1: the merge key << is no JSON"),
+        ("a: !secret x", "line 1: the tag !secret has no JSON equivalent"),
+        ("a: !!binary aGk=", "the tag tag:yaml.org,2002:binary has no JSON equivalent"),
+        ("? [1]\n: 2", "line 1: a key that is not text"),
+        ("a: &x [*x]", "line 1: the alias *x is used before, or inside of, its anchor"),
+        ("<<: {a: 1}", "line 1: the merge key << has no JSON equivalent"),
         ("a\n---\nb", "a second document begins"),
         ("", "an empty file"),
         ("a: [", "not YAML: "),
@@ -54,7 +54,7 @@ def test_yaml_is_read_as_json_would_be(text: str, value: Any) -> None:
         ("- " * (DEEPEST + 1), f"line 1: nested more than {DEEPEST} levels deep"),
         (
             "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]),
-            "line 7: more than 2,000,000 values, aliases written out",
+            "line 7: more than 2,000,000 values, with aliases expanded",
         ),
     ],
 )

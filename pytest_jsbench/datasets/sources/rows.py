@@ -1,7 +1,8 @@
 """
-Rows: of a table, or the lines of a JSON Lines file.
+Read rows of a table, or the lines of a JSON Lines file.
 
-Each is a schema, or an object that holds one beside its id, task, messages, expected instance, reference and tags.
+Each row is a schema, or an object with a schema and optionally its id, task, messages, expected instance, reference and
+tags.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
 from pytest_jsbench.values import may_name_comparers
 
-#: what the column, or field, of each part may be called; the first that is there counts
+#: Accepted names of the column or field of each part; the first that a row has is used.
 SCHEMA_NAMES = ("json_schema", "schema")
 ID_NAMES = ("unique_id", "id", "record_id")
-#: of a row of the Structured Output Benchmark, beside its schema
-_ASKED = ("context", "question", "ground_truth")
-OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_ASKED)
+#: Fields of a row of the Structured Output Benchmark, in addition to its schema.
+_BENCHMARK_FIELDS = ("context", "question", "ground_truth")
+OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_BENCHMARK_FIELDS)
 
 
 def listed(
-    row: Callable[[], Any], named: object, *, task: str, name: str, where: str, only_schema: bool = False
+    row: Callable[[], Any], fields: object, *, task: str, name: str, where: str, only_schema: bool = False
 ) -> ListedCase:
     """
-    The case of a row that is read when it is asked for; Unreadable where it cannot be.
+    Return the case of a row, which is read on request; the row raises Unreadable if it cannot be read.
 
-    `named` is the row as far as its task and name go, for which `task` and `name` stand where it has none.
+    `fields` has the row's task and name, if it has them; otherwise `task` and `name` are used.
     """
     return ListedCase(
-        task=_text(named, "task") or task,
-        name=next((text for field in ID_NAMES if (text := _text(named, field)) is not None), name),
+        task=_text(fields, "task") or task,
+        name=next((text for field in ID_NAMES if (text := _text(fields, field)) is not None), name),
         where=where,
         read=partial(_read, row),
         text=partial(_schema_text, row) if only_schema else None,
@@ -50,37 +51,38 @@ def listed(
 
 
 def of_table(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
-    """The rows of a table of `datasets`, of which only names and tasks are read now."""
+    """Yield the rows of a `datasets` table; only their names and tasks are read at first."""
     only_schema = are_schemas(table.column_names)
     wanted = [name for name in (*ID_NAMES, "task") if name in table.column_names]
     names: Iterable[Mapping[str, Any]] = table.select_columns(wanted) if wanted else [{}] * len(table)
-    for number, named in enumerate(names):
-        row, where = partial(table.__getitem__, number), f"{place} row {number}"
-        yield listed(row, named, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
+    for number, fields in enumerate(names):
+        row = partial(table.__getitem__, number)
+        where = f"{place} row {number}"
+        yield listed(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
 
 
 def are_schemas(columns: Iterable[str]) -> bool:
-    """Tell whether the rows of these columns are nothing but a schema each, with its name and task."""
+    """Tell whether rows with these columns consist only of a schema, with its name and task."""
     return {"task", *SCHEMA_NAMES, *ID_NAMES}.issuperset(columns)
 
 
 def schema_column(columns: Sequence[object], table: str) -> str:
-    """The column that holds the schemas; DatasetError where the table has none."""
-    held = next((name for name in SCHEMA_NAMES if name in columns), None)
-    if held is None:
-        named = ", ".join(map(str, columns))
-        message = f"{table} has no column {' or '.join(SCHEMA_NAMES)}; its columns are {named}"
+    """Return the name of the column with the schemas; raise DatasetError if the table has none."""
+    column = next((name for name in SCHEMA_NAMES if name in columns), None)
+    if column is None:
+        names = ", ".join(map(str, columns))
+        message = f"{table} has no column {' or '.join(SCHEMA_NAMES)}; its columns are {names}"
         raise DatasetError(message, found=tuple(columns), expected=SCHEMA_NAMES)
-    return held
+    return column
 
 
 def is_row(value: object) -> bool:
-    """Tell whether an object has the fields of a row, and is not the definition of a tool or a response format."""
+    """Tell whether an object has the fields of a row, and is not a tool definition or a response format."""
     if not isinstance(value, Mapping) or value.get("type") == "json_schema":
         return False
     if any(name in value for name in SCHEMA_NAMES):
         return True
-    # a request with tools has messages too
+    # requests with tools have messages, too
     return any(name in value for name in ("prompt", "messages", "unique_id")) and tools.read_definitions(value) is None
 
 
@@ -90,19 +92,20 @@ def _read(row: Callable[[], Any], key: CaseKey) -> Case:
 
 def _schema_text(row: Callable[[], Mapping[str, Any]]) -> object:
     try:
-        held = row()
+        fields = row()
     except Unreadable:
-        return None  # it is said when the case is read
-    return next((held[name] for name in SCHEMA_NAMES if name in held), None)
+        return None  # reported when the case is read
+    return next((fields[name] for name in SCHEMA_NAMES if name in fields), None)
 
 
 def case_of(key: CaseKey, row: object) -> Case:
-    """The row's case; Unreadable where a part of it is not what it must be."""
-    if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_ASKED}:
-        row = _of_benchmark(row)
-    if not isinstance(row, Mapping) or (held := _schema_name(row)) is None:
+    """Return the case of a row; raise Unreadable if a part of the row is invalid."""
+    if isinstance(row, Mapping) and row.keys() >= {"record_id", "json_schema", *_BENCHMARK_FIELDS}:
+        row = _convert_benchmark_row(row)
+    schema_name = _schema_name(row) if isinstance(row, Mapping) else None
+    if not isinstance(row, Mapping) or schema_name is None:
         return schema_case(key, row)
-    value = row[held]
+    value = row[schema_name]
     schema = parse_json(value, largest=LARGEST_SCHEMA) if isinstance(value, str) else value
     case = Case(
         key=key,
@@ -116,13 +119,14 @@ def case_of(key: CaseKey, row: object) -> Case:
     return case if as_is else with_comparers(case)
 
 
-def _of_benchmark(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row of the Structured Output Benchmark in our names: it asks a question about a context."""
-    schema, expected = row["json_schema"], row["ground_truth"]
-    shown = schema if isinstance(schema, str) else json.dumps(schema)
+def _convert_benchmark_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Convert a row of the Structured Output Benchmark, a question about a context, to our fields."""
+    schema = row["json_schema"]
+    expected = row["ground_truth"]
+    schema_text = schema if isinstance(schema, str) else json.dumps(schema)
     if not isinstance(row["question"], str) or not isinstance(row["context"], str):
         raise Unreadable("question and context are not both text", reason="bad_row")
-    question = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{shown}"
+    question = f"{row['question']}\n\n{row['context']}\n\nAnswer with JSON that conforms to this schema:\n{schema_text}"
     return {
         "json_schema": schema,
         "prompt": question,
@@ -138,17 +142,18 @@ def _text(row: object, name: str) -> str | None:
 
 
 def _schema_name(row: Mapping[str, Any]) -> str | None:
-    there = [name for name in SCHEMA_NAMES if name in row]
-    if there:
-        return next((name for name in there if row[name] is not None), there[0])
-    if strangers := [name for name in ("prompt", "messages", "unique_id") if name in row]:
-        message = f"{' and '.join(strangers)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
+    present = [name for name in SCHEMA_NAMES if name in row]
+    if present:
+        return next((name for name in present if row[name] is not None), present[0])
+    other_fields = [name for name in ("prompt", "messages", "unique_id") if name in row]
+    if other_fields:
+        message = f"{' and '.join(other_fields)} without a schema; expected a field {' or '.join(SCHEMA_NAMES)}"
         raise Unreadable(message, reason="not_a_schema")
     return None
 
 
 def as_json(value: Any, column: str) -> Any:
-    """Return a cell as a JSON value, with dates and times as ISO 8601 text; Unreadable names the column."""
+    """Return a cell as a JSON value, with dates and times as ISO 8601 text; raise Unreadable with the column."""
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
@@ -162,7 +167,10 @@ def as_json(value: Any, column: str) -> Any:
 
 
 def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
-    """The instance that the row expects; where its schema is text, so is this, and null is none, as in a table."""
+    """
+    Return the expected instance of a row; parse it if the schema is text, in which case null means
+    that there is none.
+    """
     value = row.get("expected")
     if "expected" not in row or (value is None and as_text):
         return None
@@ -194,14 +202,14 @@ def _tags(tags: object) -> tuple[str, ...]:
         return ()
     if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
         return tuple(tags)
-    raise Unreadable("tags are no list of texts", reason="bad_row")
+    raise Unreadable("tags are not a list of texts", reason="bad_row")
 
 
 _BOM = b"\xef\xbb\xbf"
 
 
 def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | LeftOut]:
-    """The rows of the file, of each only its place; the task, where a row names none of its own, is the given one."""
+    """Yield the rows of the file, each located but not parsed; `task` is used for rows without a task."""
     defined = tools.Definitions(many=True)
     try:
         for line in reader.read_lines(path):
@@ -210,15 +218,15 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
             row = partial(_parse_line, reader, path, line.start, line.size)
             place = f"{path} line {line.number}"
             value = _peek(line.data)
-            found = None if is_row(value) else tools.read_definitions(value)
-            if found is None:
+            definitions = None if is_row(value) else tools.read_definitions(value)
+            if definitions is None:
                 yield listed(row, value, task=task, name=f"line-{line.number}", where=place)
                 continue
-            for definition in found.schemas:
+            for definition in definitions.schemas:
                 name = f"line-{line.number}" if definition.name is None else definition.name
                 read = partial(_read_definition, row, definition)
                 yield ListedCase(task=task, name=name, where=place, read=read)
-            defined.add(found)
+            defined.add(definitions)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
     if defined.left_out or defined.messages or defined.has_next:
@@ -230,7 +238,7 @@ def _read_definition(row: Callable[[], object], definition: tools.Definition, ke
 
 
 def _peek(line: bytes | None) -> object:
-    """The row as far as its name and task go; whatever is wrong with it is said when it is read."""
+    """Return the row if it can be parsed, for its name and task; errors are reported when the case is read."""
     try:
         return None if line is None else parse_json(line)
     except Unreadable:

@@ -249,7 +249,7 @@ def test_a_reference_that_leads_nowhere_is_named_with_its_document(tmp_path: Pat
     schemas = {"A": {"$ref": "#/components/schemas/B"}, "C": {"$ref": "#/components/schemas/C"}, "D": foreign}
     write(tmp_path, {"api.json": api("3.0.0", schemas)})
 
-    message = "api.json /components/schemas/A: refers to '#/components/schemas/B', which is not there"
+    message = "api.json /components/schemas/A: refers to '#/components/schemas/B', which does not exist"
     assert message in problem(tmp_path, "A")
     assert schema(tmp_path, "C")["$ref"] == "#"
     assert schema(tmp_path, "D")["x-own"] == {"$ref": "#/nowhere"}

@@ -57,7 +57,7 @@ def test_a_row_without_a_name_has_its_number_and_a_broken_one_is_named_so(tmp_pa
     ("rows", "message"),
     [
         ([{"text": "x"}], "has no column json_schema or schema; its columns are text"),
-        ([{"schema": {"type": "x"}}], "column schema is struct<type: string>; expected text, each a JSON Schema"),
+        ([{"schema": {"type": "x"}}], "column schema is struct<type: string>; expected JSON Schemas as text"),
     ],
 )
 def test_another_table_is_one_line(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
@@ -117,9 +117,7 @@ def many(tmp_path: Path, count: int, value: int | None) -> Path:
 
 
 def test_a_few_bytes_that_stand_for_millions_of_values_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(
-        DatasetError, match=r"rows\.parquet: holds a row group of 408,000,008 bytes, unpacked; expected"
-    ):
+    with pytest.raises(DatasetError, match=r"rows\.parquet: has a row group of 408,000,008 bytes after decompression; expected"):
         keys(many(tmp_path, 51_000_000, None))
 
 
@@ -142,15 +140,15 @@ def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of rows that are asked of the child at once, each time after a moment for other threads."""
     counts: list[int] = []
-    ask = parquet._ask
+    ask = parquet._call_child
 
     def counted(function: str, *arguments: Any) -> Any:
-        if function == "rows_of":
+        if function == "read_rows":
             counts.append(arguments[-1])
             time.sleep(0.02)
         return ask(function, *arguments)
 
-    monkeypatch.setattr(parquet, "_ask", counted)
+    monkeypatch.setattr(parquet, "_call_child", counted)
     return counts
 
 

@@ -86,7 +86,7 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
             "messages[0].content[0].type is None; expected 'text'",
         ),
         (b'{"schema": true, "prompt": "\\ud800"}', "prompt contains a lone surrogate"),
-        ({"schema": True, "tags": "eu"}, "tags are no list of texts"),
+        ({"schema": True, "tags": "eu"}, "tags are not a list of texts"),
     ],
 )
 def test_a_broken_row_is_a_named_case_with_its_file_and_line_and_loses_no_other(
