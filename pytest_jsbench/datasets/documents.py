@@ -72,7 +72,7 @@ class DocumentFolder:
         """Read a file; raise Unreadable if it is outside of the directory, not a file, or too large."""
         return replace(self.reader, largest=largest).read_bytes(path)
 
-    def holds(self, path: Path) -> bool:
+    def exists(self, path: Path) -> bool:
         """Tell whether the file exists."""
         return self._place(path).exists()
 

@@ -208,7 +208,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda load, _: load(7), "an int holds no cases; expected the name of a source"),
+        (lambda load, _: load(7), "an int is not a dataset; expected the name of a source"),
         (lambda load, _: load("builtin", split="dev"), "leave split=dev out"),
         (lambda load, _: load("builtin", sample=3), r"no argument 'sample': take it by Dataset.sample\(size, seed\)"),
         (lambda load, _: load("a/b", name="easy"), "no argument 'name': say it as tasks="),

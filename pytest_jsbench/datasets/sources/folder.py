@@ -1,4 +1,4 @@
-"""Files on disk: each a schema, an API's description, tool definitions, or rows."""
+"""Read files on disk: schemas, OpenAPI documents, tool definitions and rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pytest_jsbench.datasets.sources.openapi import ApiSchema
     from pytest_jsbench.datasets.sources.tools import Definition
 
-#: before the suffix of a file that holds an expected answer
+#: Second suffix of a file with an expected answer.
 _EXPECTED = ".expected"
-#: of the files that are taken from a folder
+#: Suffixes of the files that are read from a directory.
 SUFFIXES = (*DOCUMENT_SUFFIXES, ".jsonl")
-#: a file without any of these words is a schema; only one with some of them is parsed before its turn
+#: Words in files that may be more than a schema; only such files are parsed before their cases are read.
 _MORE_THAN_A_SCHEMA = re.compile(
     rb"openapi|swagger|jsonrpc|protocol_?version|prompts|resource|contents|\broots\b|\btasks\b|\berror\b|inputs|tool|function|parameters|(?:input|output)_?schema|guided_json|structured_outputs"
     rb"|json_?schema|response_?(?:format|schema)|\bformat\b[\"']?\s*:\s*\{|\bschema[\"']?\s*:",
@@ -35,7 +35,7 @@ _MORE_THAN_A_SCHEMA = re.compile(
 
 
 def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Listing:
-    """The selection's part of what these files hold; the task of a schema file is the folder it stands in."""
+    """Open the selected cases of these files; the task of a schema file is its directory."""
     ordered = sorted(set(paths) - _expectations(paths), key=lambda path: path.relative_to(root).parts)
     if any(path.suffix.lower() in YAML_SUFFIXES for path in ordered):
         from pytest_jsbench.datasets.yaml_text import require_yaml
@@ -46,16 +46,16 @@ def open_files(selection: Selection, paths: Sequence[Path], *, root: Path) -> Li
 
 
 def _expectations(paths: Iterable[Path]) -> set[Path]:
-    """The files that hold the answer which is expected to the schema of the same name: `NAME.expected.json`."""
+    """Return the files with expected answers: `NAME.expected.json` for the schema `NAME.json`."""
     stems = {path.with_suffix("") for path in paths if path.suffix.lower() in DOCUMENT_SUFFIXES}
-    named = {stem for stem in stems if stem.suffix == _EXPECTED}
-    beside = {stem for stem in named if stem.with_suffix("") in stems - named}
-    return {path for path in paths if path.with_suffix("") in beside}
+    candidates = {stem for stem in stems if stem.suffix == _EXPECTED}
+    with_schema = {stem for stem in candidates if stem.with_suffix("") in stems - candidates}
+    return {path for path in paths if path.with_suffix("") in with_schema}
 
 
 def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | LeftOut]:
     inner = path.relative_to(folder.root)
-    # where the folder stands on this machine is no part of a node id
+    # the directory's place on this machine must not be in node ids
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
     task = top if inner.parent == Path() else inner.parent.as_posix()
     file_task = inner.with_suffix("").as_posix()
@@ -81,14 +81,16 @@ def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: 
 
     if openapi.is_openapi(document):
         yield from _find_in_api(folder, path, file_task, document)
-    elif (found := tools.read_definitions(document) or tools.read_wrapped(document)) is not None:
-        for definition in found.schemas:
-            read = partial(_read_definition, folder, path, definition)
-            name = path.stem if definition.name is None else definition.name
-            yield ListedCase(task=file_task if found.many else task, name=name, where=str(path), read=read)
-        yield from found.notes(str(path))
-    else:
+        return
+    definitions = tools.read_definitions(document) or tools.read_wrapped(document)
+    if definitions is None:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
+        return
+    for definition in definitions.schemas:
+        read = partial(_read_definition, folder, path, definition)
+        name = path.stem if definition.name is None else definition.name
+        yield ListedCase(task=file_task if definitions.many else task, name=name, where=str(path), read=read)
+    yield from definitions.notes(str(path))
 
 
 def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[ListedCase | LeftOut]:
@@ -96,7 +98,8 @@ def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: A
 
     is_empty = True
     for api in openapi.api_schemas(document):
-        read, where = partial(_read_api_schema, folder, path, api), f"{path} /{'/'.join(api.steps)}"
+        read = partial(_read_api_schema, folder, path, api)
+        where = f"{path} /{'/'.join(api.steps)}"
         yield ListedCase(task=f"{file_task}.{api.group}", name=api.name, where=where, read=read)
         is_empty = False
     if not is_empty:
@@ -107,26 +110,26 @@ def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: A
         read = partial(_read_unsupported_api, folder, path)
         yield ListedCase(task=file_task, name=path.stem, where=str(path), read=read)
     else:
-        yield LeftOut(f"{path}: this OpenAPI document has no schema of a component or of a JSON body, so no cases")
+        yield LeftOut(f"{path}: no cases, as this OpenAPI document has no schemas of components or JSON bodies")
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:
-    """The document, where it may hold more than a schema; None for a schema, and for what cannot be read."""
+    """Return the document if it may be more than a schema; None for a schema and for unreadable files."""
     try:
         if _MORE_THAN_A_SCHEMA.search(folder.data(path, largest=LARGEST_DOCUMENT)):
             return folder.document(path)
     except Unreadable:
-        pass  # it is said when the case is read
+        pass  # reported when the case is read
     return None
 
 
 def _read_schema(folder: DocumentFolder, path: Path, key: CaseKey) -> Case | BrokenCase:
-    beside = [path.with_suffix(f"{_EXPECTED}{suffix}") for suffix in DOCUMENT_SUFFIXES]
-    held = next(filter(folder.holds, beside), None)
+    candidates = [path.with_suffix(f"{_EXPECTED}{suffix}") for suffix in DOCUMENT_SUFFIXES]
+    expected_file = next(filter(folder.exists, candidates), None)
     try:
-        expected = None if held is None else Expected(value=folder.document(held))
+        expected = None if expected_file is None else Expected(value=folder.document(expected_file))
     except Unreadable as error:
-        return broken(key, str(held), error)
+        return broken(key, str(expected_file), error)
     return schema_case(key, folder.schema(path), expected=expected)
 
 

@@ -1,9 +1,10 @@
 """
-JSONSchemaBench's layout: one config per task, splits, rows of `json_schema` and `unique_id`; by name or on disk.
+Read datasets of the Hugging Face hub in JSONSchemaBench's layout, by name or from disk.
 
-A folder that is laid out just as it is published is read file by file, as any Parquet files are. Names of the hub, and
-folders in any other layout, are left to the `datasets` library, which takes a second and 100 MB to import, and copies
-what it reads; first a folder is seen to name no file outside of it.
+The layout has one config per task, splits, and rows of `json_schema` and `unique_id`. A directory in exactly this
+layout is read file by file, as other Parquet files are. Hub names, and directories in other layouts, are read with the
+`datasets` library, which takes a second and 100 MB to import, and copies what it reads. A directory is first checked
+for references to files outside of it.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from pytest_jsbench.datasets.sources.rows import of_table
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 _SPLITS_ALL = "all"
-#: the name of all tasks together, which is no task
+#: Name of the config of all tasks together, which is not a task itself.
 _WHOLE = "default"
-#: seconds in which a hub that is there says so
+#: Seconds to wait for the hub's answer.
 _PATIENCE = 5.0
-#: bytes of a dataset card
+#: Maximum size of a dataset card in bytes.
 _LARGEST_CARD = 1_000_000
-#: where the library looks for a description of the files
+#: Files in which the library looks for a description of the data files.
 _CARDS = ("README.md", ".huggingface.yaml")
-_NAMING = frozenset({"data_files", "data_dir", "path"})
+_FILE_KEYS = frozenset({"data_files", "data_dir", "path"})
 
 
 def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str], Iterable[ListedCase]]) -> Listing:
     """
-    The selection's part of the rows that are found by config.
+    Return the selected rows, with `find` as the function that yields the rows of a config.
 
-    A hub repository may name its whole as one more config, `default`, and the tasks are its parts.
+    A hub repository may have one more config for all its data, `default`; its tasks are the other configs.
     """
     parts = [name for name in configs if name != _WHOLE] or configs
     whole = selection.tasks is not None and _WHOLE in selection.tasks and _WHOLE in configs
@@ -52,7 +53,7 @@ def _listing(selection: Selection, configs: Sequence[str], find: Callable[[str],
 
 
 def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequence[str]:
-    """The splits to take of a task; DatasetError where it has none of that name."""
+    """Return the splits to read of a task; raise DatasetError if the task does not have the selected one."""
     if selection.split == _SPLITS_ALL:
         return known
     if selection.split not in known:
@@ -64,17 +65,17 @@ def choose_splits(selection: Selection, task: str, known: Sequence[str]) -> Sequ
 
 def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     """
-    The selection's part of a hub dataset, through the `datasets` library, its cache and its offline mode.
+    Open a hub dataset with the `datasets` library, its cache and its offline mode.
 
-    The source is a folder; or a name, which ends in `@` and the revision where there is one.
+    The source is a directory, or a name that may end in `@` and a revision.
     """
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
         raise _needs_library(source)
-    import datasets  # heavy: 2 s
+    import datasets  # slow: takes 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
-    with _quiet(), _cached_where_unreachable(repository, revision):
+    with _quiet(), _offline_if_unreachable(repository, revision):
         try:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
         except Exception as error:
@@ -105,7 +106,7 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
 def _needs_library(source: str) -> DatasetError:
     message = f"dataset '{source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
     if not Path(source).expanduser().exists():
-        message += " (no file or folder here has this name, so it is one of the hub)"
+        message += " (no local file or directory has this name, so it is a name on the hub)"
     return DatasetError(message)
 
 
@@ -113,22 +114,23 @@ def _unreachable(source: str, error: Exception) -> DatasetError:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return DatasetError(
         f"cannot load dataset '{source}': {reason}; "
-        "a local copy works too: --jsbench-dataset=PATH/TO/FOLDER in the hub's layout"
+        "or use a local copy in the hub's layout: --jsbench-dataset=PATH/TO/DIRECTORY"
     )
 
 
 @contextlib.contextmanager
-def _cached_where_unreachable(repository: str, revision: str | None) -> Iterator[None]:
+def _offline_if_unreachable(repository: str, revision: str | None) -> Iterator[None]:
     """
-    As with HF_HUB_OFFLINE=1 where no connection to the hub can be made.
+    Switch to offline mode, as with HF_HUB_OFFLINE=1, if the hub cannot be reached.
 
-    What is cached is then used at once, and what is not is an error at once, where the library would try again and
-    again for half a minute.
+    Cached data is then used at once, and other data is an error at once. Without this, the library would retry for half
+    a minute.
     """
     import datasets
     import huggingface_hub.constants as hub
 
-    if Path(repository).exists() or (fault := _no_connection(repository, revision)) is None:
+    fault = None if Path(repository).exists() else _connection_fault(repository, revision)
+    if fault is None:
         yield
         return
     before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
@@ -141,15 +143,15 @@ def _cached_where_unreachable(repository: str, revision: str | None) -> Iterator
         datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
 
 
-def _no_connection(repository: str, revision: str | None) -> str | None:
-    """Why no connection to the hub, or the mirror that HF_ENDPOINT names, can be made; None when all is well."""
+def _connection_fault(repository: str, revision: str | None) -> str | None:
+    """Return why the hub, or the mirror in HF_ENDPOINT, cannot be reached; None if it can."""
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     try:
         huggingface_hub.HfApi().dataset_info(repository, revision=revision, timeout=_PATIENCE)
     except (HfHubHTTPError, OfflineModeIsEnabled):
-        return None  # an answer; the library says what it means
+        return None  # the hub answered; the library will report what the answer means
     except Exception as error:  # noqa: BLE001  of whichever HTTP library the hub's client uses
         return described(error, limit=120)
     return None
@@ -157,7 +159,7 @@ def _no_connection(repository: str, revision: str | None) -> str | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the library's progress bars and log lines, which would stand in the middle of pytest's output."""
+    """Hide the library's progress bars and log lines, which would appear in the middle of pytest's output."""
     import datasets
 
     bars = datasets.utils.logging.is_progress_bar_enabled()
@@ -176,19 +178,19 @@ def _quiet() -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """DatasetError where a file of the folder is a link out of it, or its card names one that is not inside."""
+    """Raise DatasetError if the directory has a link to a file outside of it, or its card names such a file."""
     for path in folder.rglob("*"):
         if path.is_symlink() and not inside(folder, path):
-            raise DatasetError(f"{printable(str(path))}: leads out of {folder}")
+            raise DatasetError(f"{printable(str(path))} is a link to a place outside of {folder}")
     for name in _CARDS:
-        for value in _named(_front_matter(folder, name)):
+        for value in _file_names(_front_matter(folder, name)):
             if not _is_inside(value):
-                message = f"{folder / name} names the file '{printable(value, 100)}'; expected a relative path inside"
+                message = f"{folder / name} names the file '{printable(value, 100)}'; expected a path inside of it"
                 raise DatasetError(message)
 
 
 def read_card(folder: Path, name: str = _CARDS[0]) -> str:
-    """The text of a folder's card; Unreadable where there is none."""
+    """Return the text of a directory's card; raise Unreadable if it has none."""
     return FileReader(root=folder, largest=_LARGEST_CARD).read_text(folder / name)
 
 
@@ -207,20 +209,20 @@ def _front_matter(folder: Path, name: str) -> object:
             raise _needs_library(str(folder))
         return parse_yaml(text)
     except Unreadable as error:
-        # the library would read it by rules of its own
-        named = error if str(folder) in str(error) else Unreadable(error.problem, path=folder / name)
-        raise DatasetError(str(named)) from None
+        # the library would read it by its own rules
+        has_path = str(folder) in str(error)
+        raise DatasetError(str(error if has_path else Unreadable(error.problem, path=folder / name))) from None
 
 
-def _named(value: object, *, naming: bool = False) -> Iterator[str]:
-    """The texts that stand for files, wherever in the card."""
+def _file_names(value: object, *, names_file: bool = False) -> Iterator[str]:
+    """Yield the texts in the card that name files, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _named(inner, naming=naming or key in _NAMING)
+            yield from _file_names(inner, names_file=names_file or key in _FILE_KEYS)
     elif isinstance(value, list):
         for inner in value:
-            yield from _named(inner, naming=naming)
-    elif naming and isinstance(value, str):
+            yield from _file_names(inner, names_file=names_file)
+    elif names_file and isinstance(value, str):
         yield value
 
 
@@ -230,12 +232,12 @@ def _is_inside(value: str) -> bool:
     return not (rooted or ".." in windows.parts or ":" in value)
 
 
-#: task to split to files
+#: Files by split, by task.
 _Layout = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
 def open_folder(selection: Selection, folder: Path) -> Listing | None:
-    """The selection's part of a folder as it is published; None where it is laid out otherwise."""
+    """Open a directory in exactly the published layout; return None if its layout differs."""
     layout = find_layout(folder)
     if layout is None:
         return None
@@ -250,15 +252,16 @@ def open_folder(selection: Selection, folder: Path) -> Listing | None:
 
 
 def find_layout(folder: Path) -> _Layout | None:
-    """Sort the files by the folder's card; None where it is laid out otherwise."""
+    """Return the files by task and split, from the directory's card; None if the layout differs."""
     try:
         card = read_card(folder)
     except Unreadable:
         return None
-    if importlib.util.find_spec("pyarrow") is None:  # what to do without it is the library's to say
+    if importlib.util.find_spec("pyarrow") is None:  # the library reports what to install
         return None
     layout: dict[str, dict[str, list[Path]]] = {}
-    task = split = ""
+    task = ""
+    split = ""
     for line in card.splitlines():
         name, _, value = line.strip().removeprefix("-").strip().partition(": ")
         if name == "config_name":

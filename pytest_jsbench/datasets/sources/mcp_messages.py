@@ -8,7 +8,7 @@ from typing import Any
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
 
-#: Lists that only the result of that method has (MCP 2025-11-25), also as the Python SDKs spell them.
+#: Fields that only the result of one method has (MCP 2025-11-25), with the spellings of the Python SDKs.
 _LISTS = {
     "prompts": "prompts/list",
     "resources": "resources/list",
@@ -18,7 +18,7 @@ _LISTS = {
     "roots": "roots/list",
     "tasks": "tasks/list",
 }
-#: Members of any result, as the Python SDKs 1 and 2 dump it.
+#: Fields of any result, as the Python SDKs 1 and 2 write it.
 _OF_RESULTS = frozenset(
     {"nextCursor", "next_cursor", "meta", "_meta", "resultType", "result_type", "ttlMs", "ttl_ms", "cacheScope",
      "cache_scope"}
@@ -48,7 +48,7 @@ def _describe_rpc(message: Mapping[str, Any]) -> str:
 
 
 def _describe_result(value: Mapping[str, Any]) -> str:
-    """Describe what is left of a message without its envelope, as SDKs dump it; empty for anything else."""
+    """Describe a message without its JSON-RPC envelope, as SDKs dump it; return an empty text for other values."""
     error = value.get("error")
     if isinstance(error, Mapping) and isinstance(error.get("message"), str):
         return f"an error response ({error['message']})"

@@ -1,8 +1,8 @@
 """
-Python objects: what a program holds, or what `package.module:name` names.
+Read Python objects: those of a program, or the one that `package.module:name` names.
 
-Pydantic models, dataclasses, TypedDicts, schemas and mappings of them; for a program also cases and rows one after
-another, and tables of `datasets` or pandas.
+These are Pydantic models, dataclasses, TypedDicts, schemas and mappings of them. A program may also pass iterables of
+cases and rows, and tables of `datasets` or pandas.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
 from pytest_jsbench.schemas.keywords import KEYWORDS
 
-#: the task of what names none of its own
+#: Task of cases that do not name one.
 TASK = "cases"
 _TABLE = "the table"
-#: what tells a schema from a mapping of names to schemas, where all its values are objects
+#: Keywords that distinguish a schema from a mapping of names to schemas, if all its values are objects.
 _KEYWORDS = frozenset(
     {"$defs", "additionalProperties", "allOf", "anyOf", "definitions", "items", "not", "oneOf", "properties"}
 )
@@ -41,7 +41,7 @@ _CASES = (
 
 
 def open_object(selection: Selection) -> Listing:
-    """The schemas of an object, or of all models of a module for `package.module:*`."""
+    """Open the schemas of an object, or of all models of a module for `package.module:*`."""
     source = selection.source
     try:
         value = import_object(source, purpose=f"dataset '{source}'")
@@ -51,56 +51,62 @@ def open_object(selection: Selection) -> Listing:
     return Listing.of(selection, _schemas_of(source, value, task=module, name=name))
 
 
-def open_in_memory(selection: Selection, held: object) -> Listing:
-    """The cases of what a program holds; an iterable is gone through once, now."""
-    return Listing.of(selection, _find(selection, held))
+def open_in_memory(selection: Selection, value: object) -> Listing:
+    """Open the cases of a program's objects; an iterable is consumed once, immediately."""
+    return Listing.of(selection, _find(selection, value))
 
 
-def _find(selection: Selection, held: Any) -> Iterable[ListedCase | LeftOut]:
+def _find(selection: Selection, value: Any) -> Iterable[ListedCase | LeftOut]:
     source = selection.source
-    if isinstance(held, Mapping) and held and all(map(_is_table, held.values())):  # by split
-        splits = choose_splits(selection, TASK, list(held))
-        return (entry for split in splits for entry in _rows_of_table(source, held[split]))
-    if _is_table(held):
-        return _rows_of_table(source, held)
-    if isinstance(held, Mapping | ModuleType) or _is_type(held):
-        return _schemas_of(source, held, task=TASK, name=getattr(held, "__name__", "schema"))
-    if hasattr(held, "iterrows"):  # a DataFrame of pandas, of which a loop would give the columns
-        rows.schema_column(list(held.columns), _TABLE)
-        return _each_of(source, (row.dropna().to_dict() for _, row in held.iterrows()))
-    if isinstance(held, Iterable) and not isinstance(held, bytes):
-        return _each_of(source, held)
-    message = f"{kind_of(held)} holds no cases; expected {_CASES}"
-    raise DatasetError(message, found=type(held).__name__, expected=_CASES)
+    if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # by split
+        splits = choose_splits(selection, TASK, list(value))
+        return (entry for split in splits for entry in _rows_of_table(source, value[split]))
+    if _is_table(value):
+        return _rows_of_table(source, value)
+    if isinstance(value, Mapping | ModuleType) or _is_type(value):
+        return _schemas_of(source, value, task=TASK, name=getattr(value, "__name__", "schema"))
+    if hasattr(value, "iterrows"):  # a pandas DataFrame; iterating over it would yield its columns
+        rows.schema_column(list(value.columns), _TABLE)
+        return _each_of(source, (row.dropna().to_dict() for _, row in value.iterrows()))
+    if isinstance(value, Iterable) and not isinstance(value, bytes):
+        return _each_of(source, value)
+    message = f"{kind_of(value)} is not a dataset; expected {_CASES}"
+    raise DatasetError(message, found=type(value).__name__, expected=_CASES)
 
 
-def _each_of(source: str, held: Iterable[object]) -> Iterator[ListedCase | LeftOut]:
-    if isinstance(held, list | tuple) and not any(map(rows.is_row, held)):
-        defined = _defined(held, task=TASK, name="schema", where=source)
-        if defined is not None:
-            yield from defined
+def _each_of(source: str, values: Iterable[object]) -> Iterator[ListedCase | LeftOut]:
+    if isinstance(values, list | tuple) and not any(map(rows.is_row, values)):
+        definitions = _defined_cases(values, task=TASK, name="schema", where=source)
+        if definitions is not None:
+            yield from definitions
             return
-    for number, part in enumerate(held):
+    for number, part in enumerate(values):
+        place = f"row {number}"
+        name = f"row-{number}"
         if isinstance(part, Case | BrokenCase):
-            yield ListedCase(task=part.key.task, name=part.key.id, where=source, read=partial(_as_called, part))
+            yield ListedCase(task=part.key.task, name=part.key.id, where=source, read=partial(_with_key, part))
         elif _is_type(part):
-            yield from _schemas_of(source, part, task=TASK, name=getattr(part, "__name__", f"row-{number}"))
-        elif not rows.is_row(part) and (
-            defined := _defined(part, task=TASK, name=f"row-{number}", where=f"row {number}")
-        ):
-            yield from defined
+            yield from _schemas_of(source, part, task=TASK, name=getattr(part, "__name__", name))
         else:
-            # as text, so that what the program does with the row afterwards changes no case
-            row = partial(_parsed, _json_of(part))
-            yield rows.listed(row, part, task=TASK, name=f"row-{number}", where=f"row {number}")
+            yield from _cases_of_row(part, name=name, where=place)
 
 
-def _as_called(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
+def _cases_of_row(row: object, *, name: str, where: str) -> Iterator[ListedCase | LeftOut]:
+    definitions = None if rows.is_row(row) else _defined_cases(row, task=TASK, name=name, where=where)
+    if definitions:
+        yield from definitions
+        return
+    # keep the row as text, so that later changes in the program do not change the case
+    read = partial(_parse, _json_of(row))
+    yield rows.listed(read, row, task=TASK, name=name, where=where)
+
+
+def _with_key(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
     return case if case.key == key else replace(case, key=key)
 
 
 def _json_of(value: object) -> str | Unreadable:
-    """The value as JSON text, or why it is none."""
+    """Return the value as JSON text, or the error if it cannot be written as JSON."""
     try:
         return json.dumps(value, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
@@ -112,79 +118,84 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, date | time):
         return value.isoformat()
-    if hasattr(value, "tolist"):  # a number or an array of numpy
+    if hasattr(value, "tolist"):  # a NumPy number or array
         return value.tolist()
     raise TypeError(f"found {type(value).__name__}, expected only JSON values")
 
 
-def _parsed(text: str | Unreadable) -> object:
+def _parse(text: str | Unreadable) -> object:
     if isinstance(text, Unreadable):
         raise text
     return parse_json(text)
 
 
-def _is_table(held: object) -> bool:
-    """Tell whether it is a `datasets.Dataset`, which need not be imported to know one."""
-    return all(hasattr(held, part) for part in ("column_names", "features", "select_columns"))
+def _is_table(value: object) -> bool:
+    """Tell whether it is a `datasets.Dataset`, without importing `datasets`."""
+    return all(hasattr(value, part) for part in ("column_names", "features", "select_columns"))
 
 
 def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | LeftOut]:
-    if table.features is not None:  # a stream may not know them
+    if table.features is not None:  # streams may not have features
         _check_features(table)
-    if not hasattr(table, "__len__"):  # a stream, which nobody can ask for its rows by number
+    if not hasattr(table, "__len__"):  # a stream, which has no access to rows by number
         yield from _each_of(source, table)
         return
     yield from rows.of_table(table, task=TASK, place=source)
 
 
 def _check_features(table: Any) -> None:
-    held = rows.schema_column(table.column_names, _TABLE)
-    kind = getattr(table.features[held], "dtype", None)
-    is_json = type(table.features[held]).__name__ == "Json"
+    column = rows.schema_column(table.column_names, _TABLE)
+    kind = getattr(table.features[column], "dtype", None)
+    is_json = type(table.features[column]).__name__ == "Json"
     if not is_json and kind not in {
         "string",
         "large_string",
-    }:  # a column of objects gives each row the members of all others
-        message = f"the table's column {held} is {kind or 'no text'}; expected text, each a JSON Schema"
-        raise DatasetError(message, found=kind, expected="string", where=held)
+    }:  # in a column of objects, each row would get the members of all rows
+        message = f"the table's column {column} is {kind or 'not text'}; expected JSON Schemas as text"
+        raise DatasetError(message, found=kind, expected="string", where=column)
 
 
 def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | LeftOut]:
-    """The schemas of an object, in one task; DatasetError where there are none, or something else is among them."""
-    if (defined := _defined(value, task=task, name=name, where=source)) is not None:
-        return defined
-    named = list(_named(value, name))
-    if not named:
+    """
+    Return the schemas of an object, in one task; raise DatasetError if there are none, or something
+    else is among them.
+    """
+    definitions = _defined_cases(value, task=task, name=name, where=source)
+    if definitions is not None:
+        return definitions
+    parts = list(_named_parts(value, name))
+    if not parts:
         raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
     cases: list[ListedCase | LeftOut] = []
-    for part, held in named:
-        if (defined := _defined(held, task=task, name=part, where=source)) is not None:
-            cases += defined
+    for part_name, part in parts:
+        definitions = _defined_cases(part, task=task, name=part_name, where=source)
+        if definitions is not None:
+            cases += definitions
             continue
-        _check(source, part, held)
-        cases.append(ListedCase(task=task, name=part, where=source, read=partial(_read_schema, held)))
+        _check(source, part_name, part)
+        cases.append(ListedCase(task=task, name=part_name, where=source, read=partial(_read_schema, part)))
     return cases
 
 
-def _defined(value: object, *, task: str, name: str, where: str) -> list[ListedCase | LeftOut] | None:
-    """Return the cases of tools and response formats, as of the same JSON in a file; None if the value is neither."""
-    plain = _dumped(value)
+def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[ListedCase | LeftOut] | None:
+    """Return the cases of tools and response formats, as from the same JSON in a file; None if the value is neither."""
+    plain = _dump_models(value)
     if not isinstance(plain, Mapping | list) or tools.read_definitions(plain) is None:
         return None
     text = _json_of(plain)
     document = None if isinstance(text, Unreadable) else parse_json(text)
-    found = tools.read_definitions(document)
-    if found is None:
+    definitions = tools.read_definitions(document)
+    if definitions is None:
         return None
-    return [*tools.listed(found, document, task=task, name=name, where=where), *found.notes(where)]
+    return [*tools.listed(definitions, document, task=task, name=name, where=where), *definitions.notes(where)]
 
 
-def _dumped(value: Any) -> object:
-    """Return a definition that is an object of an SDK (`mcp.types.Tool`, a list of them) as its JSON value."""
+def _dump_models(value: Any) -> object:
+    """Return an SDK object with a definition (`mcp.types.Tool`, or a list of them) as its JSON value."""
     if isinstance(value, list | tuple):
-        return [_dumped(part) for part in value]
+        return [_dump_models(part) for part in value]
     if isinstance(value, Mapping) and isinstance(value.get("tools"), list | tuple):
-        return {**value, "tools": _dumped(value["tools"])}
+        return {**value, "tools": _dump_models(value["tools"])}
     dump = getattr(value, "model_dump", None)
     if isinstance(value, type) or not callable(dump):
         return value
@@ -194,39 +205,39 @@ def _dumped(value: Any) -> object:
         return value
 
 
-def _named(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The parts of the object, each with what to call it."""
+def _named_parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of the object with their names."""
     match value:
         case ModuleType():
-            yield from _models_of(value)
+            yield from _public_models(value)
         case Mapping() if not _is_schema(value):
-            yield from ((str(key), held) for key, held in value.items())
+            yield from ((str(key), part) for key, part in value.items())
         case list() | tuple():
-            yield from ((getattr(held, "__name__", f"{name}-{index}"), held) for index, held in enumerate(value))
+            yield from ((getattr(part, "__name__", f"{name}-{index}"), part) for index, part in enumerate(value))
         case _:
             yield name, value
 
 
-def _models_of(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield each model that the module defines once, under the first public name that the module gives it."""
+def _public_models(module: ModuleType) -> Iterator[tuple[str, Any]]:
+    """Yield each model that the module defines once, under its first public name in the module."""
     seen: set[int] = set()
-    for name, held in vars(module).items():
+    for name, part in vars(module).items():
         # Pydantic adds the generics that a module uses to its names, as `Page[User]`
         is_public = name.isidentifier() and not name.startswith("_")
-        if is_public and python_types.is_model(held) and held.__module__ == module.__name__ and id(held) not in seen:
-            seen.add(id(held))
-            yield name, held
+        if is_public and python_types.is_model(part) and part.__module__ == module.__name__ and id(part) not in seen:
+            seen.add(id(part))
+            yield name, part
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
-    """Tell whether a mapping is a schema itself, and not one of names to schemas or models."""
+    """Tell whether a mapping is a schema, rather than a mapping of names to schemas or models."""
     if not _KEYWORDS.isdisjoint(value):
         return True
-    if all(_is_json_schema(held) or _is_type(held) for held in value.values()):
+    if all(_is_json_schema(part) or _is_type(part) for part in value.values()):
         return False
-    # something else among schemas, under names that are no keywords, is a mistake to be named; a schema would take all
+    # another value next to schemas, under a name that is not a keyword, is an error to report; a schema would accept it
     return not (
-        KEYWORDS.isdisjoint(value) and any(isinstance(held, Mapping) or _is_type(held) for held in value.values())
+        KEYWORDS.isdisjoint(value) and any(isinstance(part, Mapping) or _is_type(part) for part in value.values())
     )
 
 
@@ -250,10 +261,10 @@ def _check(source: str, name: str, value: object) -> None:
 
 
 def _read_schema(value: Any, key: CaseKey) -> Case:
-    """The case of a schema as one who reads it as JSON would see it, or of a type's."""
+    """Return the case of a schema, as it would be read from JSON, or of a type."""
     if not _is_json_schema(value):
         try:
             value = python_types.schema_of(value)
         except ContractError as error:
             raise Unreadable(str(error), reason="not_a_schema") from None
-    return schema_case(key, value if isinstance(value, bool) else _parsed(_json_of(value)))
+    return schema_case(key, value if isinstance(value, bool) else _parse(_json_of(value)))

@@ -1,4 +1,4 @@
-"""OpenAPI documents: the schemas of their components, and of what their operations take and give as JSON."""
+"""Read OpenAPI documents: the schemas of their components, and of JSON request and response bodies."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from pytest_jsbench.datasets.documents import Retrieve, SchemaPlace, bundle
 from pytest_jsbench.schemas.keywords import rebuild
 from pytest_jsbench.schemas.references import follow, tokens_of
 
-#: the dialect of a schema that names none
+#: Dialect of a schema that declares none.
 _DEFAULT = "https://json-schema.org/draft/2020-12/schema"
-#: the dialect of documents that name none: that one, and keywords that only annotate
+#: Prefix of the default dialect of OpenAPI documents: draft 2020-12 with additional annotation keywords.
 _OPENAPI_DIALECT = "https://spec.openapis.org/oas/3."
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _JSON_MEDIA = re.compile(r"\s*(?:application/json|[\w.+-]+/[\w.+-]+\+json)\s*(?:;.*)?", re.IGNORECASE)
 _NOT_A_NAME = re.compile(r"[^\w.-]+")
-#: references that lead from one to the next
+#: Maximum length of a chain of references.
 _MOST_HOPS = 100
 _MISSING = object()
 
 
 class Group(StrEnum):
-    """A group of a document's schemas; each is a task."""
+    """A group of a document's schemas; each group is a task."""
 
     SCHEMAS = "schemas"
     REQUESTS = "requests"
     RESPONSES = "responses"
 
 
-#: the flag of properties that `required` does not ask for in that direction, before 3.1
+#: Flag of the properties that `required` does not apply to in each direction, before version 3.1.
 _UNUSED = {Group.REQUESTS: "readOnly", Group.RESPONSES: "writeOnly"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSchema:
-    """A schema of a document: its name, and the way to it from the top."""
+    """A schema of a document: its name, and its path from the root."""
 
     group: Group
     name: str
@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Tell whether the document describes an API, in whichever version; a schema would take anything."""
+    """Tell whether the document is an OpenAPI document of any version. (As a schema, it would accept any value.)"""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
@@ -59,9 +59,9 @@ def is_openapi(document: object) -> bool:
 
 def api_schemas(document: Mapping[str, Any]) -> Iterator[ApiSchema]:
     """
-    The schemas of the document, in its order: components, then request and response bodies.
+    Yield the schemas of the document in order: components, then request and response bodies.
 
-    Bodies that only refer to one component are one case per task, named for the first operation that has it.
+    Bodies that only refer to the same component are one case per task, named for the first operation with it.
     """
     for name in _mapping(follow(document, ("components", "schemas"))):
         yield ApiSchema(group=Group.SCHEMAS, name=name, steps=("components", "schemas", name))
@@ -82,7 +82,7 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
     if schema is _MISSING:
         raise Unreadable("has changed since it was first read")
     place = SchemaPlace(document=document, uri=uri, schema=schema, opaque=True)
-    whole = bundle(_entered(place), retrieve)
+    whole = bundle(_dereferenced(place), retrieve)
     if version == "3.0":
         whole = convert(whole, unused=_UNUSED.get(api.group))
     dialect = _mapping(document).get("jsonSchemaDialect")
@@ -92,17 +92,20 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
 
 
 def check(document: object) -> str:
-    """The version of the document, such as `3.1`; Unreadable where it is none that can be read."""
+    """Return the version of the document, such as `3.1`; raise Unreadable if it is not supported."""
     stated = str(_mapping(document).get("openapi") or _mapping(document).get("swagger"))
     version = ".".join(stated.split(".")[:2])
     if version.startswith("3."):
         return version
-    message = f"is of version {printable(stated, 40)}; expected an OpenAPI document of version 3.0 or later"
+    message = f"has version {printable(stated, 40)}; expected an OpenAPI document of version 3.0 or later"
     raise Unreadable(message, reason="not_a_schema")
 
 
-def _entered(place: SchemaPlace) -> SchemaPlace:
-    """The place of the component that a schema only refers to, so that it stands at the top and not below a `$ref`."""
+def _dereferenced(place: SchemaPlace) -> SchemaPlace:
+    """
+    Return the place of the component that a schema only refers to, so that the result does not
+    begin with a `$ref`.
+    """
     for _ in range(_MOST_HOPS):
         reference = place.schema.get("$ref") if isinstance(place.schema, Mapping) and len(place.schema) == 1 else None
         target = follow(place.document, _tokens(reference)) if _is_local(reference) else None
@@ -114,22 +117,23 @@ def _entered(place: SchemaPlace) -> SchemaPlace:
 
 def _bodies(document: Mapping[str, Any]) -> Iterator[tuple[ApiSchema, object]]:
     for steps, name, operation in _operations(document):
-        body, there = _referred(document, operation.get("requestBody"), (*steps, "requestBody"))
-        yield from _contents(body, there, Group.REQUESTS, name)
+        body, place = _find_object(document, operation.get("requestBody"), (*steps, "requestBody"))
+        yield from _contents(body, place, Group.REQUESTS, name)
         for status, response in _mapping(operation.get("responses")).items():
-            body, there = _referred(document, response, (*steps, "responses", status))
-            yield from _contents(body, there, Group.RESPONSES, f"{name}.{status}")
+            body, place = _find_object(document, response, (*steps, "responses", status))
+            yield from _contents(body, place, Group.RESPONSES, f"{name}.{status}")
 
 
 def _operations(document: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, Any]]]:
     for section in ("paths", "webhooks"):
         for path, value in _mapping(document.get(section)).items():
-            item, there = _referred(document, value, (section, path))
+            item, place = _find_object(document, value, (section, path))
             for method, operation in item.items():
                 if method in _METHODS and isinstance(operation, Mapping):
-                    named = operation.get("operationId")
-                    spelt = f"{method}_{_NOT_A_NAME.sub('_', path).strip('_')}".strip("_")
-                    yield (*there, method), named if isinstance(named, str) and named else spelt, operation
+                    name = operation.get("operationId")
+                    if not isinstance(name, str) or not name:
+                        name = f"{method}_{_NOT_A_NAME.sub('_', path).strip('_')}".strip("_")
+                    yield (*place, method), name, operation
 
 
 def _contents(
@@ -140,10 +144,10 @@ def _contents(
             yield ApiSchema(group=group, name=name, steps=(*steps, "content", media, "schema")), content["schema"]
 
 
-def _referred(
+def _find_object(
     document: Mapping[str, Any], value: object, steps: tuple[str, ...]
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """An object of the document that may stand elsewhere in it, with the way to where it stands."""
+    """Return an object, or the one that it refers to in the same document, and its path."""
     reference = _mapping(value).get("$ref")
     if not isinstance(reference, str):
         return _mapping(value), steps
@@ -151,7 +155,7 @@ def _referred(
 
 
 def _is_local(reference: object) -> TypeGuard[str]:
-    """Tell whether it is a reference to this very document."""
+    """Tell whether it is a reference into the same document."""
     return isinstance(reference, str) and reference.startswith("#/")
 
 
@@ -163,17 +167,17 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-#: keywords that say nothing about what an instance may be, and that no JSON Schema has
+#: Keywords that do not constrain instances and that JSON Schema does not have.
 _DROPPED = ("discriminator", "xml", "externalDocs")
 _BOUNDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 
 
 def convert(schema: Any, *, unused: str | None) -> Any:
     """
-    The schema as JSON Schema 2020-12.
+    Return the schema as JSON Schema 2020-12.
 
-    `unused` is the flag, `readOnly` or `writeOnly`, of properties that `required` does not ask for in the direction in
-    which the body goes; None where it goes in both.
+    `unused` is the flag, `readOnly` or `writeOnly`, of properties that `required` does not apply to in the direction of
+    the body; None for both directions.
     """
     try:
         return rebuild(schema, lambda part: _converted(part, unused))
@@ -183,11 +187,11 @@ def convert(schema: Any, *, unused: str | None) -> Any:
 
 def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
     if isinstance(schema.get("$ref"), str):
-        # a reference has no other keywords that count; what was brought in stands beside the one at the top
+        # other keywords next to a reference are ignored; `$defs` contains the referenced schemas, at the root
         return {keyword: schema[keyword] for keyword in ("$ref", "$defs") if keyword in schema}
     for keyword in _DROPPED:
         schema.pop(keyword, None)
-    # `nullable` adds null to `type`, and says nothing where there is none, nor to an `enum` without null
+    # `nullable` adds null to `type`; it has no effect without a type, or on an `enum` without null
     if schema.pop("nullable", None) is True and isinstance(kind := schema.get("type"), str):
         schema["type"] = [kind, "null"]
     for bound, exclusive in _BOUNDS:
@@ -198,12 +202,13 @@ def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
     if "example" in schema:
         schema["examples"] = [schema.pop("example")]
     if unused is not None:
-        _ask_for_less(schema, unused)
+        _remove_required(schema, unused)
     return schema
 
 
-def _ask_for_less(schema: dict[str, Any], unused: str) -> None:
-    required, properties = schema.get("required"), schema.get("properties")
+def _remove_required(schema: dict[str, Any], unused: str) -> None:
+    required = schema.get("required")
+    properties = schema.get("properties")
     if not isinstance(required, list) or not isinstance(properties, dict):
         return
     flagged = {name for name, part in properties.items() if isinstance(part, dict) and part.get(unused) is True}

@@ -229,7 +229,7 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
             defined.add(definitions)
     except Unreadable as error:
         raise DatasetError(str(error)) from None
-    if defined.left_out or defined.messages or defined.has_next:
+    if defined.skipped or defined.messages or defined.has_next:
         yield from defined.notes(str(path))
 
 

@@ -25,19 +25,20 @@ class Part(StrEnum):
 
     ARGUMENTS = "the arguments of a call"
     RESULT = "a result"
-    #: an answer, of a response format
+    #: An answer in a response format.
     ANSWER = "an answer"
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A member of a tool that has a schema, with the format that defines it and the date of the check."""
+    """A field with a schema, and the format that defines it."""
 
     steps: Steps
     source: str
 
 
-#: Members for the arguments; the first that is present and not null counts. All checked in November 2026.
+#: Fields with the schema of the arguments; the first that is present and not null is used. All checked in November
+#: 2026.
 _INPUTS = (
     _Shape(("inputSchema", "json"), "Amazon Bedrock, Converse: ToolSpecification"),
     _Shape(("input_schema", "json"), "Amazon Bedrock, Converse: ToolSpecification in snake case"),
@@ -48,11 +49,12 @@ _INPUTS = (
     _Shape(("inputSchema",), "MCP 2025-11-25: Tool"),
     _Shape(("parameters",), "OpenAI Chat Completions and Responses, Mistral, Ollama, Gemini"),
 )
-#: Members that describe the arguments, and not by a JSON Schema. All checked in November 2026.
+#: Fields that describe the arguments, but not as a JSON Schema. All checked in November 2026.
 _OTHER_INPUTS = (_Shape(("parameter_definitions",), "Cohere API 1: names of Python types"),)
-#: Arguments by name, each with a schema: smolagents, Tool.to_dict(), which has `output_type` too. November 2026.
+#: Field with a schema for each argument by name: smolagents, Tool.to_dict(), together with `output_type`. November
+#: 2026.
 _BY_NAME = "inputs"
-#: Members for the result. All checked in November 2026.
+#: Fields with the schema of the result. All checked in November 2026.
 _OUTPUTS = (
     _Shape(("outputSchema",), "MCP 2025-11-25: Tool"),
     _Shape(("output_schema",), "MCP Python SDK 2: Tool as model_dump() writes it"),
@@ -60,7 +62,7 @@ _OUTPUTS = (
     _Shape(("response_json_schema",), "google-genai: FunctionDeclaration"),
     _Shape(("response",), "Gemini and Vertex AI: FunctionDeclaration"),
 )
-#: Members that contain the definition itself. All checked in November 2026.
+#: Fields that contain the definition itself. All checked in November 2026.
 _ENVELOPES = (
     _Shape(("function",), "OpenAI Chat Completions, Mistral, Ollama"),
     _Shape(("toolSpec",), "Amazon Bedrock, Converse: Tool"),
@@ -95,7 +97,7 @@ _FORMATS = (
     _Shape(("output_config", "format"), "Anthropic Messages"),
     _Shape(("params", "output_config", "format"), "Anthropic Message Batches: request"),
 )
-#: Places of a schema of the answer in a request. All checked in November 2026.
+#: Places of the answer's schema in a request. All checked in November 2026.
 _ANSWERS = (
     _Shape(("generationConfig", "responseJsonSchema"), "Gemini and Vertex AI"),
     _Shape(("generationConfig", "responseSchema"), "Gemini and Vertex AI"),
@@ -108,7 +110,7 @@ _ANSWERS = (
     _Shape(("structured_outputs", "json"), "vLLM"),
     _Shape(("guided_json",), "vLLM before structured_outputs"),
 )
-#: Members of a configuration by itself, which has no name. All checked in November 2026.
+#: Fields of a standalone configuration, which has no name. All checked in November 2026.
 _ANSWERS_OF_CONFIGS = (
     _Shape(("responseJsonSchema",), "Gemini: generationConfig"),
     _Shape(("responseSchema",), "Gemini: generationConfig"),
@@ -117,14 +119,14 @@ _ANSWERS_OF_CONFIGS = (
 )
 _NESTED = ("functionDeclarations", "function_declarations", "tools")
 _CURSORS = ("nextCursor", "next_cursor")
-#: Entries of a tool list that are no tools: they mark where a prompt cache ends.
+#: Entries of a tool list that are not tools: they mark where a prompt cache ends.
 _NOT_TOOLS = ("cachePoint", "cache_point")
-#: Members of a schema that no tool list and no request has at its top.
-_OF_SCHEMAS = frozenset(
+#: Fields of a schema that no tool list or request has at its top level.
+_SCHEMA_KEYWORDS = frozenset(
     {"$schema", "$ref", "$defs", "definitions", "properties", "patternProperties", "allOf", "anyOf", "oneOf"}
 )
 _JSON_TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
-#: the schema of the arguments of a tool that declares no parameters
+#: Schema of the arguments of a tool that declares no parameters.
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 _MISSING = object()
 
@@ -133,100 +135,104 @@ _MISSING = object()
 class Definition:
     """A schema of a tool or a response format, by its place in the document."""
 
-    #: None if the definition has no name of its own
+    #: Name of the tool or format; None if it has none.
     name: str | None
     part: Part
-    #: steps to the definition, which has the description
+    #: Path of the definition, which has the description.
     tool: Steps = ()
-    #: steps to the schema; None if the tool declares no parameters
+    #: Path of the schema; None if the tool declares no parameters.
     schema: Steps | None = None
-    #: whether there is a mapping of arguments to schemas in place of a schema
+    #: True for a mapping of arguments to schemas instead of a schema.
     by_name: bool = False
-    #: why there is no schema; empty if there is one
+    #: Reason for a missing schema; empty if there is one.
     problem: str = ""
 
 
 @dataclass(kw_only=True)
 class Definitions:
-    """The schemas that a document defines, and what was left out."""
+    """Schemas that a document defines, and its skipped parts."""
 
     schemas: list[Definition] = field(default_factory=list)
-    #: names of tools without a schema for their arguments
-    left_out: list[str] = field(default_factory=list)
-    #: JSON-RPC messages without tools, described
+    #: Names of tools without a schema of their arguments.
+    skipped: list[str] = field(default_factory=list)
+    #: Descriptions of JSON-RPC messages without tools.
     messages: list[str] = field(default_factory=list)
-    #: whether the last page of the list names a next page
+    #: True if the last page of the list names a next page.
     has_next: bool = False
-    #: whether the document is a list, and not one tool or format
+    #: True if the document is a list, not one tool or format.
     many: bool = False
 
     def add(self, other: Definitions) -> None:
-        """Add what another document of the same source leaves out; the next page of this one may be that document."""
-        self.left_out += other.left_out
+        """Add the skipped parts of another document of the same source, which may be the next page of this one."""
+        self.skipped += other.skipped
         self.messages += other.messages
         self.has_next = other.has_next
 
     def notes(self, where: str) -> Iterator[LeftOut]:
-        """Yield one message per kind of thing that is not among the cases."""
-        if self.left_out:
-            names = printable(", ".join(dict.fromkeys(self.left_out)), 300)
-            yield LeftOut(f"{where}: tools without a JSON Schema of their arguments are left out: {names}")
+        """Yield one message for each kind of skipped part."""
+        if self.skipped:
+            names = printable(", ".join(dict.fromkeys(self.skipped)), 300)
+            yield LeftOut(f"{where}: skipped tools without a JSON Schema of their arguments: {names}")
         elif not self.schemas and not self.messages:
             yield LeftOut(f"{where}: the list of tools is empty")
         if self.messages:
             kinds = printable(", ".join(dict.fromkeys(self.messages)), 300)
-            yield LeftOut(f"{where}: JSON-RPC messages without tools are left out: {kinds}")
+            yield LeftOut(f"{where}: skipped JSON-RPC messages without tools: {kinds}")
         if self.has_next:
-            yield LeftOut(f"{where}: nextCursor is set, so this is not the whole list of tools; add the next page")
+            yield LeftOut(f"{where}: the list of tools is incomplete, as nextCursor is set; add the next page")
 
 
 def read_definitions(document: object) -> Definitions | None:
     """Find the schemas of the tools and response formats in a document; None if it defines none."""
-    found = Definitions()
+    definitions = Definitions()
     if isinstance(document, list | tuple):
-        return found if _read_top_list(found, document) else None
-    if not isinstance(document, Mapping) or not _OF_SCHEMAS.isdisjoint(document):
+        return definitions if _read_top_list(definitions, document) else None
+    if not isinstance(document, Mapping) or not _SCHEMA_KEYWORDS.isdisjoint(document):
         return None
     message = describe_message(document)
     if message and not _has_tools(document):
         problem = f"is {message}, not a JSON Schema and not a list of tools"
-        found.schemas.append(Definition(name=None, part=Part.ANSWER, problem=problem))
-        return found
-    has_list = _read_page(found, (), document)
-    has_format = _read_formats(found, document)
+        definitions.schemas.append(Definition(name=None, part=Part.ANSWER, problem=problem))
+        return definitions
+    has_list = _read_page(definitions, (), document)
+    has_format = _read_formats(definitions, document)
     if has_list or has_format:
-        found.many = has_list
-        return found
-    return found if _read_tool(found, (), document) else None
+        definitions.many = has_list
+        return definitions
+    return definitions if _read_tool(definitions, (), document) else None
 
 
-def listed(found: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
+def listed(definitions: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
     """Yield the cases of a document that is in memory; `name` is for a definition without one."""
-    for definition in found.schemas:
+    for definition in definitions.schemas:
         read = partial(case_of, document, definition)
         own = name if definition.name is None else definition.name
         yield ListedCase(task=task, name=own, where=where, read=read)
 
 
 def format_schema(value: object) -> object:
-    """Return the schema in a response format; any other value as it is."""
-    found = Definitions()
-    if not isinstance(value, Mapping) or not _OF_SCHEMAS.isdisjoint(value) or not _read_formats(found, value):
+    """Return the schema in a response format; return other values unchanged."""
+    definitions = Definitions()
+    if (
+        not isinstance(value, Mapping)
+        or not _SCHEMA_KEYWORDS.isdisjoint(value)
+        or not _read_formats(definitions, value)
+    ):
         return value
-    (definition,) = found.schemas
+    (definition,) = definitions.schemas
     if definition.schema is None:
         raise Unreadable(definition.problem, reason="not_a_schema")
     return _as_json_schema(follow(value, definition.schema))
 
 
 def defines_tools(document: object) -> bool:
-    """Tell whether the document defines a tool that has a schema."""
-    found = read_definitions(document)
-    return found is not None and any(each.part is not Part.ANSWER for each in found.schemas)
+    """Tell whether the document defines a tool with a schema."""
+    definitions = read_definitions(document)
+    return definitions is not None and any(each.part is not Part.ANSWER for each in definitions.schemas)
 
 
 def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
-    """Return the case of a definition; Unreadable if it has no schema."""
+    """Return the case of a definition; raise Unreadable if it has no schema."""
     if definition.problem:
         raise Unreadable(definition.problem, reason="not_a_schema")
     schema: object = _NO_PARAMETERS
@@ -235,7 +241,7 @@ def case_of(document: object, definition: Definition, key: CaseKey) -> Case:
     if schema is _MISSING:
         raise Unreadable("has changed since it was first read")
     if definition.by_name:
-        schema = _of_arguments(schema)
+        schema = _arguments_schema(schema)
     case = schema_case(key, _as_json_schema(schema))
     if definition.part is Part.ANSWER:
         return case
@@ -250,21 +256,21 @@ def _about(tool: Mapping[str, Any], part: Part) -> str:
     return f"Give {part} of the tool {tool.get('name')}{ending}".encode(errors="replace").decode()
 
 
-def _read_top_list(found: Definitions, entries: Sequence[object]) -> bool:
-    """Read a list that is a whole document: pages, messages or tools; False if it is none of them."""
-    found.many = True
+def _read_top_list(definitions: Definitions, entries: Sequence[object]) -> bool:
+    """Read a list that is a whole document, of pages, messages or tools; return False for other lists."""
+    definitions.many = True
     if any(_has_tools(entry) for entry in entries):
         for index, entry in enumerate(entries):
-            if isinstance(entry, Mapping) and _read_page(found, (str(index),), entry):
+            if isinstance(entry, Mapping) and _read_page(definitions, (str(index),), entry):
                 continue
             if isinstance(entry, Mapping) and describe_message(entry):
-                found.messages.append(describe_message(entry))
+                definitions.messages.append(describe_message(entry))
             else:
-                _read_entry(found, (str(index),), entry, index=index)
+                _read_entry(definitions, (str(index),), entry, index=index)
         return True
     if not any(_is_tool(entry) for entry in entries):
         return False
-    _read_list(found, (), entries)
+    _read_list(definitions, (), entries)
     return True
 
 
@@ -280,20 +286,20 @@ def _lists_of(page: Mapping[str, Any]) -> Iterator[tuple[Steps, list[Any]]]:
             yield shape.steps, entries
 
 
-def _read_page(found: Definitions, steps: Steps, page: Mapping[str, Any]) -> bool:
-    """Read the lists of tools in an object; False if it has none."""
+def _read_page(definitions: Definitions, steps: Steps, page: Mapping[str, Any]) -> bool:
+    """Read the lists of tools in an object; return False if it has none."""
     lists = list(_lists_of(page))
     if not lists or (isinstance(page.get("name"), str) and _is_tool(page)):
         return False
     for inner, entries in lists:
-        _read_list(found, (*steps, *inner), entries, untyped_is_function=inner[-1] != "tools")
+        _read_list(definitions, (*steps, *inner), entries, untyped_is_function=inner[-1] != "tools")
         holder = follow(page, inner[:-1])
-        found.has_next = any(isinstance(holder.get(cursor), str) and holder[cursor] for cursor in _CURSORS)
+        definitions.has_next = any(isinstance(holder.get(cursor), str) and holder[cursor] for cursor in _CURSORS)
     return True
 
 
 def _read_list(
-    found: Definitions,
+    definitions: Definitions,
     steps: Steps,
     entries: Iterable[object],
     *,
@@ -306,36 +312,36 @@ def _read_list(
         if nested and not inner and isinstance(entry, Mapping):
             for name in nested:
                 is_gemini = name != "tools"
-                _read_list(found, (*place, name), entry[name], untyped_is_function=is_gemini, inner=True)
+                _read_list(definitions, (*place, name), entry[name], untyped_is_function=is_gemini, inner=True)
             if "name" not in entry:
                 rest = {name: value for name, value in entry.items() if name not in nested}
-                found.left_out += _keys_of_objects(rest)
+                definitions.skipped += _keys_of_objects(rest)
             continue
-        _read_entry(found, place, entry, index=index, untyped_is_function=untyped_is_function)
+        _read_entry(definitions, place, entry, index=index, untyped_is_function=untyped_is_function)
 
 
 def _read_entry(
-    found: Definitions, steps: Steps, entry: object, *, index: int, untyped_is_function: bool = False
+    definitions: Definitions, steps: Steps, entry: object, *, index: int, untyped_is_function: bool = False
 ) -> None:
-    """Read one entry of a list of tools: add its schemas, or its name to what is left out."""
-    if _read_tool(found, steps, entry, untyped_is_function=untyped_is_function):
+    """Read one entry of a list of tools: add its schemas, or add its name to the skipped tools."""
+    if _read_tool(definitions, steps, entry, untyped_is_function=untyped_is_function):
         return
     if not isinstance(entry, Mapping):
         problem = f"is a JSON {json_type(entry)}; expected the definition of a tool"
-        found.schemas.append(Definition(name=f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
+        definitions.schemas.append(Definition(name=f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
         return
     name = _name_of(entry)
     if any(marker in entry for marker in _NOT_TOOLS):
         return
     if _is_provided(entry):
-        found.left_out += [name] if name else _keys_of_objects(entry) or [f"tool-{index}"]
+        definitions.skipped += [name] if name else _keys_of_objects(entry) or [f"tool-{index}"]
         return
     problem = f"{name or 'it'} has no schema for its arguments"
-    found.schemas.append(Definition(name=name or f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
+    definitions.schemas.append(Definition(name=name or f"tool-{index}", part=Part.ARGUMENTS, problem=problem))
 
 
-def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_function: bool = False) -> bool:
-    """Add the schemas of a tool; False if the value does not define its arguments."""
+def _read_tool(definitions: Definitions, steps: Steps, entry: object, *, untyped_is_function: bool = False) -> bool:
+    """Add the schemas of a tool; return False if the value does not define its arguments."""
     if not isinstance(entry, Mapping):
         return False
     tool: Mapping[str, Any] = entry
@@ -343,7 +349,8 @@ def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_fu
     for shape in _ENVELOPES:
         inner = entry.get(shape.steps[0])
         if isinstance(inner, Mapping):
-            steps, tool = (*steps, *shape.steps), inner
+            steps = (*steps, *shape.steps)
+            tool = inner
             break
     name = tool.get("name")
     if not isinstance(name, str) or "properties" in tool or "$schema" in tool:
@@ -358,25 +365,29 @@ def _read_tool(found: Definitions, steps: Steps, entry: object, *, untyped_is_fu
     if arguments is None and result is None and not is_function and not by_name:
         return False
     place: Steps | None = None
-    # an empty schema would accept everything, and arguments are always an object
+    # an empty schema would accept any value, but arguments are always an object
     if arguments is not None and follow(tool, arguments) not in (None, {}):
         place = (*steps, *arguments)
-    found.schemas.append(
+    definitions.schemas.append(
         Definition(name=name, part=Part.ARGUMENTS, tool=steps, schema=place, by_name=by_name and place is not None)
     )
     if result is not None:
-        named = f"{name}.output"
-        found.schemas.append(Definition(name=named, part=Part.RESULT, tool=steps, schema=(*steps, *result)))
+        definitions.schemas.append(
+            Definition(name=f"{name}.output", part=Part.RESULT, tool=steps, schema=(*steps, *result))
+        )
     return True
 
 
 def _member(tool: Mapping[str, Any], shapes: Iterable[_Shape]) -> Steps | None:
-    """Return the steps to the first schema that is not null, else to the first that is there; None if none is."""
-    there = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
-    # a tool whose schema happens to have the member `json` is not in Bedrock's shape
-    there = [steps for steps in there if len(steps) == 1 or len(follow(tool, steps[:-1])) == 1]
-    filled = [steps for steps in there if follow(tool, steps) is not None]
-    return next(iter(filled or there), None)
+    """
+    Return the path of the first schema that is not null, else of the first that is present; None if
+    there is none.
+    """
+    present = [shape.steps for shape in shapes if follow(tool, shape.steps, _MISSING) is not _MISSING]
+    # a tool whose schema has a field `json` by coincidence is not in Bedrock's format
+    present = [steps for steps in present if len(steps) == 1 or len(follow(tool, steps[:-1])) == 1]
+    not_null = [steps for steps in present if follow(tool, steps) is not None]
+    return next(iter(not_null or present), None)
 
 
 def _is_tool(entry: object) -> bool:
@@ -384,13 +395,13 @@ def _is_tool(entry: object) -> bool:
 
 
 def _is_typed(entry: Mapping[str, Any]) -> bool:
-    """Tell whether the entry has a type of tools, and not one of JSON Schema."""
+    """Tell whether the entry's type is one of tools rather than of JSON Schema."""
     kind = entry.get("type")
-    return isinstance(kind, str) and kind.lower() not in _JSON_TYPES and _OF_SCHEMAS.isdisjoint(entry)
+    return isinstance(kind, str) and kind.lower() not in _JSON_TYPES and _SCHEMA_KEYWORDS.isdisjoint(entry)
 
 
 def _is_provided(entry: Mapping[str, Any]) -> bool:
-    """Tell whether the tool is the provider's own, or takes free text."""
+    """Tell whether the tool is built into the provider, or takes free text."""
     if any(shape.steps[0] in entry for shape in _OTHER_INPUTS):
         return True
     if isinstance(entry.get("type"), str):
@@ -400,8 +411,8 @@ def _is_provided(entry: Mapping[str, Any]) -> bool:
 
 def _name_of(entry: Mapping[str, Any]) -> str | None:
     inner = [entry.get(member) for member in ("custom", *(shape.steps[0] for shape in _ENVELOPES))]
-    named = [entry, *(value for value in inner if isinstance(value, Mapping))]
-    names = [value.get("name") for value in named] + [entry.get("type")]
+    objects = [entry, *(value for value in inner if isinstance(value, Mapping))]
+    names = [value.get("name") for value in objects] + [entry.get("type")]
     return next((name for name in names if isinstance(name, str) and name), None)
 
 
@@ -410,25 +421,25 @@ def _keys_of_objects(entry: Mapping[str, Any]) -> list[str]:
     return [str(name) for name, value in entry.items() if isinstance(value, Mapping)]
 
 
-def _read_formats(found: Definitions, document: Mapping[str, Any]) -> bool:
-    """Add the schema of the answer that a response format or a request asks for; False if there is none."""
+def _read_formats(definitions: Definitions, document: Mapping[str, Any]) -> bool:
+    """Add the schema of the answer in a response format or a request; return False if there is none."""
     for shape in _FORMATS:
         value = follow(document, shape.steps)
-        if isinstance(value, Mapping) and _read_format(found, shape.steps, value):
+        if isinstance(value, Mapping) and _read_format(definitions, shape.steps, value):
             return True
     places = [shape.steps for shape in _ANSWERS]
-    if "name" not in document:  # a function's schema of its response has the same name
+    if "name" not in document:  # a function declaration uses the same field for its result
         places += [shape.steps for shape in _ANSWERS_OF_CONFIGS]
     if "model" in document:
         places.append(("format",))  # Ollama: request of /api/chat
     for steps in places:
         if isinstance(follow(document, steps), Mapping):
-            found.schemas.append(Definition(name=None, part=Part.ANSWER, schema=steps))
+            definitions.schemas.append(Definition(name=None, part=Part.ANSWER, schema=steps))
             return True
     return False
 
 
-def _read_format(found: Definitions, steps: Steps, value: Mapping[str, Any]) -> bool:
+def _read_format(definitions: Definitions, steps: Steps, value: Mapping[str, Any]) -> bool:
     kind = value.get("type")
     inner = value.get("json_schema")
     place: Steps | None = None
@@ -441,7 +452,7 @@ def _read_format(found: Definitions, steps: Steps, value: Mapping[str, Any]) -> 
     if place is None and inner is None and kind not in {"json_schema", "json_object"}:
         return False
     problem = "" if place is not None else f"is a response format of type {printable(str(kind), 40)} without a schema"
-    found.schemas.append(Definition(name=None, part=Part.ANSWER, schema=place, problem=problem))
+    definitions.schemas.append(Definition(name=None, part=Part.ANSWER, schema=place, problem=problem))
     return True
 
 
@@ -451,25 +462,25 @@ def _wraps_a_schema(value: Mapping[str, Any]) -> bool:
     return isinstance(value.get("name"), str) and KEYWORDS.isdisjoint(value)
 
 
-#: Members next to the schema in a file that only wraps it.
-_BESIDE_SCHEMA = frozenset({"schema", "name", "description", "title", "strict"})
+#: Fields that a file may have next to its schema if it only wraps the schema.
+_WRAPPER_FIELDS = frozenset({"schema", "name", "description", "title", "strict"})
 
 
 def read_wrapped(document: object) -> Definitions | None:
-    """Find the schema of a file that has it as a member; None if the document may be a schema itself."""
+    """Find the schema in a file that wraps it; return None if the document may be a schema itself."""
     if not isinstance(document, Mapping) or not isinstance(document.get("schema"), Mapping | bool):
         return None
-    if not KEYWORDS.isdisjoint(document) or not _OF_SCHEMAS.isdisjoint(document):
+    if not KEYWORDS.isdisjoint(document) or not _SCHEMA_KEYWORDS.isdisjoint(document):
         return None
-    others = ", ".join(sorted(map(str, document.keys() - _BESIDE_SCHEMA)))
+    others = ", ".join(sorted(map(str, document.keys() - _WRAPPER_FIELDS)))
     problem = ""
     if others:
-        problem = f"has its schema in a member, next to {printable(others, 80)}; a row belongs in a .jsonl file"
+        problem = f"has its schema in a field, next to {printable(others, 80)}; a row belongs in a .jsonl file"
     definition = Definition(name=None, part=Part.ANSWER, schema=("schema",), problem=problem)
     return Definitions(schemas=[definition])
 
 
-def _of_arguments(arguments: object) -> object:
+def _arguments_schema(arguments: object) -> object:
     """Return the schema of a tool's arguments by name; an argument is required unless it is nullable."""
     from pytest_jsbench.datasets.sources.openapi import convert
 
@@ -477,14 +488,14 @@ def _of_arguments(arguments: object) -> object:
         raise Unreadable("inputs is not a mapping of names to schemas", reason="not_a_schema")
     properties: dict[str, Any] = {}
     for name, part in arguments.items():
-        # `any` is a type of smolagents alone
+        # only smolagents has the type `any`
         known = {keyword: value for keyword, value in part.items() if (keyword, value) != ("type", "any")}
         properties[name] = convert(known, unused=None)
     required = [name for name, part in arguments.items() if part.get("nullable") is not True]
     return {"type": "object", "properties": properties, "required": required}
 
 
-#: Gemini's own types, and members whose values it writes as text or that JSON Schema does not have
+#: Gemini's type names.
 _GEMINI_TYPES = frozenset(name.upper() for name in _JSON_TYPES)
 _GEMINI_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 _GEMINI_SPELLING = {
@@ -496,18 +507,18 @@ _GEMINI_ONLY = ("propertyOrdering", "property_ordering")
 
 
 def _as_json_schema(schema: object) -> object:
-    """Return a schema in Gemini's own notation as JSON Schema, and any other as it is."""
+    """Convert a schema in Gemini's notation to JSON Schema; return other schemas unchanged."""
     if not isinstance(schema, Mapping) or schema.get("type") not in _GEMINI_TYPES:
         return schema
     from pytest_jsbench.datasets.sources.openapi import convert
 
-    return convert(rebuild(schema, _of_gemini), unused=None)
+    return convert(rebuild(schema, _convert_gemini_object), unused=None)
 
 
-def _of_gemini(schema: dict[str, Any]) -> dict[str, Any]:
-    """Convert one object of a schema in Gemini's notation; its members that are null are not set."""
-    there = {name: value for name, value in schema.items() if value is not None and name not in _GEMINI_ONLY}
-    converted = {_GEMINI_SPELLING.get(name, name): value for name, value in there.items()}
+def _convert_gemini_object(schema: dict[str, Any]) -> dict[str, Any]:
+    """Convert one object of a schema in Gemini's notation; null fields are ignored."""
+    members = {name: value for name, value in schema.items() if value is not None and name not in _GEMINI_ONLY}
+    converted = {_GEMINI_SPELLING.get(name, name): value for name, value in members.items()}
     kind = converted.get("type")
     if kind in _GEMINI_TYPES:
         converted["type"] = str(kind).lower()

@@ -73,7 +73,7 @@ def hub(tmp_path: Path, files: str) -> Path:
 def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
-    with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no file or folder here has this name"):
+    with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no local file or directory has this name"):
         opened("nothing/here")
 
 

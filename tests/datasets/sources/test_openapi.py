@@ -198,11 +198,11 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
     [
         (
             {"swagger": "2.0", "info": {}, "definitions": {"A": {}}},
-            "is of version 2.0; expected an OpenAPI document of version 3.0 or later",
+            "has version 2.0; expected an OpenAPI document of version 3.0 or later",
         ),
-        ({"openapi": "4", "info": {}}, "is of version 4; expected"),
-        ({"swagger": "2.0", "definitions": {"A": {}}}, "is of version 2.0; expected"),
-        ({"openapi": 3, "paths": {}}, "is of version 3; expected"),
+        ({"openapi": "4", "info": {}}, "has version 4; expected"),
+        ({"swagger": "2.0", "definitions": {"A": {}}}, "has version 2.0; expected"),
+        ({"openapi": 3, "paths": {}}, "has version 3; expected"),
     ],
 )
 def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, message: str) -> None:
@@ -222,7 +222,7 @@ def test_document_without_json_bodies_is_no_case_and_one_message(tmp_path: Path,
     source = write(tmp_path, {"api.json": document, "other.json": True})
 
     assert [key for key in keys(source) if "api" in key] == []
-    message = "this OpenAPI document has no schema of a component or of a JSON body, so no cases"
+    message = "no cases, as this OpenAPI document has no schemas of components or JSON bodies"
     assert opened(source).notes == (f"{tmp_path}/api.json: {message}",)
 
 

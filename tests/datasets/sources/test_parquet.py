@@ -117,7 +117,7 @@ def many(tmp_path: Path, count: int, value: int | None) -> Path:
 
 
 def test_a_few_bytes_that_stand_for_millions_of_values_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"rows\.parquet: has a row group of 408,000,008 bytes after decompression; expected"):
+    with pytest.raises(DatasetError, match=r"rows\.parquet: has a row group of 408,000,008 bytes after decompression"):
         keys(many(tmp_path, 51_000_000, None))
 
 

@@ -218,7 +218,7 @@ def test_provider_side_tool_is_left_out_by_name(tmp_path: Path, entry: Any, name
     source = write(tmp_path, {"t.json": {"tools": tools} if wrap else tools})
 
     assert keys(source) == ["t::weather"]
-    message = "tools without a JSON Schema of their arguments are left out"
+    message = "skipped tools without a JSON Schema of their arguments"
     assert notes(source) == (f"{tmp_path}/t.json: {message}: {name}",)
 
 
@@ -226,7 +226,7 @@ def test_provider_side_tools_alone_are_no_cases(tmp_path: Path) -> None:
     source = write(tmp_path, {"t.json": {"tools": [{"type": "web_search"}, {"type": "code_interpreter"}]}})
 
     assert keys(source) == []
-    assert "left out: web_search, code_interpreter" in notes(source)[0]
+    assert "arguments: web_search, code_interpreter" in notes(source)[0]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_page_with_a_next_page_is_named_incomplete(tmp_path: Path, cursor: str) 
 
     assert keys(source) == ["t::weather"]
     assert notes(source) == (
-        f"{tmp_path}/t.json: nextCursor is set, so this is not the whole list of tools; add the next page",
+        f"{tmp_path}/t.json: the list of tools is incomplete, as nextCursor is set; add the next page",
     )
 
 
@@ -363,7 +363,7 @@ def test_json_rpc_message_without_tools_is_named(tmp_path: Path, message: Any, w
     recorded = [{"jsonrpc": "2.0", **message}, {"jsonrpc": "2.0", "id": 9, "result": {"tools": [MCP]}}]
     write(tmp_path, {"m.json": recorded})
     assert keys(source) == ["m::weather"]
-    assert notes(source) == (f"{tmp_path}/m.json: JSON-RPC messages without tools are left out: a JSON-RPC {words}",)
+    assert notes(source) == (f"{tmp_path}/m.json: skipped JSON-RPC messages without tools: a JSON-RPC {words}",)
 
 
 @pytest.mark.parametrize(
@@ -406,10 +406,10 @@ def test_tool_with_types_of_python_is_left_out_by_name(tmp_path: Path) -> None:
     source = write(tmp_path, {"t.json": {"tools": [old, MCP]}})
 
     assert keys(source) == ["t::weather"]
-    assert notes(source)[0].endswith("are left out: old")
+    assert notes(source)[0].endswith("arguments: old")
 
 
 def test_json_file_with_a_row_is_a_broken_case(tmp_path: Path) -> None:
     source = write(tmp_path, {"a.json": {"schema": SCHEMA, "prompt": "p"}})
 
-    assert problem(source).endswith("has its schema in a member, next to prompt; a row belongs in a .jsonl file")
+    assert problem(source).endswith("has its schema in a field, next to prompt; a row belongs in a .jsonl file")
