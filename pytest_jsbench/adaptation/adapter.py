@@ -1,7 +1,7 @@
 """
-Adapts schemas in a child process, within bounds of time and memory, since a hostile schema can take very long.
+Adapt schemas in a child process with limits on time and memory, since a hostile schema can take very long.
 
-The result is the schema that is sent, and each change in it, or the reason why there is none.
+The result is the schema to send with a list of its changes, or the reason why the schema cannot be adapted.
 """
 
 from __future__ import annotations
@@ -21,53 +21,54 @@ from pytest_jsbench.schemas.references import pointer_of
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path
 
-#: `narrow`: the adapted schema admits no more than the original; `relax`: it may leave out what the subset lacks
+#: `narrow`: the adapted schema accepts no more than the original; `relax`: keywords that the subset lacks may be
+#: removed.
 Mode = Literal["narrow", "relax"]
-#: admits less · admits the same · left out what does not affect validity · admits more
+#: Accepts less · accepts the same · removed an annotation · accepts more.
 ChangeKind = Literal["tightened", "rewritten", "dropped_annotation", "widened"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A line of the ledger: how a keyword at a place of the original was changed."""
+    """One change: what was done to a keyword at one place of the original."""
 
-    #: whether it makes the schema narrower, says the same, drops what asserts nothing, or makes it wider
+    #: Effect of the change on the instances that the schema accepts.
     kind: ChangeKind
-    #: the keyword that was changed
+    #: Keyword that was changed.
     keyword: str
-    #: JSON pointer, in the original, to the schema in which the keyword stands or now stands
+    #: JSON pointer to the schema with the keyword, in the original.
     path: str
-    #: what was done, in a few words
+    #: Short description of the change.
     note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """A schema that the provider takes, and how it differs from the original."""
+    """A schema that the provider supports, and its differences from the original."""
 
     schema: Schema
     changes: tuple[Change, ...] = ()
-    #: why the provider is likely to refuse it all the same
+    #: Reasons why the provider is likely to reject it anyway.
     foretold: tuple[str, ...] = ()
 
     @property
     def lossy(self) -> bool:
-        """True where an answer that conforms to this schema may break the original."""
+        """True if a valid answer to this schema may be invalid for the original."""
         return any(change.kind == "widened" for change in self.changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inexpressible:
-    """The provider's subset cannot express the schema; names the first obstacle."""
+    """The first keyword that prevents the schema from being expressed in the provider's subset."""
 
     keyword: str
-    #: JSON pointer, in the original, to the schema in which the keyword stands
+    #: JSON pointer to the schema with the keyword, in the original.
     path: str
     message: str
 
 
 class Blocked(Exception):
-    """The schema cannot be expressed in the subset; ends the adaptation."""
+    """Raised to end the adaptation if the schema cannot be expressed in the subset."""
 
     def __init__(self, obstacle: Inexpressible) -> None:
         super().__init__(obstacle.message)
@@ -75,11 +76,11 @@ class Blocked(Exception):
 
 
 class Contradiction(Exception):
-    """No instance conforms at this place."""
+    """Raised if no instance can be valid at this place."""
 
 
 class Ledger:
-    """Lists the changes, each once; when relaxing, a keyword that is left out is a change too."""
+    """List of the changes, each once; in `relax` mode also of the removed keywords."""
 
     def __init__(self, mode: Mode) -> None:
         self.mode = mode
@@ -90,57 +91,64 @@ class Ledger:
         self._changes[Change(kind=kind, keyword=keyword, path=pointer_of(path), note=note)] = None
 
     def give_up(self, keyword: str, path: Path, message: str) -> None:
-        """Report a keyword that the subset lacks: `narrow` ends here, `relax` notes that the caller leaves it out."""
+        """
+        Report a keyword that the subset lacks: end the adaptation (`narrow`), or record its removal by the caller
+        (`relax`).
+        """
         if self.mode == "narrow":
             self.refuse(keyword, path, message)
         self.note("widened", keyword, path, message)
 
     def refuse(self, keyword: str, path: Path, message: str) -> NoReturn:
-        """End the adaptation: the subset cannot express this in either mode."""
+        """End the adaptation, because the subset cannot express this in either mode."""
         raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
-        """The present number of changes, for `back_to`."""
+        """Return the current number of changes, for `back_to`."""
         return len(self._changes)
 
     def back_to(self, mark: int) -> None:
-        """Remove the changes noted since the mark, of an alternative that was dropped."""
+        """Remove the changes since the mark, after an alternative was dropped."""
         while len(self._changes) > mark:
             self._changes.popitem()
 
     def changes(self) -> tuple[Change, ...]:
-        """All changes, in the order of their places."""
+        """Return all changes in the order in which they were made."""
         return tuple(self._changes)
 
 
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
-    """The changes that an engine made to a schema before it sent it, keyword by keyword, as `bounded` does."""
+    """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
     from pytest_jsbench.adaptation.bounding import put_below
 
     ledger = Ledger("relax")
-    own = isinstance(before, Mapping) and put_below(before) is not None  # the user's, written in the same shape
-    if not own and isinstance(after, Mapping) and (itself := put_below(after)) is not None:
-        ledger.note("rewritten", "$ref", (), "the schema was put below $defs by the engine, where a pointer finds it")
-        after = itself
+    # the user's own schema may already have this form
+    was_below = isinstance(before, Mapping) and put_below(before) is not None
+    moved = put_below(after) if isinstance(after, Mapping) else None
+    if not was_below and moved is not None:
+        ledger.note(
+            "rewritten", "$ref", (), "the engine moved the schema below $defs, so that a pointer can refer to it"
+        )
+        after = moved
     places: list[tuple[Path, Any, Any]] = [((), before, after)]
-    for path, was, now in places:  # which grows meanwhile
+    for path, was, now in places:  # the list grows during the loop
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             for name in {**was, **now}:
                 forbids = was.get(name) is False
-                if name not in now and forbids and path[-1:] == ("properties",):  # another keyword says so
-                    note = "what is forbidden was left out by the engine"
+                if name not in now and forbids and path[-1:] == ("properties",):  # another keyword has the same effect
+                    note = "the engine removed a property that is forbidden"
                     ledger.note("rewritten", "properties", path[:-1], note)
                 elif name not in now:
                     implied = _is_implied(name, was, now)
                     reworded = implied or (forbids and name == "items") or name in _NAMES_OF_PLACES
-                    ledger.note("rewritten" if reworded else "widened", name, path, "left out by the engine")
+                    ledger.note("rewritten" if reworded else "widened", name, path, "removed by the engine")
                 elif name not in was:
                     ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
                 else:
                     places.append(((*path, name), was[name], now[name]))
         elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
             places += [((*path, str(at)), *pair) for at, pair in enumerate(zip(was, now, strict=True))]
-        elif was != now and not (was is True and now == {}):  # which says the same
+        elif was != now and not (was is True and now == {}):  # an empty schema and `true` accept the same
             lower = _bound(was) and _bound(now) and path[-1:] in _UPPER_BOUNDS and now < was
             kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
             ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound(now)}")
@@ -148,8 +156,8 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
 
 
 def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Return whether a keyword that was left out rejects nothing that the others accept."""
-    if name == "allOf":  # an engine leaves it out only where it merges it
+    """Tell whether a removed keyword rejects nothing that the other keywords accept."""
+    if name == "allOf":  # engines remove `allOf` only after merging it
         return isinstance(was[name], list)
     if name == "items":
         listed, most = was.get("prefixItems"), now.get("maxItems")
@@ -165,48 +173,51 @@ _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "m
 
 
 def _bound(value: object) -> str:
-    """The value of a bound, as the end of a note; other values are of the schema, which is in the record."""
+    """Return the value of a bound as the end of a note; empty for other values, which are in the recorded schema."""
     return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""
 
 
-#: by which references find a schema; where they are left out, pointers do
+#: Keywords that identify schemas for references; after their removal, references are pointers.
 _NAMES_OF_PLACES = frozenset({"$schema", "$id", "id"})
 _UPPER_BOUNDS = (("maxLength",), ("maxItems",))
-#: the largest real schemas take half a second
+#: Maximum time in seconds; the largest real schemas take half a second.
 SECONDS = 10.0
 
 
 class CannotBound(EngineError):
-    """A schema that is too much to be narrowed for a small model; the message says for what."""
+    """A schema that cannot be narrowed for a small model within the limits; the message names the limit."""
 
 
 def bounded_within(schema: Schema, *, seconds: float = SECONDS) -> Schema:
-    """Narrow the schema for a small model, in the child process; CannotBound where that takes more than it may."""
+    """Narrow the schema for a small model in the child process; raise CannotBound if it exceeds a limit."""
     try:
-        narrowed: Schema = _called("bounding:for_llama_cpp", schema, seconds=seconds)
+        narrowed: Schema = _call_child("bounding:for_llama_cpp", schema, seconds=seconds)
     except BoundExceeded as exceeded:
         raise CannotBound(f"the schema cannot be bounded {exceeded}") from None
     return narrowed
 
 
 def adapt_within(schema: Schema, subset: str, mode: Mode, *, seconds: float = SECONDS) -> Adapted | Inexpressible:
-    """Adapt the schema to the subset of that name, in the child process; EngineError for a fault of the adaptation."""
+    """Adapt the schema to the named subset in the child process; raise EngineError for an internal error."""
     try:
-        values = _called("narrowing:adapted_json", schema, subset, mode, seconds=seconds)
+        values = _call_child("narrowing:adapted_json", schema, subset, mode, seconds=seconds)
     except BoundExceeded as exceeded:
         return Inexpressible(keyword="", path="", message=f"the schema cannot be adapted {exceeded}")
     return from_json(Inexpressible, values) if "message" in values else from_json(Adapted, values)
 
 
-def _called(function: str, *arguments: object, seconds: float) -> Any:
+def _call_child(function: str, *arguments: object, seconds: float) -> Any:
     try:
         return guarded_calls().call(f"pytest_jsbench.adaptation.{function}", *arguments, seconds=seconds)
     except (CallBroke, ChildNotStarted) as error:
-        raise EngineError(f"a fault of the adaptation, {error}") from None
+        raise EngineError(f"internal error in the adaptation: {error}") from None
 
 
 def adapter(text: str) -> Callable[[Schema], Adapted | Inexpressible] | None:
-    """The function that adapts a schema in that mode; None for `verbatim`, ValueError for an unknown mode or subset."""
+    """
+    Return the function that adapts schemas in this mode; None for `verbatim`; raise ValueError for an unknown mode or
+    subset.
+    """
     mode, _, subset = text.partition(":")
     if text == "verbatim":
         return None

@@ -1,15 +1,15 @@
 """
-A schema narrowed so that a small model comes to an end.
+Narrow a schema so that a small model finishes its answer.
 
-Left to itself a 135M model fills an open schema until the token limit: invented properties, endless arrays and
-strings. Here objects without `additionalProperties` are closed, strings get at most `maxLength` 40 and arrays at
-most `maxItems` 2, or as much as the schema asks for at the least. The narrowing is sound: whatever conforms to
-the result conforms to the original. So nothing changes where a narrower subschema would let more in (`not`, `if`,
-a `oneOf` whose branches may overlap, and what they refer to), and no node that shares its instance with another
-(`allOf`, `$ref` with siblings) is made narrower itself, because both together could then admit nothing.
+A 135M model fills an open schema until the token limit, with invented properties, endless arrays and strings. So
+objects without `additionalProperties` are closed, strings get a `maxLength` of at most 40 and arrays a `maxItems` of at
+most 2, or more if the schema requires it. The narrowing is sound: every instance of the result is valid for the
+original. So a subschema stays unchanged if a narrower one would make the schema wider (in `not`, `if`, a `oneOf` whose
+branches may overlap, and what they refer to). A node that shares its instance with another one (`allOf`, `$ref` with
+siblings) is not narrowed itself, because both together could then reject everything.
 
-Then boolean subschemas are said in other words that mean the same, since llama.cpp reads none, and references are
-written as JSON pointers, the only ones that it follows.
+After that, boolean subschemas are replaced by equivalent ones, since llama.cpp does not support them, and references
+are written as JSON pointers, the only ones that it follows.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
 LONGEST_STRING = 40
-#: of a string in a format: an address is longer than a word
+#: Maximum length of strings with a format: an address is longer than a word.
 LONGEST_FORMATTED = 64
 LONGEST_ARRAY = 2
-#: llama.cpp has a rule of fixed length for these
+#: Formats that have a rule of fixed length in llama.cpp.
 _FIXED_FORMATS = ("date", "date-time", "time", "uuid")
-#: a bound from here on is no bound, and may be infinity
+#: Values from here on (including infinity) are not treated as bounds.
 _ABSURD = 10**9
-#: a step that llama.cpp reads as it stands: it knows no escapes
+#: A step that llama.cpp reads literally: it does not support escapes.
 _PLAIN = re.compile(r"[\w.$-]+")
 _POINTER = re.compile(rf"#(?:/{_PLAIN.pattern})+")
 _ROOT = ("$defs", "root")
 
 
 class _Care(IntEnum):
-    """The care that a place in a schema needs: how far it may be narrowed."""
+    """How far a place in a schema may be narrowed."""
 
-    #: not at all, nor anything below
+    #: Neither the place nor anything below it.
     FROZEN = 0
-    #: below, but not the place itself
+    #: Only the places below it.
     LOOSE = 1
     FREE = 2
 
@@ -60,31 +60,31 @@ class _Care(IntEnum):
 _ANNOTATIONS = ANNOTATIONS - {
     "$dynamicAnchor", "$recursiveAnchor", "contentEncoding", "contentMediaType", "contentSchema",
 }  # fmt: skip
-#: with one of these an object may have properties that the node itself does not name
+#: Keywords that may allow an object properties that the node does not name.
 _OPENERS = REFERENCES | {
     "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "allOf", "anyOf",
     "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies", "enum", "const",
 }  # fmt: skip
-#: those of them that are often written so that they accept every object, as `propertyNames: {"type": "string"}`
+#: Those of them that often accept every object, as `propertyNames: {"type": "string"}` does.
 _OFTEN_TRUE = frozenset({"propertyNames", "patternProperties", "dependentSchemas", "dependencies"})
-#: keywords with a list of subschemas that llama.cpp reads
+#: Keywords with a list of subschemas that llama.cpp supports.
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
-#: what may be done to the only schema of a keyword, which has a part of the instance for itself or shares the whole
-_ALONE = {
+#: How far the single subschema of a keyword may be narrowed; it applies to a part of the instance, or shares all of it.
+_CARE_OF_ONE = {
     **dict.fromkeys(("additionalProperties", "additionalItems", "items"), _Care.FREE),
     **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _Care.FREE),
     **dict.fromkeys(("then", "else"), _Care.LOOSE),
     **dict.fromkeys(("not", "if", "propertyNames"), _Care.FROZEN),
 }
-#: and to each of several
-_SEVERAL = {
+#: How far each of a keyword's subschemas may be narrowed.
+_CARE_OF_EACH = {
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "prefixItems", "items"), _Care.FREE),
     **dict.fromkeys(("dependentSchemas", "dependencies"), _Care.LOOSE),
 }
 
 
 def bounded(schema: Schema) -> Schema:
-    """The narrowed schema; the one given is not changed."""
+    """Return the narrowed schema as a copy."""
     if not isinstance(schema, Mapping):
         return schema
     refers_into_all_of = any("allOf" in reference for reference in _texts(schema, REFERENCES))
@@ -100,35 +100,39 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
         narrowed: Mapping[str, Any] = walk.visit(schema, (), _Care.FREE)
         if not walk.lowered:
             break
-    # a subschema with an identifier of its own gives references another root than the one they are read by here
+    # in a subschema with its own identifier, references have another root than the one assumed here
     embedded = (_texts(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     tuples = "prefixItems" in document.dialect.keywords
-    words: Schema = rebuild(schema if confined else narrowed, partial(_without_booleans, tuples=tuples))
-    return words
+    result: Schema = rebuild(schema if confined else narrowed, partial(_without_booleans, tuples=tuples))
+    return result
 
 
 def for_llama_cpp(schema: Schema) -> Schema:
-    """The narrowed schema, with references that llama.cpp follows."""
+    """Return the narrowed schema with references that llama.cpp follows."""
     return with_pointers(bounded(schema))
 
 
 def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
-    """Write an `allOf` of scalars as one schema, since llama.cpp reads no bounds of several."""
+    """Merge an `allOf` of scalars into one schema, since llama.cpp does not combine bounds from several."""
     branches = node.get("allOf")
-    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _OF_SCALARS:
+    if not isinstance(branches, list) or not branches or not (node.keys() - {"allOf"}) & KEYWORDS <= _SCALAR_KEYWORDS:
         return node
     merged = {keyword: value for keyword, value in node.items() if keyword != "allOf"}
     if _has_flag(node):
         return node
     for branch in branches:
-        if not isinstance(branch, Mapping) or not branch.keys() <= _OF_SCALARS | _DESCRIBING or _has_flag(branch):
+        if (
+            not isinstance(branch, Mapping)
+            or not branch.keys() <= _SCALAR_KEYWORDS | _DESCRIPTIONS
+            or _has_flag(branch)
+        ):
             return node
         for keyword, value in branch.items():
             given = merged.get(keyword, value)
             if keyword in _STRICTER and _is_number(given) and _is_number(value):
                 merged[keyword] = _STRICTER[keyword](given, value)
-            elif keyword in _DESCRIBING or canonical(given) == canonical(value):
+            elif keyword in _DESCRIPTIONS or canonical(given) == canonical(value):
                 merged[keyword] = given
             else:
                 return node
@@ -136,7 +140,7 @@ def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_flag(node: Mapping[str, Any]) -> bool:
-    """Return whether an exclusive bound is a flag of its neighbour, as in draft 4."""
+    """Tell whether an exclusive bound is a boolean that modifies another keyword, as in draft 4."""
     return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
 
 
@@ -144,9 +148,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_OF_SCALARS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
-_DESCRIBING = frozenset({"title", "description", "$comment"})
-#: the stricter of two values of a bound
+_SCALAR_KEYWORDS = frozenset({"type", "enum", "const"}) | BY_KIND["string"] | BY_KIND["number"]
+_DESCRIPTIONS = frozenset({"title", "description", "$comment"})
+#: Function that returns the stricter of two values of a bound.
 _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength"), min),
@@ -154,7 +158,7 @@ _STRICTER: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 class _Walk:
-    """A pass; a reference from a delicate place lowers the limit of its target and asks for another pass."""
+    """One pass over the schema; a reference from a delicate place restricts its target and requires another pass."""
 
     def __init__(self, document: SchemaDocument, limits: dict[Path, _Care]) -> None:
         self._document = document
@@ -162,15 +166,15 @@ class _Walk:
         self.lowered = False
 
     def visit(self, schema: Any, path: Path, care: _Care) -> Any:
-        """The narrowed copy of the subschema that stands at the path."""
+        """Return the narrowed copy of the subschema at the path."""
         if not isinstance(schema, Mapping):
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            for reference in _texts(schema, REFERENCES):  # one too many only freezes more
+            for reference in _texts(schema, REFERENCES):  # following too many references only freezes more
                 self._lower(reference, _Care.FROZEN)
             return schema
-        # where the node says one thing only, its subschema has the instance for itself
+        # if the node has only one keyword, its subschema does not share the instance
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
         result = {keyword: self._visit_value(schema, keyword, (*path, keyword), inner) for keyword in schema}
         if care is _Care.FREE:
@@ -180,14 +184,14 @@ class _Walk:
         return result
 
     def _closable(self, schema: Mapping[str, Any], path: Path) -> bool:
-        """Return whether the object has only properties that it names, unless another node says otherwise."""
+        """Tell whether the object has only the properties that it names, unless another node adds some."""
         openers = _OPENERS & schema.keys()
-        if openers and openers <= _OFTEN_TRUE:  # a lookup that only few nodes need
+        if openers and openers <= _OFTEN_TRUE:  # a slow check that only few nodes need
             openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
         return not openers and _names_enough(schema)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
-        """The value of one keyword; `inner` is what may be done to subschemas of the same instance."""
+        """Return the narrowed value of one keyword; `inner` is the care for subschemas of the same instance."""
         value = schema[keyword]
         if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
             self._lower(value, inner)
@@ -198,10 +202,10 @@ class _Walk:
             return self._each(value, path, inner if _disjoint(self._document, path, value) else _Care.FROZEN)
         if keyword == "contains":
             return self.visit(value, path, _Care.FROZEN if "maxContains" in schema else _Care.LOOSE)
-        care = _ALONE.get(keyword)
+        care = _CARE_OF_ONE.get(keyword)
         if care is not None and not (care is _Care.FREE and isinstance(value, list | bool)):
             return self.visit(value, path, care)
-        return self._each(value, path, _SEVERAL[keyword]) if keyword in _SEVERAL else value
+        return self._each(value, path, _CARE_OF_EACH[keyword]) if keyword in _CARE_OF_EACH else value
 
     def _each(self, value: Any, path: Path, care: _Care) -> Any:
         if isinstance(value, Mapping):
@@ -213,7 +217,7 @@ class _Walk:
     def _lower(self, reference: str, care: _Care) -> None:
         pointer = unquote(reference.removeprefix("#"))
         if pointer and not pointer.startswith("/"):
-            # an anchor or another document: it may be anywhere
+            # an anchor or another document: the target may be anywhere
             pointer = ""
             if care is not _Care.FROZEN:
                 return
@@ -224,7 +228,10 @@ class _Walk:
 
 
 def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
-    """Say the node, a copy, without booleans, which llama.cpp does not read; `tuples`: `prefixItems` is a keyword."""
+    """
+    Replace booleans in the node, a copy, as llama.cpp does not support them; `tuples`:
+    `prefixItems` is a keyword.
+    """
     for keyword, value in node.items():
         if keyword in _LISTS and isinstance(value, list):
             node[keyword] = [{} if member is True else member for member in value]
@@ -238,7 +245,7 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
         given = node.get("maxItems")
         node["maxItems"] = min(len(fixed), given) if isinstance(given, int | float) else len(fixed)
     properties = node.get("properties")
-    # in a closed object, a property that is not named is forbidden all the same
+    # in a closed object, a property that is not named is forbidden anyway
     closed = node.get("additionalProperties") is False and "patternProperties" not in node
     named = properties.items() if isinstance(properties, dict) else ()
     forbidden = [name for name, value in named if value is False]
@@ -250,7 +257,7 @@ def _without_booleans(node: dict[str, Any], *, tuples: bool) -> dict[str, Any]:
 
 
 def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
-    """Keep one of two bounds of a side, the stricter: llama.cpp reads only one of them."""
+    """Keep the stricter of two bounds of a side, since llama.cpp reads only one of them."""
     exclusive = f"exclusive{inclusive.capitalize()}"
     bounds = [node.get(inclusive), node.get(exclusive)]
     if not all(map(_is_number, bounds)):
@@ -259,7 +266,7 @@ def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
 
 
 def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
-    """All texts under these keywords, in data too."""
+    """Yield all texts under these keywords, including those in data."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key in keywords and isinstance(member, str):
@@ -271,7 +278,7 @@ def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
 
 
 def _narrow(node: dict[str, Any], *, closable: bool) -> None:
-    """Give the node, a copy already, the bounds that it leaves open."""
+    """Add the missing bounds to the node, which is a copy."""
     if "enum" in node or "const" in node:
         return
     declared = node.get("type")
@@ -280,43 +287,45 @@ def _narrow(node: dict[str, Any], *, closable: bool) -> None:
         node["additionalProperties"] = False
     if "string" in kinds and "pattern" not in node and node.get("format") not in _FIXED_FORMATS:
         longest = LONGEST_FORMATTED if "format" in node else LONGEST_STRING
-        _cap(node, "maxLength", max(longest, _whole(node.get("minLength"))))
+        _cap(node, "maxLength", max(longest, _bound_of(node.get("minLength"))))
     if "array" in kinds or ("items" in node and not kinds):
         tuples = [len(node[name]) for name in ("prefixItems", "items") if isinstance(node.get(name), list)]
-        contained = _whole(node.get("minContains", 1)) if "contains" in node else 0
-        _cap(node, "maxItems", max(LONGEST_ARRAY, _whole(node.get("minItems")), max(tuples, default=0) + contained))
+        contained = _bound_of(node.get("minContains", 1)) if "contains" in node else 0
+        _cap(node, "maxItems", max(LONGEST_ARRAY, _bound_of(node.get("minItems")), max(tuples, default=0) + contained))
 
 
 def _end_after_tuple(node: dict[str, Any]) -> None:
     """End an array with its tuple, since llama.cpp ignores `items` next to `prefixItems`."""
-    listed, items = node.get("prefixItems"), node.get("items")
+    listed = node.get("prefixItems")
+    items = node.get("items")
     if not isinstance(listed, list) or not listed or not isinstance(items, Mapping) or "contains" in node:
         return
-    if _whole(node.get("minItems")) <= len(listed) and "unevaluatedItems" not in node:
+    if _bound_of(node.get("minItems")) <= len(listed) and "unevaluatedItems" not in node:
         del node["items"]
         _cap(node, "maxItems", len(listed))
 
 
 def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
-    """Lower the node's bound to this, where it has none that is lower."""
+    """Set the node's bound, unless it has a lower one."""
     given = node.get(keyword)
     if given is None or (isinstance(given, int | float) and given > most):
         node[keyword] = most
 
 
 def _names_enough(node: Mapping[str, Any]) -> bool:
-    """Return whether an instance without other properties can have all that are required."""
-    properties, required = node.get("properties", {}), node.get("required", [])
+    """Tell whether an instance without other properties can have all that are required."""
+    properties = node.get("properties", {})
+    required = node.get("required", [])
     return (
         isinstance(properties, Mapping)
         and isinstance(required, list)
         and all(isinstance(name, str) and name in properties for name in required)
-        and _whole(node.get("minProperties")) <= len(properties)
+        and _bound_of(node.get("minProperties")) <= len(properties)
     )
 
 
 def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
-    """Tell whether no instance conforms to two of the branches."""
+    """Tell whether no instance is valid for two of the branches."""
     if not isinstance(branches, list):
         return False
     parts = (SchemaPart(schema=branch, path=(*path, str(number))) for number, branch in enumerate(branches))
@@ -324,33 +333,35 @@ def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
     return all(disjoint(own, other) for own, other in itertools.combinations(outlines, 2))
 
 
-def _whole(value: Any) -> int:
-    """A bound of the schema; 0 for what is none."""
-    sound = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _ABSURD
-    return int(value) if sound else 0
+def _bound_of(value: Any) -> int:
+    """Return a bound of the schema; 0 for invalid values."""
+    is_valid = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _ABSURD
+    return int(value) if is_valid else 0
 
 
 def put_below(schema: Mapping[str, Any]) -> Any:
-    """The schema itself, where `with_pointers` has put it below `$defs`; None where it has not."""
+    """Return the schema that `with_pointers` has moved below `$defs`; None if it has not."""
     return follow(schema, _ROOT) if schema.get("$ref") == f"#{pointer_of(_ROOT)}" else None
 
 
 def with_pointers(schema: Schema) -> Schema:
     """
-    The same schema, in which every `$ref` is a pointer to a part of it; the one given where one cannot be written so.
+    Return the schema with each `$ref` as a pointer into it; unchanged if one of them cannot be written so.
 
-    llama.cpp follows `#/$defs/node`, and no anchor, no URI and no `#`, the schema itself, which is then put in `$defs`.
+    llama.cpp follows `#/$defs/node`, but no anchor, no URI and not `#`. If there is a `#`, the schema is moved into
+    `$defs`.
     """
     dialect = dialect_of(schema, DIALECTS[-1]) if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or dialect is None:
         return schema
     parts = list(located(schema))
     referring: dict[Tokens, Any] = {path: part for path, part in parts if isinstance(part.get("$ref"), str)}
-    # below another identifier a pointer begins there
+    # below another identifier, pointers start there
     nested = any(isinstance(part.get(name), str) for _, part in parts[1:] for name in ("$id", "id"))
     if not nested and all(_POINTER.fullmatch(part["$ref"]) for part in referring.values()):
         return schema
-    references, places = References(schema, dialect), {id(part): path for path, part in parts}
+    references = References(schema, dialect)
+    places = {id(part): path for path, part in parts}
     targets = {path: places.get(id(references.resolve(part, part["$ref"]))) for path, part in referring.items()}
     inside = [target for target in targets.values() if target is not None]
     if len(inside) < len(targets) or not all(_PLAIN.fullmatch(step) for target in inside for step in target):
@@ -360,7 +371,7 @@ def with_pointers(schema: Schema) -> Schema:
     for path, target in targets.items():
         follow(result, path)["$ref"] = f"#{pointer_of((*prefix, *(target or ())))}"
     for path, _ in parts if prefix else parts[1:]:
-        for name in ("$id", "id"):  # pointers would begin there
+        for name in ("$id", "id"):  # pointers would start there
             if isinstance(follow(result, path).get(name), str):
                 del follow(result, path)[name]
     if not prefix:

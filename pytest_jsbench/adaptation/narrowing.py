@@ -1,13 +1,13 @@
 """
-Adapts a schema to a subset of JSON Schema, place by place.
+Adapt a schema to a subset of JSON Schema, place by place.
 
-At each place two steps follow each other. `rules` lays all subschemas of the instance side by side, so that closing an
-object never sets one against another, and combines what they state, keyword by keyword. `scalars` and `containers`
-write the keywords of each type that the subset takes; for the subschemas inside, `containers` calls `Narrowing.place`
+There are two steps at each place. `rules` collects all subschemas of the instance, so that closing an object never
+makes two of them contradict each other, and combines their requirements keyword by keyword. `scalars` and `containers`
+write the keywords of each type that the subset has; for the inner subschemas, `containers` calls `Narrowing.place`
 again.
 
-No keyword of the result admits more when one of its subschemas admits less (there is no `not`, no `if`, no `oneOf`),
-so it is enough that each place by itself admits no more than the original.
+No keyword of the result accepts more when one of its subschemas accepts less (it contains no `not`, `if` or `oneOf`).
+So it is enough that each place accepts no more than the original.
 """
 
 from __future__ import annotations
@@ -36,26 +36,28 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.subsets import Subset, SubsetLimits
     from pytest_jsbench.core.cases import Schema
 
-#: the most alternatives of one place, after all choices were combined
+#: Maximum number of alternatives of one place, after all choices are combined.
 _MOST_ALTERNATIVES = 32
 _DEEPEST = 60
 _MOST_PLACES = 8_000
 _SCALARS = ("string", "number", "boolean", "null")
 _TAKEN_APART = APPLICATORS | REFERENCES
-#: the keywords under which definitions stand
+#: Keywords that contain definitions.
 _DEFINITIONS = ("$defs", "definitions")
-#: annotations of a reference that are of use to a model
+#: Annotations of a reference that are useful to a model.
 _DESCRIBING = frozenset({"title", "description", "default"})
 _CONTAINERS = frozenset({"object", "array"})
 
 
 class Narrowing:
-    """A pass over the schema; `adapt` makes one for each attempt and drops it after."""
+    """One pass over the schema; `adapt` uses a new one for each attempt."""
 
     def __init__(self, document: SchemaDocument, subset: Subset, ledger: Ledger, omitted: frozenset[Path]) -> None:
         self.context = Context(subset=subset, document=document, ledger=ledger, place=self.place, omitted=omitted)
-        self._document, self._subset, self._ledger = document, subset, ledger
-        #: the adapted definitions, by place: `$defs/name`
+        self._document = document
+        self._subset = subset
+        self._ledger = ledger
+        #: Adapted definitions by place: `$defs/name`.
         self.definitions: dict[str, Node] = {}
         self._names: dict[Path, str] = {(): ""}
         self._open: list[Path] = [()]
@@ -64,32 +66,32 @@ class Narrowing:
         self._places = 0
 
     def root(self) -> Node:
-        """The whole schema, without its definitions."""
+        """Return the adapted schema without its definitions."""
         root = SchemaPart(schema=self._document.root, path=())
         if not self._subset.object_root:
             return self.place((root,), ())
         kinds = outline(self._document, root).kinds
         if kinds and "object" not in kinds:
-            self._ledger.refuse("type", (), "the root has to be an object")
+            self._ledger.refuse("type", (), "the root must be an object")
         if tuple(kinds or ()) != ("object",):
             self._ledger.note("tightened", "type", (), "the root is an object")
         return self._conjunction((root, SchemaPart(schema={"type": "object"}, path=())), (), only_one=True)
 
     def place(self, parts: tuple[SchemaPart, ...], path: Path) -> Node:
-        """The adapted schema of all parts together; Contradiction where nothing conforms."""
-        asking = tuple(part for part in parts if part.schema is not True)
+        """Return the adapted conjunction of the parts; raise Contradiction if no instance can be valid."""
+        constraining = tuple(part for part in parts if part.schema is not True)
         self._depth += 1
         try:
-            if len(asking) == 1:
-                described = self._described_reference(asking[0])
+            if len(constraining) == 1:
+                described = self._described_reference(constraining[0])
                 if described is not None:
-                    return self._reference(described, asking[0])
-            return self._conjunction(asking, path)
+                    return self._reference(described, constraining[0])
+            return self._conjunction(constraining, path)
         finally:
             self._depth -= 1
 
     def _described_reference(self, part: SchemaPart) -> SchemaPart | None:
-        """Return the reference that alone affects validity, also where it is the only branch of an `anyOf`."""
+        """Return the reference if only it affects validity, including as the only branch of an `anyOf`."""
         if self._document.only_refers(part.schema):
             return part
         if not isinstance(part.schema, Mapping) or part.schema.keys() & KEYWORDS != {"anyOf"}:
@@ -101,12 +103,15 @@ class Narrowing:
         return branch if self._document.only_refers(branch.schema) else None
 
     def _reference(self, part: SchemaPart, described: SchemaPart) -> Node:
-        """Write a reference and its annotations; they are in `described`, which is the reference or is around it."""
+        """
+        Write a reference and its annotations, which are in `described`: the reference itself or the
+        schema around it.
+        """
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None or isinstance(target.schema, bool):
             return self._conjunction((described,), described.path)
         if target.path in self._open and self._subset.recursion == "none":
-            self._ledger.give_up("$ref", part.path, "recursion is not taken")
+            self._ledger.give_up("$ref", part.path, "recursion is not supported")
             return self._conjunction((), part.path)
         if target.path in self._open:
             self._recursed.add(target.path)
@@ -118,7 +123,7 @@ class Narrowing:
             self._ledger.note("rewritten", "$ref", part.path, reference)
         if siblings.keys() <= self._subset.reference_siblings:
             if described is not part:
-                self._ledger.note("rewritten", "anyOf", described.path, "the only alternative stands in its place")
+                self._ledger.note("rewritten", "anyOf", described.path, "replaced by its only alternative")
             return {"$ref": reference, **siblings}
         if described is part:
             note = "the only alternative of an anyOf, which has the annotations that may not be next to $ref"
@@ -126,7 +131,7 @@ class Narrowing:
         return {"anyOf": [{"$ref": reference}], **siblings}
 
     def _annotations(self, part: SchemaPart) -> Node:
-        """The annotations of a reference that the subset takes; the others are noted as dropped."""
+        """Return the annotations of a reference that the subset accepts; record the others as dropped."""
         allowed = {name: value for name, value in part.schema.items() if name in _DESCRIBING & self._subset.keywords}
         for keyword in part.schema:
             if keyword not in allowed and keyword not in ("$ref", "anyOf", "$schema", "$defs", "definitions"):
@@ -147,7 +152,7 @@ class Narrowing:
             self.definitions[name] = self.place((target,), target.path)
         except Contradiction:
             if target.path in self._recursed:
-                self._ledger.refuse("$ref", target.path, "nothing conforms to this part of a recursive schema")
+                self._ledger.refuse("$ref", target.path, "no instance is valid for this part of a recursive schema")
             del self._names[target.path], self.definitions[name]
             raise
         finally:
@@ -156,7 +161,7 @@ class Narrowing:
     def _conjunction(self, parts: tuple[SchemaPart, ...], path: Path, *, only_one: bool = False) -> Node:
         self._places += 1
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
-            self._ledger.refuse("", path, "too deep or too large once its references and alternatives are written out")
+            self._ledger.refuse("", path, "too deep or too large with its references and alternatives expanded")
         schema = parts[0].schema if len(parts) == 1 else None
         if isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema):
             return copy.deepcopy(dict(schema))
@@ -165,33 +170,36 @@ class Narrowing:
             if len(rules.choices) == 1:
                 break
             choice = rules.choices.pop()
-            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives once written out")
+            self._ledger.give_up(choice.keyword, choice.path, f"{count} alternatives when expanded")
         if not rules.choices:
-            return self._say(rules)
+            return self._write(rules)
         base = [_only_keywords(node, lambda keyword: keyword not in _TAKEN_APART) for node in rules.nodes]
         annotations = Rules(base, path, self.context).annotations()
         bare = not any(KEYWORDS & node.schema.keys() for node in base)
-        beside = () if bare else tuple(_only_keywords(node, KEYWORDS.__contains__) for node in base)
+        siblings = () if bare else tuple(_only_keywords(node, KEYWORDS.__contains__) for node in base)
         products = itertools.product(*(choice.alternatives for choice in rules.choices))
-        combined = [(*beside, *itertools.chain(*alternatives)) for alternatives in products]
+        combined = [(*siblings, *itertools.chain(*alternatives)) for alternatives in products]
         first = rules.choices[0]
-        if beside or len(rules.choices) > 1:
-            self._ledger.note("rewritten", first.keyword, first.path, "what stands beside it is said in each of them")
+        if siblings or len(rules.choices) > 1:
+            self._ledger.note(
+                "rewritten", first.keyword, first.path, "its sibling keywords are repeated in each of them"
+            )
         nodes = self._alternatives(combined, path, only_one=only_one)
         if len(nodes) == 1 and "$ref" in nodes[0] and annotations:
             return {"anyOf": nodes, **annotations}
         if len(nodes) > 1 and only_one:
-            self._ledger.note("tightened", first.keyword, first.path, "the first alternative only: none at the root")
-        return _joined(nodes[:1] if only_one else nodes, annotations)
+            note = "the first alternative only, as the root may not have several"
+            self._ledger.note("tightened", first.keyword, first.path, note)
+        return _any_of(nodes[:1] if only_one else nodes, annotations)
 
     def origin(self, reference: str) -> Path:
-        """The place in the original of what an adapted reference leads to."""
+        """Return the place in the original of an adapted reference's target."""
         return next(path for path, name in self._names.items() if name == reference.removeprefix("#").lstrip("/"))
 
     def _alternatives(self, combined: list[tuple[SchemaPart, ...]], path: Path, *, only_one: bool) -> list[Node]:
-        """The alternatives to which something conforms, each once."""
+        """Return the alternatives that can be valid, each once."""
         nodes: dict[str, Node] = {}
-        # the same twice is said once; a chain of such choices would double with each
+        # write equal alternatives once; otherwise a chain of such choices would double with each
         distinct: dict[str, tuple[SchemaPart, ...]] = {}
         for parts in combined:
             distinct.setdefault(canonical([part.schema for part in parts]), parts)
@@ -201,30 +209,33 @@ class Narrowing:
                 node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
             except Contradiction:
                 self._ledger.back_to(mark)
-                self._ledger.note("rewritten", "", parts[-1].path, "left out: nothing conforms to this alternative")
+                self._ledger.note(
+                    "rewritten", "", parts[-1].path, "removed, as no instance is valid for this alternative"
+                )
                 continue
             nodes.setdefault(canonical(node), node)
         if not nodes:
             raise Contradiction
         return list(nodes.values())
 
-    def _say(self, rules: Rules) -> Node:
+    def _write(self, rules: Rules) -> Node:
         annotations = rules.annotations()
-        kinds, values = rules.kinds(), rules.values()
+        kinds = rules.kinds()
+        values = rules.values()
         if values is not None:
-            return _joined(listed_values(rules, values, kinds), annotations)
+            return _any_of(listed_values(rules, values, kinds), annotations)
         if kinds is None:
             keywords = rules.always_true.union(*(node.schema for node in rules.nodes))
             kinds = tuple(kind for kind in KINDS if keywords & BY_KIND.get(kind, frozenset()))
             if not kinds and not self._subset.typed:
                 return annotations
-            note = "the types that the other keywords are about" if kinds else "a value without parts"
+            note = "the types that the other keywords apply to" if kinds else "a value without parts"
             kinds = kinds or _SCALARS
             rules.note("tightened", "type", note, path=rules.path)
         elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.stated("type")[:1]):
             rules.note("rewritten", "type", "the types that all of them allow", path=rules.path)
         self._note_vacuous(rules, kinds)
-        return _joined(self._typed(rules, self._bodies(rules, kinds)), annotations)
+        return _any_of(self._typed(rules, self._bodies(rules, kinds)), annotations)
 
     def _note_vacuous(self, rules: Rules, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
@@ -232,10 +243,10 @@ class Narrowing:
                 continue
             for node in rules.nodes:
                 for keyword in sorted(keywords & node.schema.keys()):
-                    self._ledger.note("rewritten", keyword, node.path, f"holds for all that is no {kind}")
+                    self._ledger.note("rewritten", keyword, node.path, f"has no effect without the type {kind}")
 
     def _bodies(self, rules: Rules, kinds: tuple[str, ...]) -> list[tuple[str, Node]]:
-        """Each type to which something conforms, with its keywords."""
+        """Return each type that can be valid, with its keywords."""
         bodies: list[tuple[str, Node]] = []
         for kind in kinds:
             mark = self._ledger.mark()
@@ -243,7 +254,7 @@ class Narrowing:
                 bodies.append(_body(rules, kind))
             except Contradiction:
                 self._ledger.back_to(mark)
-                rules.note("rewritten", "type", f"no {kind} conforms", path=rules.path)
+                rules.note("rewritten", "type", f"no {kind} is valid", path=rules.path)
         if not bodies:
             raise Contradiction
         return bodies
@@ -253,8 +264,8 @@ class Narrowing:
         listed = any(isinstance(value, list) for value, _ in rules.stated("type")[:1])
         if len(kinds) == 1:
             return [{"type": kinds if listed else kinds[0], **bodies[0][1]}]
-        together = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
-        if together and not any("enum" in body for _, body in bodies):
+        as_list = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
+        if as_list and not any("enum" in body for _, body in bodies):
             return [{"type": kinds, **{name: value for _, body in bodies for name, value in body.items()}}]
         rules.note("rewritten", "type", "one alternative for each type")
         return [{"type": kind, **body} for kind, body in bodies]
@@ -274,7 +285,7 @@ def _body(rules: Rules, kind: str) -> tuple[str, Node]:
             return kind, {}
 
 
-def _joined(nodes: list[Node], annotations: Node) -> Node:
+def _any_of(nodes: list[Node], annotations: Node) -> Node:
     return {**nodes[0], **annotations} if len(nodes) == 1 else {"anyOf": nodes, **annotations}
 
 
@@ -283,58 +294,58 @@ def _only_keywords(part: SchemaPart, kept: Callable[[str], bool]) -> SchemaPart:
 
 
 def adapted_json(schema: Schema, subset: str, mode: Mode) -> dict[str, Any]:
-    """The result of adapting as JSON values; the child calls this."""
+    """Adapt a schema and return the result as JSON values; called in the child process."""
     return asdict(adapt(schema, {**SUBSETS, **PROFILES}[subset], mode))
 
 
 def adapt(schema: Schema, subset: Subset, mode: Mode) -> Adapted | Inexpressible:
     """Adapt the schema to the subset; the result lists the changes, or names the first obstacle."""
     try:
-        adapted, ledger = _finite(schema, subset, mode)
+        adapted, ledger = _adapt_to_finite(schema, subset, mode)
         exceeded = list(_excess(adapted, subset.limits))
         if any(keyword == "required" for keyword, _, _ in exceeded) and not subset.all_required:
-            # too many are optional: require them all
-            adapted, ledger = _finite(schema, replace(subset, all_required=True), mode)
+            # too many properties are optional: require all of them
+            adapted, ledger = _adapt_to_finite(schema, replace(subset, all_required=True), mode)
             exceeded = list(_excess(adapted, subset.limits))
         for keyword, count, limit in exceeded:
             ledger.refuse(keyword, (), f"{count}, {limit}")
     except Blocked as blocked:
         return blocked.obstacle
     except Contradiction:
-        return Inexpressible(keyword="", path="", message="nothing that the provider could be asked for conforms")
+        return Inexpressible(keyword="", path="", message="no schema of the provider's subset has a valid instance")
     if not ledger.changes() and adapted != schema:
-        ledger.note("rewritten", "", (), "the same in other words")
+        ledger.note("rewritten", "", (), "an equivalent schema")
     foretold = tuple(f"likely too complex: {count}" for _, count, _ in _excess(adapted, subset.likely))
     return Adapted(schema=adapted, changes=ledger.changes(), foretold=foretold)
 
 
-def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
-    """Adapt the schema, and leave out properties that have no finite instance once they are required."""
+def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
+    """Adapt the schema, and omit properties that would have no finite instance if they were required."""
     omitted: frozenset[Path] = frozenset()
     while True:
         ledger = Ledger(mode)
         narrowing = Narrowing(SchemaDocument(schema), subset, ledger, omitted)
         root = narrowing.root()
         ending = _ending(_places(root, narrowing.definitions))
-        endless = {path for node, path in narrowing.context.made_required if not _ends(node, ending)}
-        if endless <= omitted:
+        infinite = {path for node, path in narrowing.context.made_required if not _ends(node, ending)}
+        if infinite <= omitted:
             break
-        omitted |= endless
+        omitted |= infinite
     if not _ends(root, ending):
-        ledger.refuse("$ref", (), "every answer would have to go on for ever")
-    circle = _required_circle(root, narrowing.definitions) if subset.recursion == "optional" else None
-    if circle is not None and mode == "relax":
-        return _finite(schema, replace(subset, recursion="none"), mode)
-    if circle is not None:
-        message = "it leads back to itself without a property that may be left out"
-        ledger.refuse("$ref", narrowing.origin(circle), message)
+        ledger.refuse("$ref", (), "every valid answer would be infinite")
+    reference_cycle = _required_cycle(root, narrowing.definitions) if subset.recursion == "optional" else None
+    if reference_cycle is not None and mode == "relax":
+        return _adapt_to_finite(schema, replace(subset, recursion="none"), mode)
+    if reference_cycle is not None:
+        message = "it leads back to itself without an optional property"
+        ledger.refuse("$ref", narrowing.origin(reference_cycle), message)
     head = {}
     if isinstance(schema, Mapping) and "$schema" in schema:
         if "$schema" in subset.keywords:
             head = {"$schema": schema["$schema"]}
         else:
-            ledger.note("dropped_annotation", "$schema", (), "says nothing about validity")
-    definitions = _referred(root, narrowing.definitions)
+            ledger.note("dropped_annotation", "$schema", (), "does not affect validity")
+    definitions = _used_definitions(root, narrowing.definitions)
     tail: Node = {}
     for place, node in definitions.items():
         keyword, _, name = place.partition("/")
@@ -343,10 +354,9 @@ def _finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, Ledger]:
 
 
 def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]]:
-    """Each limit that the adapted schema exceeds: the keyword, what there is of it, and how much is taken."""
+    """Yield each limit that the adapted schema exceeds: the keyword, the count, and the limit."""
     nodes = [node for node, _ in _walk(schema)]
-    named = ("properties", *_DEFINITIONS)
-    names = [name for node in nodes for keyword in named for name in node.get(keyword, {})]
+    names = [name for node in nodes for keyword in ("properties", *_DEFINITIONS) for name in node.get(keyword, {})]
     enums = [node["enum"] for node in nodes if "enum" in node]
     values = [value for listed in enums for value in listed] + [node["const"] for node in nodes if "const" in node]
     optional = sum(len(node.get("properties", {}).keys() - set(node.get("required", ()))) for node in nodes)
@@ -361,15 +371,15 @@ def _excess(schema: Node, limits: SubsetLimits) -> Iterator[tuple[str, str, str]
     )
     for keyword, count, limit, what in counts:
         if limit is not None and count > limit:
-            yield keyword, f"{count} {what}", f"of which {limit} are taken"
+            yield keyword, f"{count} {what}", f"at most {limit} are supported"
     most = limits.long_enum_characters
     for listed in enums if limits.long_enum is not None and most is not None else ():
         if len(listed) > (limits.long_enum or 0) and _characters(listed) > (most or 0):
-            yield "enum", f"an enum of {len(listed)} values", f"which then have at most {most} characters"
+            yield "enum", f"an enum of {len(listed)} values", f"which may have at most {most} characters in total"
 
 
 def _walk(node: Node, depth: int = 0) -> Iterator[tuple[Node, int]]:
-    """Every schema of an adapted schema, and the number of objects and arrays around it, itself included."""
+    """Yield every schema of an adapted schema, and its depth in objects and arrays, including itself."""
     kinds = node.get("type", ())
     depth += bool(_CONTAINERS & set([kinds] if isinstance(kinds, str) else kinds))
     yield node, depth
@@ -384,8 +394,8 @@ def _characters(values: Iterable[Any]) -> int:
     return sum(len(value if isinstance(value, str) else str(value)) for value in values)
 
 
-def _referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
-    """The definitions that the root refers to, directly or not, each by its place: `$defs/name`."""
+def _used_definitions(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
+    """Return the definitions that the root refers to, directly or indirectly, by place: `$defs/name`."""
     names: set[str] = set()
     pending = [root]
     while pending:
@@ -397,11 +407,11 @@ def _referred(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
     return {name: node for name, node in definitions.items() if name in names}
 
 
-def _required_circle(root: Node, definitions: Mapping[str, Node]) -> str | None:
-    """A reference that leads back to itself without a property that may be left out; None where there is none."""
+def _required_cycle(root: Node, definitions: Mapping[str, Node]) -> str | None:
+    """Return a reference that leads back to itself through required properties only; None if there is none."""
     places = _places(root, definitions)
-    circle = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())
-    return next((reference for reference, node in places.items() if id(node) in circle), None)
+    nodes = cycle(lambda node: [places[name] for name in _unavoidable(node) if name in places], places.values())
+    return next((reference for reference, node in places.items() if id(node) in nodes), None)
 
 
 def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
@@ -409,7 +419,7 @@ def _places(root: Node, definitions: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def _unavoidable(node: Node) -> Iterator[str]:
-    """The references in the node, but for those within a property that is not required."""
+    """Yield the references in the node, except those within optional properties."""
     if "$ref" in node:
         yield node["$ref"]
     required = node.get("required", ())

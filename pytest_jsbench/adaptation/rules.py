@@ -1,9 +1,9 @@
 """
-The rules of one place: all subschemas that apply there, laid side by side, and what they state together.
+Collect the rules of one place: all subschemas that apply to it, and what they require together.
 
-A reference is replaced by its target, and the branches of `allOf` join the others. What is left are the nodes, which
-all hold, without references, `allOf`, `not` and `if`; and the choices (`anyOf`, `oneOf`, `if`), of each of which one
-alternative holds.
+A reference is replaced by its target, and the branches of `allOf` are added to the others. The result consists of nodes
+without references, `allOf`, `not` and `if`, which all apply, and of choices (`anyOf`, `oneOf`, `if`), which require one
+of their alternatives.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Outline, Path, SchemaDocument
     from pytest_jsbench.adaptation.subsets import Subset
 
-#: the most subschemas of one instance; more come from a circle of references
+#: Maximum number of subschemas for one instance; more of them result from a cycle of references.
 _MOST_PARTS = 400
 
 Node = dict[str, Any]
@@ -32,7 +32,7 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A keyword with alternatives, each a conjunction of subschemas; one of them must hold."""
+    """A keyword with alternatives, each a conjunction of subschemas; one of them must be valid."""
 
     keyword: str
     path: Path
@@ -41,68 +41,70 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The values that every step of one adaptation uses."""
+    """Values that every step of one adaptation uses."""
 
     subset: Subset
     document: SchemaDocument
     ledger: Ledger
-    #: adapts the schema that all of the parts make together
+    #: Function that adapts the conjunction of the parts.
     place: Callable[[tuple[SchemaPart, ...], Path], Node]
-    #: the places of the properties that are left out
+    #: Places of the omitted properties.
     omitted: frozenset[Path]
-    #: optional properties that the subset requires: the adapted schema and its place
+    #: Optional properties that the subset requires, as the adapted schema and its place.
     made_required: list[tuple[Node, Path]] = field(default_factory=list)
 
 
 class Rules:
-    """The nodes and choices to which an instance must conform, all of them."""
+    """Nodes and choices that an instance must meet, all of them."""
 
     def __init__(self, nodes: list[SchemaPart], path: Path, context: Context) -> None:
         self.nodes = nodes
         self.choices: list[Choice] = []
-        #: keywords of the original that were left out of the nodes, since they accept every instance
+        #: Keywords of the original that were removed because they accept every instance.
         self.always_true: set[str] = set()
-        #: the place in the original at which changes are reported
+        #: Place in the original for reported changes.
         self.path = nodes[0].path if nodes else path
         self.context = context
-        self.subset, self.document, self.ledger = context.subset, context.document, context.ledger
+        self.subset = context.subset
+        self.document = context.document
+        self.ledger = context.ledger
 
     def takes(self, keyword: str) -> bool:
         """Tell whether the subset has the keyword."""
         return keyword in self.subset.keywords
 
     def stated(self, keyword: str) -> list[tuple[Any, Path]]:
-        """Each value of the keyword, with the place of its node."""
+        """Return each value of the keyword, with the place of its node."""
         return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
 
     def _where(self, keyword: str) -> Path:
-        """The place of the first node that has the keyword; of the first node where none has it."""
+        """Return the place of the first node with the keyword; of the first node if none has it."""
         return next((path for _, path in self.stated(keyword)), self.path)
 
     def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
-        """Add a change of the keyword, where it first stands."""
+        """Record a change of the keyword at its first place."""
         self.ledger.note(kind, keyword, self._where(keyword) if path is None else path, note)
 
     def give_up(self, keyword: str, message: str) -> None:
-        """Report a keyword that the subset lacks, where it first stands."""
+        """Report a keyword that the subset lacks, at its first place."""
         self.ledger.give_up(keyword, self._where(keyword), message)
 
     def refuse(self, keyword: str, message: str) -> NoReturn:
-        """End the adaptation with the keyword, where it first stands."""
+        """End the adaptation because of the keyword, at its first place."""
         self.ledger.refuse(keyword, self._where(keyword), message)
 
     def numbers(self, keyword: str) -> list[int | float]:
-        """The values of the keyword, each a finite number; anything else ends the adaptation."""
+        """Return the values of the keyword, which must be finite numbers; end the adaptation otherwise."""
         values = self.stated(keyword)
         for value, path in values:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 self.ledger.refuse(keyword, path, "not a number")
-            if not abs(value) <= sys.float_info.max:  # a whole number of JSON has no bound
+            if not abs(value) <= sys.float_info.max:  # integers in JSON are unbounded
                 self.ledger.refuse(keyword, path, "not a finite number of double precision")
         return [value for value, _ in values]
 
     def kinds(self) -> tuple[str, ...] | None:
-        """The types that all nodes allow, in the order of the first; None for any."""
+        """Return the types that all nodes allow, in the order of the first node; None for any type."""
         kinds: tuple[str, ...] | None = None
         for declared, path in self.stated("type"):
             listed = [declared] if isinstance(declared, str) else declared
@@ -116,7 +118,7 @@ class Rules:
         return kinds
 
     def values(self) -> list[Any] | None:
-        """The values in every `enum` and `const`; None where there is neither."""
+        """Return the values that are in every `enum` and `const`; None if there is neither."""
         lists: list[list[Any]] = [[value] for value, _ in self.stated("const")]
         for listed, path in self.stated("enum"):
             if not isinstance(listed, list):
@@ -128,7 +130,7 @@ class Rules:
         return [value for value in lists[0] if canonical(value) in common]
 
     def annotations(self) -> Node:
-        """The annotations that the provider takes; the others are noted as dropped."""
+        """Return the annotations that the provider accepts; record the others as dropped."""
         kept: Node = {}
         for node in self.nodes:
             for keyword, value in node.schema.items():
@@ -137,7 +139,7 @@ class Rules:
                 if self.takes(keyword) and keyword in ANNOTATIONS and keyword not in kept:
                     kept[keyword] = copy.deepcopy(value)
                 else:
-                    self.ledger.note("dropped_annotation", keyword, node.path, "says nothing about validity")
+                    self.ledger.note("dropped_annotation", keyword, node.path, "does not affect validity")
         return kept
 
 
@@ -149,39 +151,41 @@ def _meet(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
 
 
 def flatten(parts: Iterable[SchemaPart], path: Path, context: Context) -> Rules:
-    """The rules of the parts; they admit no more than the parts admit together."""
+    """Return the rules of the parts, which accept no more than the parts do together."""
     return _Flattening(context).run(list(parts), path)
 
 
 class _Flattening:
     def __init__(self, context: Context) -> None:
-        self._context, self._document, self._ledger = context, context.document, context.ledger
+        self._context = context
+        self._document = context.document
+        self._ledger = context.ledger
         self._nodes: list[SchemaPart] = []
         self._choices: list[Choice] = []
         self._pending: list[SchemaPart] = []
         self._exclusive: list[SchemaPart] = []
-        self._depended: set[Path] = set()
+        self._added_dependencies: set[Path] = set()
         self._always_true: set[str] = set()
 
     def run(self, parts: list[SchemaPart], path: Path) -> Rules:
         self._pending = parts
         seen = 0
-        while self._pending or self._depend() or self._exclusive:
+        while self._pending or self._add_dependencies() or self._exclusive:
             if not self._pending:
                 exclusive = self._exclusive.pop(0)
-                self._choose("oneOf", exclusive, self._one_of(exclusive))
+                self._choose("oneOf", exclusive, self._exclusive_alternatives(exclusive))
                 continue
             part = self._pending.pop(0)
             seen += 1
             if seen > _MOST_PARTS:
-                self._ledger.refuse("$ref", part.path, "the references that apply here go in a circle")
-            self._enter(part)
+                self._ledger.refuse("$ref", part.path, "the references that apply here form a cycle")
+            self._add(part)
         rules = Rules(self._nodes, path, self._context)
         rules.choices = self._choices
         rules.always_true = self._always_true
         return rules
 
-    def _enter(self, part: SchemaPart) -> None:
+    def _add(self, part: SchemaPart) -> None:
         schema = part.schema
         if schema is True:
             return
@@ -197,7 +201,7 @@ class _Flattening:
                 return
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in schema:
-                self._ledger.give_up(keyword, part.path, "where it leads depends on the way there")
+                self._ledger.give_up(keyword, part.path, "its target depends on the dynamic scope")
         self._nodes.append(self._without_always_true(part))
         if "allOf" in schema:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
@@ -207,18 +211,18 @@ class _Flattening:
         if "oneOf" in schema:
             self._exclusive.append(part)
         if "not" in schema:
-            self._negate(part.below("not"), part.path)
+            self._add_negation(part.below("not"), part.path)
         if "if" in schema:
-            self._condition(part)
+            self._add_condition(part)
 
     def _without_always_true(self, part: SchemaPart) -> SchemaPart:
-        """Drop the keywords that the subset lacks and that accept every instance, before a rule sees them."""
+        """Remove the keywords that the subset lacks and that accept every instance."""
         lacking = part.schema.keys() & KEYWORDS - self._context.subset.keywords
         if not lacking:
             return part
         dropped = [keyword for keyword in always_true_keywords(part, self._document) if keyword in lacking]
         for keyword in dropped:
-            self._ledger.note("rewritten", keyword, part.path, "left out: it accepts every value")
+            self._ledger.note("rewritten", keyword, part.path, "removed, as it accepts every value")
         self._always_true.update(dropped)
         kept = {keyword: value for keyword, value in part.schema.items() if keyword not in dropped}
         return SchemaPart(schema=kept, path=part.path)
@@ -226,9 +230,9 @@ class _Flattening:
     def _follow(self, part: SchemaPart) -> None:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None:
-            self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} leads to no certain place of the schema")
+            self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} cannot be resolved in the schema")
             return
-        self._ledger.note("rewritten", "$ref", part.path, "the schema referred to stands in its place")
+        self._ledger.note("rewritten", "$ref", part.path, "replaced by the referenced schema")
         self._pending.append(target)
 
     def _branches(self, part: SchemaPart, keyword: str) -> list[SchemaPart]:
@@ -239,13 +243,13 @@ class _Flattening:
 
     def _choose(self, keyword: str, part: SchemaPart, alternatives: list[tuple[SchemaPart, ...]]) -> None:
         if len(alternatives) == 1:
-            self._ledger.note("rewritten", keyword, part.path, "the only alternative stands in its place")
+            self._ledger.note("rewritten", keyword, part.path, "replaced by its only alternative")
             self._pending += alternatives[0]
             return
         self._choices.append(Choice(keyword=keyword, path=part.path, alternatives=tuple(alternatives)))
 
-    def _one_of(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
-        """The alternatives, each with guards so that no other alternative holds as well."""
+    def _exclusive_alternatives(self, part: SchemaPart) -> list[tuple[SchemaPart, ...]]:
+        """Return the alternatives, with guards so that no two of them can be valid at once."""
         branches = self._branches(part, "oneOf")
         outlines = [outline(self._document, branch) for branch in branches]
         required = {name for node in self._nodes for name in names_in(node.schema.get("required"))}
@@ -255,29 +259,32 @@ class _Flattening:
             for number, other in enumerate(outlines):
                 if other is own or disjoint(own, other):
                     continue
-                if (tag := _telling(own, other)) is not None:
+                tag = _distinguishing_property(own, other)
+                if tag is not None:
                     if tag in own.required and frozenset({"object"}) in (own.kinds, other.kinds):
                         continue
                     tagged = {"type": "object", "required": [tag]}
                     guards[f"with {tag}"] = SchemaPart(schema=tagged, path=branch.path)
-                    note = f"alternative {branch.path[-1]} requires {tag!r}, which tells it from alternative {number}"
+                    note = (
+                        f"alternative {branch.path[-1]} requires {tag!r}, to distinguish it from alternative {number}"
+                    )
                     self._ledger.note("tightened", "oneOf", part.path, note)
                     continue
                 names = sorted(other.required - own.required - required) or sorted(other.required - own.required)
                 name = next((name for name in names if f"without {name}" in guards), names[0] if names else None)
                 if name is None:
-                    message = f"alternatives {branch.path[-1]} and {number} may both hold"
+                    message = f"alternatives {branch.path[-1]} and {number} may both be valid"
                     self._ledger.give_up("oneOf", part.path, message)
                     continue
                 guards[f"without {name}"] = _without(name, branch.path)
                 note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
-        self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both hold")
+        self._ledger.note("rewritten", "oneOf", part.path, "anyOf, as no two alternatives can both be valid")
         return alternatives
 
-    def _negate(self, negated: SchemaPart, path: Path) -> None:
-        """Add the opposite of the subschema, where the subset can express it."""
+    def _add_negation(self, negated: SchemaPart, path: Path) -> None:
+        """Add the negation of the subschema, if the subset can express it."""
         schema = negated.schema
         asserted = {keyword for keyword in schema if keyword in KEYWORDS} if isinstance(schema, Mapping) else set()
         if schema is True or (isinstance(schema, Mapping) and not asserted):
@@ -286,49 +293,60 @@ class _Flattening:
             return
         if asserted == {"anyOf"}:
             for branch in self._branches(negated, "anyOf"):
-                self._negate(branch, path)
-        elif asserted == {"required"} and (names := names_in(schema["required"])):
+                self._add_negation(branch, path)
+            return
+        names = names_in(schema["required"]) if asserted == {"required"} else []
+        if names:
             self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
             guards = [(_without(name, negated.path),) for name in names]
             self._choose("not", negated, list(guards))
-        elif asserted == {"type"} and (
-            listed := [schema["type"]] if schema["type"] in KINDS else names_in(schema["type"])
-        ):
-            refused = {*listed, "integer"} if "number" in listed else {*listed, *(["number"] * ("integer" in listed))}
-            others = [kind for kind in KINDS if kind not in refused]
+            return
+        kinds = _names_of_types(schema["type"]) if asserted == {"type"} else []
+        if kinds:
+            excluded = set(kinds)
+            if "number" in kinds:
+                excluded.add("integer")
+            elif "integer" in kinds:
+                excluded.add("number")
+            others = [kind for kind in KINDS if kind not in excluded]
             self._ledger.note("tightened", "not", path, "the other types")
             self._pending.append(SchemaPart(schema={"type": others}, path=negated.path))
-        else:
-            self._ledger.give_up("not", path, "there is no way to say what an answer is not")
+            return
+        self._ledger.give_up("not", path, "the subset cannot express what an answer must not be")
 
-    def _condition(self, part: SchemaPart) -> None:
-        """Add a choice of `if` with `then`, or `then` with `else`: each satisfies the condition."""
+    def _add_condition(self, part: SchemaPart) -> None:
+        """Add a choice of `if` with `then`, or `then` with `else`; each of them satisfies the condition."""
         then = (part.below("then"),) if "then" in part.schema else ()
         otherwise = (part.below("else"),) if "else" in part.schema else ()
         if not then and not otherwise:
             return
-        self._ledger.note("tightened", "if", part.path, "what satisfies it whether `if` holds or not")
+        self._ledger.note("tightened", "if", part.path, "what satisfies it whether `if` is valid or not")
         if not otherwise:
             self._pending += then
         else:
             self._choose("if", part, [(part.below("if"), *then), (*then, *otherwise)])
 
-    def _depend(self) -> bool:
-        """Add the schemas that depend on properties named here; returns whether any is pending."""
+    def _add_dependencies(self) -> bool:
+        """Add the schemas that depend on properties named here; tell whether any are pending."""
         names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):
                 for name, value in _mapping(node.schema.get(keyword)).items():
                     path = (*node.path, keyword, name)
-                    if name in names and not isinstance(value, list) and path not in self._depended:
-                        self._depended.add(path)
-                        self._ledger.note("tightened", keyword, node.path, f"holds whether {name!r} is there or not")
+                    if name in names and not isinstance(value, list) and path not in self._added_dependencies:
+                        self._added_dependencies.add(path)
+                        note = f"applies whether {name!r} is present or not"
+                        self._ledger.note("tightened", keyword, node.path, note)
                         self._pending.append(node.below(keyword, name))
         return bool(self._pending)
 
 
-def _telling(own: Outline, other: Outline) -> str | None:
-    """A property that has other values in the two, so that an object that has it conforms to one of them only."""
+def _names_of_types(value: Any) -> list[str]:
+    return [value] if value in KINDS else names_in(value)
+
+
+def _distinguishing_property(own: Outline, other: Outline) -> str | None:
+    """Return a property whose values differ between the two, so that no object is valid for both."""
     both = own.tags.keys() & other.tags.keys()
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
 

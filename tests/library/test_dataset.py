@@ -98,7 +98,7 @@ def test_a_table_of_the_datasets_library_is_a_source() -> None:
     assert names(Dataset.load(table)) == ["cases::a", "cases::b"]
     assert [case.schema for case in Dataset.load(table) if isinstance(case, Case)] == [SMALL, LARGE]
     assert names(Dataset.load(datasets.DatasetDict({"test": table, "train": table}), limit=1)) == ["cases::a"]
-    with pytest.raises(JSBenchError, match=r"column schema is .*expected text"):
+    with pytest.raises(JSBenchError, match=r"column schema is .*expected JSON Schemas as text"):
         Dataset.load(datasets.Dataset.from_list([{"schema": SMALL}]))
     with pytest.raises(JSBenchError, match="no column json_schema or schema; its columns are text"):
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]))
@@ -209,7 +209,7 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
     ("call", "said"),
     [
         (lambda load, _: load(7), "an int is not a dataset; expected the name of a source"),
-        (lambda load, _: load("builtin", split="dev"), "leave split=dev out"),
+        (lambda load, _: load("builtin", split="dev"), "remove split=dev"),
         (lambda load, _: load("builtin", sample=3), r"no argument 'sample': take it by Dataset.sample\(size, seed\)"),
         (lambda load, _: load("a/b", name="easy"), "no argument 'name': say it as tasks="),
         (lambda load, _: load.__self__("builtin"), r"a dataset is made by Dataset.load\('builtin'\)"),
