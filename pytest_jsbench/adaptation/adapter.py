@@ -156,7 +156,7 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
 
 
 def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Tell whether a removed keyword rejects nothing that the other keywords accept."""
+    """Return whether a removed keyword rejects nothing that the other keywords accept."""
     if name == "allOf":  # engines remove `allOf` only after merging it
         return isinstance(was[name], list)
     if name == "items":

@@ -1,4 +1,4 @@
-"""Keywords with a value with which they accept every instance, such as `propertyNames: {"type": "string"}`."""
+"""Find keywords whose values accept every instance, such as `propertyNames: {"type": "string"}`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import SchemaDocument, SchemaPart
 
-#: references and `allOf` that are followed before a schema counts as one that may reject something
+#: Maximum depth of references and `allOf` to follow; deeper schemas are treated as ones that may reject something.
 _DEEPEST = 8
-#: patterns that are found in every string, in each dialect of regular expressions
+#: Patterns that match every string in each dialect of regular expressions.
 _PATTERNS = frozenset({"", "^", "$", ".*", "^.*", ".*$", "()", "(?:)", r"[\s\S]*", r"^[\s\S]*", r"^[\s\S]*$"})
 
 
@@ -30,7 +30,7 @@ def _accepts_all(keyword: str, part: SchemaPart, document: SchemaDocument, deepe
     if keyword in ("unevaluatedProperties", "unevaluatedItems", "additionalProperties", "additionalItems", "items"):
         return _accepts_everything(part.schema[keyword])
     if keyword == "patternProperties":
-        return _names_nothing(part.schema)
+        return _is_ineffective(part.schema)
     return False
 
 
@@ -47,10 +47,12 @@ def _accepts_strings(part: SchemaPart, document: SchemaDocument, deepest: int) -
             return False
         if document.dialect.lone_references:
             return True
-    return all(_holds_for_strings(keyword, part, document, deepest) for keyword in schema.keys() & KEYWORDS - {"$ref"})
+    return all(
+        _keyword_accepts_strings(keyword, part, document, deepest) for keyword in schema.keys() & KEYWORDS - {"$ref"}
+    )
 
 
-def _holds_for_strings(keyword: str, part: SchemaPart, document: SchemaDocument, deepest: int) -> bool:
+def _keyword_accepts_strings(keyword: str, part: SchemaPart, document: SchemaDocument, deepest: int) -> bool:
     value = part.schema[keyword]
     if keyword == "type":
         return value == "string" or (isinstance(value, list) and "string" in value)
@@ -61,22 +63,22 @@ def _holds_for_strings(keyword: str, part: SchemaPart, document: SchemaDocument,
             _accepts_strings(part.below(keyword, str(number)), document, deepest - 1) for number in range(len(value))
         )
         return all(accepted) if keyword == "allOf" else any(accepted)
-    if keyword in _OF_OTHER_TYPES:
+    if keyword in _KEYWORDS_OF_OTHER_TYPES:
         return True
     return _accepts_all(keyword, part, document, deepest)
 
 
-#: a schema that is only of strings cannot break them
-_OF_OTHER_TYPES = BY_KIND["object"] | BY_KIND["array"] | BY_KIND["number"]
+#: Keywords for other types; they do not apply to strings.
+_KEYWORDS_OF_OTHER_TYPES = BY_KIND["object"] | BY_KIND["array"] | BY_KIND["number"]
 
 
 def _accepts_everything(schema: object) -> bool:
-    """Return whether a schema has nothing but annotations."""
+    """Return whether a schema has only annotations."""
     return schema is True or (isinstance(schema, Mapping) and schema.keys() <= ANNOTATIONS)
 
 
-def _names_nothing(schema: Mapping[str, Any]) -> bool:
-    """Return whether `patternProperties` neither restricts a property nor exempts one from a neighbour."""
+def _is_ineffective(schema: Mapping[str, Any]) -> bool:
+    """Return whether `patternProperties` has no effect on properties, neither itself nor through other keywords."""
     patterns = schema["patternProperties"]
     if not isinstance(patterns, Mapping):
         return False

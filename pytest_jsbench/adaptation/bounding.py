@@ -140,7 +140,7 @@ def _merge_scalars(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_flag(node: Mapping[str, Any]) -> bool:
-    """Tell whether an exclusive bound is a boolean that modifies another keyword, as in draft 4."""
+    """Return whether an exclusive bound is a boolean that modifies another keyword, as in draft 4."""
     return any(isinstance(node.get(keyword), bool) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
 
 
@@ -184,7 +184,7 @@ class _Walk:
         return result
 
     def _closable(self, schema: Mapping[str, Any], path: Path) -> bool:
-        """Tell whether the object has only the properties that it names, unless another node adds some."""
+        """Return whether the object has only the properties that it names, unless another node adds some."""
         openers = _OPENERS & schema.keys()
         if openers and openers <= _OFTEN_TRUE:  # a slow check that only few nodes need
             openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
@@ -313,7 +313,7 @@ def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
 
 
 def _names_enough(node: Mapping[str, Any]) -> bool:
-    """Tell whether an instance without other properties can have all that are required."""
+    """Return whether an instance without other properties can have all that are required."""
     properties = node.get("properties", {})
     required = node.get("required", [])
     return (
@@ -325,7 +325,7 @@ def _names_enough(node: Mapping[str, Any]) -> bool:
 
 
 def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
-    """Tell whether no instance is valid for two of the branches."""
+    """Return whether no instance is valid for two of the branches."""
     if not isinstance(branches, list):
         return False
     parts = (SchemaPart(schema=branch, path=(*path, str(number))) for number, branch in enumerate(branches))

@@ -1,4 +1,4 @@
-"""The keywords of objects and arrays, written with the keywords that the subset takes."""
+"""Write the keywords of objects and arrays in the provider's subset."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from pytest_jsbench.adaptation.document import Path, SchemaPart
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: with one of these keywords an object has to be closed
+#: Keywords that require an object to be closed.
 _CLOSING = BY_KIND["object"] - {"properties", "required", "additionalProperties"}
 _PLAIN_PATTERN = re.compile(r"[\w^$.*+\-]*", re.ASCII)
 
 
 def object_keywords(rules: Rules) -> Node:
-    """The keywords of an object that satisfies all rules."""
+    """Return the keywords of an object that meets all rules."""
     _check(rules)
-    properties = _named(rules)
+    properties = _property_names(rules)
     required = _required(rules)
     closing = rules.subset.closed or _has_to_close(rules)
     if closing:
@@ -31,10 +31,11 @@ def object_keywords(rules: Rules) -> Node:
     adapted: Node = {}
     places: list[tuple[Node, Path]] = []
     for name in dict.fromkeys([*properties, *required]):
-        parts, where = _parts(rules, name), (*rules.path, "properties", name)
+        parts = _parts(rules, name)
+        where = (*rules.path, "properties", name)
         place = (*where, *(token for part in parts for token in part.path))
         if place in rules.context.omitted and name not in required:
-            rules.note("tightened", "properties", f"without {name!r}, which would never end", path=rules.path)
+            rules.note("tightened", "properties", f"without {name!r}, which would be infinite", path=rules.path)
             continue
         try:
             if any(part.schema is False for part in parts):
@@ -43,87 +44,88 @@ def object_keywords(rules: Rules) -> Node:
         except Contradiction:
             if name in required:
                 raise
-            rules.note("rewritten", "properties", f"without {name!r}, which no value conforms to", path=rules.path)
+            rules.note("rewritten", "properties", f"without {name!r}, which has no valid value", path=rules.path)
             closing = True
             continue
         if name not in properties:
             rules.note("rewritten", "required", f"{name!r} is among the properties", path=rules.path)
         places.append((adapted[name], place))
-    required = _counted(rules, list(adapted), required, closing=closing)
-    if rules.subset.all_required and (missing := [name for name in adapted if name not in required]):
+    required = _required_by_count(rules, list(adapted), required, closing=closing)
+    missing = [name for name in adapted if name not in required]
+    if rules.subset.all_required and missing:
         rules.note("tightened", "required", f"also {', '.join(map(repr, missing))}", path=rules.path)
         rules.context.made_required.extend(pair for name, pair in zip(adapted, places, strict=True) if name in missing)
         required = list(adapted)
     body: Node = {}
-    if adapted or closing or rules.stated("properties"):
+    if adapted or closing or rules.values_of("properties"):
         body["properties"] = adapted
-    if required or rules.stated("required"):
+    if required or rules.values_of("required"):
         body["required"] = required
     return {**body, **_openness(rules, closing=closing)}
 
 
 def _check(rules: Rules) -> None:
     for keyword in ("properties", "patternProperties", "dependentRequired", "dependentSchemas", "dependencies"):
-        for value, path in rules.stated(keyword):
+        for value, path in rules.values_of(keyword):
             if not isinstance(value, Mapping):
                 rules.ledger.refuse(keyword, path, "not an object")
     for keyword in ("propertyNames", "unevaluatedProperties"):
-        for value, path in rules.stated(keyword):
+        for value, path in rules.values_of(keyword):
             if value is not True:
-                rules.ledger.give_up(keyword, path, f"{keyword} is not taken")
+                rules.ledger.give_up(keyword, path, f"{keyword} is not supported")
 
 
-def _named(rules: Rules) -> list[str]:
-    return list(dict.fromkeys(name for value, _ in rules.stated("properties") for name in value))
+def _property_names(rules: Rules) -> list[str]:
+    return list(dict.fromkeys(name for value, _ in rules.values_of("properties") for name in value))
 
 
 def _required(rules: Rules) -> list[str]:
-    """The required properties, those that depend on other properties included."""
+    """Return the required properties, with those that depend on other properties."""
     required: dict[str, None] = {}
-    for names, path in rules.stated("required"):
+    for names, path in rules.values_of("required"):
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             rules.ledger.refuse("required", path, "not a list of names")
         required.update(dict.fromkeys(names))
-    properties = set(_named(rules))
+    properties = set(_property_names(rules))
     possible = {*properties, *required}
     for keyword in ("dependentRequired", "dependencies"):
-        for value, path in rules.stated(keyword):
-            rules.ledger.note("rewritten", keyword, path, "what a property brings along is required in any case")
+        for value, path in rules.values_of(keyword):
+            rules.ledger.note("rewritten", keyword, path, "properties that depend on others are required in any case")
             changed = True
             while changed:
-                brought = {other for name in possible & value.keys() for other in names_in(value[name])}
-                changed = not brought <= possible
-                possible |= brought
-                required.update(dict.fromkeys(sorted(brought)))
-    late = possible - properties
-    for value, _ in rules.stated("dependencies"):
-        if any(isinstance(value[name], Mapping | bool) for name in late & value.keys()):
+                added = {other for name in possible & value.keys() for other in names_in(value[name])}
+                changed = not added <= possible
+                possible |= added
+                required.update(dict.fromkeys(sorted(added)))
+    without_schema = possible - properties
+    for value, _ in rules.values_of("dependencies"):
+        if any(isinstance(value[name], Mapping | bool) for name in without_schema & value.keys()):
             rules.refuse("dependencies", "on a property that has no schema")
-    for value, path in rules.stated("dependentSchemas"):
-        if late & value.keys():
+    for value, path in rules.values_of("dependentSchemas"):
+        if without_schema & value.keys():
             rules.ledger.refuse("dependentSchemas", path, "on a property that has no schema")
     return list(required)
 
 
 def _has_to_close(rules: Rules) -> bool:
-    speaking = [node for node in rules.nodes if BY_KIND["object"] & node.schema.keys()]
-    return any(_CLOSING & node.schema.keys() for node in speaking) or (
-        len(speaking) > 1 and any(node.schema.get("additionalProperties", True) is not True for node in speaking)
+    constrained = [node for node in rules.nodes if BY_KIND["object"] & node.schema.keys()]
+    return any(_CLOSING & node.schema.keys() for node in constrained) or (
+        len(constrained) > 1 and any(node.schema.get("additionalProperties", True) is not True for node in constrained)
     )
 
 
 def _check_map(rules: Rules, properties: list[str]) -> None:
-    """Refuse to close an object that has only additional properties: no property would be left."""
+    """End the adaptation if closing an object that has only additional properties would leave no property."""
     if properties or rules.ledger.mode == "relax":
         return
     for keyword in ("patternProperties", "additionalProperties"):
-        for value, path in rules.stated(keyword):
+        for value, path in rules.values_of(keyword):
             if isinstance(value, Mapping) and value:
-                rules.ledger.refuse(keyword, path, "closed, as objects have to be, only the empty one would be left")
+                rules.ledger.refuse(keyword, path, "if closed, as is required, the object would have no properties")
 
 
 def _parts(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
-    """The subschemas that apply to the property."""
+    """Return the subschemas that apply to the property."""
     parts = []
     for node in rules.nodes:
         own = name in node.schema.get("properties", {})
@@ -138,7 +140,7 @@ def _parts(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
 
 
 def _may_match(pattern: str, name: str) -> bool:
-    """Tell whether the name may match; true where dialects of regular expressions differ."""
+    """Return whether the name may match; true if dialects of regular expressions differ."""
     if _PLAIN_PATTERN.fullmatch(pattern) is None:
         return True
     try:
@@ -147,34 +149,34 @@ def _may_match(pattern: str, name: str) -> bool:
         return True
 
 
-def _counted(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
-    """The required properties, more where `minProperties` needs them."""
+def _required_by_count(rules: Rules, names: list[str], required: list[str], *, closing: bool) -> list[str]:
+    """Return the required properties, with as many more as `minProperties` needs."""
     least = max(rules.numbers("minProperties"), default=0)
     most = min(rules.numbers("maxProperties"), default=math.inf)
-    if closing and not names and least <= 0 and not rules.stated("maxProperties"):
+    if closing and not names and least <= 0 and not rules.values_of("maxProperties"):
         return required
     if least > len(names):
-        rules.give_up("minProperties", f"{len(names)} properties have a name here")
+        rules.give_up("minProperties", f"there are {len(names)} named properties")
     elif least > len(required):
-        rules.note("tightened", "minProperties", "so many properties are required")
+        rules.note("tightened", "minProperties", "as many properties are required")
         others = [name for name in names if name not in required]
         required = required + others[: math.ceil(least) - len(required)]
-    elif rules.stated("minProperties"):
-        rules.note("rewritten", "minProperties", "as many properties are required")
+    elif rules.values_of("minProperties"):
+        rules.note("rewritten", "minProperties", "removed, as that many properties are required")
     if len(names) > most:
-        rules.give_up("maxProperties", f"{len(names)} properties have a name")
-    elif rules.stated("maxProperties"):
-        rules.note("rewritten", "maxProperties", "no more properties have a name")
+        rules.give_up("maxProperties", f"there are {len(names)} named properties")
+    elif rules.values_of("maxProperties"):
+        rules.note("rewritten", "maxProperties", "removed, as there are no more named properties")
     return required
 
 
 def _openness(rules: Rules, *, closing: bool) -> Node:
-    stated = rules.stated("additionalProperties")
+    stated = rules.values_of("additionalProperties")
     if closing:
-        if rules.stated("patternProperties"):
-            rules.note("tightened", "patternProperties", "only the properties with a name of their own")
+        if rules.values_of("patternProperties"):
+            rules.note("tightened", "patternProperties", "only the named properties are allowed")
         if not stated or any(value is not False for value, _ in stated):
-            rules.note("tightened", "additionalProperties", "no properties but those with a name of their own")
+            rules.note("tightened", "additionalProperties", "only the named properties are allowed")
         return {"additionalProperties": False}
     if not stated:
         return {}
@@ -191,13 +193,13 @@ def _openness(rules: Rules, *, closing: bool) -> Node:
 
 
 def array_keywords(rules: Rules) -> Node:
-    """The keywords of an array that satisfies all rules."""
+    """Return the keywords of an array that meets all rules."""
     least = math.ceil(max(rules.numbers("minItems"), default=0))
     most = min(rules.numbers("maxItems"), default=math.inf)
     first, rest = _items(rules)
     least = max(least, _contained(rules, rest))
-    if rules.stated("unevaluatedItems"):
-        rules.give_up("unevaluatedItems", "unevaluatedItems is not taken")
+    if rules.values_of("unevaluatedItems"):
+        rules.give_up("unevaluatedItems", "unevaluatedItems is not supported")
     most = _unique(rules, least, most)
     body: Node = {}
     if first:
@@ -216,7 +218,7 @@ def array_keywords(rules: Rules) -> Node:
 
 
 def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
-    """The subschemas of the first items, position by position, and those of all other items."""
+    """Return the subschemas of the first items, by position, and those of all other items."""
     tuples: list[list[SchemaPart]] = []
     rests: list[SchemaPart | None] = []
     for node in rules.nodes:
@@ -230,72 +232,73 @@ def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
         tuples.append([node.below(keyword, str(number)) for number in range(len(listed))])
         after = "additionalItems" if isinstance(items, list) else "items"
         rests.append(node.below(after) if after in node.schema else None)
-    sayable = rules.takes("prefixItems") and "prefixItems" in rules.document.dialect.keywords
-    longest = max(map(len, tuples), default=0) if sayable else 0
+    has_tuples = rules.has_keyword("prefixItems") and "prefixItems" in rules.document.dialect.keywords
+    longest = max(map(len, tuples), default=0) if has_tuples else 0
     first: list[list[SchemaPart]] = []
     for position in range(longest):
         parts = [
             listed[position] if position < len(listed) else rest for listed, rest in zip(tuples, rests, strict=True)
         ]
         first.append([part for part in parts if part is not None])
-    # without their tuple, those of a node that has one would be asked of the first items too
-    kept = [rest for listed, rest in zip(tuples, rests, strict=True) if rest is not None and (sayable or not listed)]
+    # if its tuple cannot be written, the rest of a node would apply to the first items, too
+    kept = [rest for listed, rest in zip(tuples, rests, strict=True) if rest is not None and (has_tuples or not listed)]
     return first, kept
 
 
 def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
-    if "prefixItems" not in rules.document.dialect.keywords and rules.takes("prefixItems"):
-        rules.ledger.give_up(keyword, path, "prefixItems, which would be taken, means nothing in the schema's draft")
-    elif not rules.takes("prefixItems") or keyword == "items":
-        rules.ledger.give_up(keyword, path, "one schema for each of the first items is not taken")
+    if "prefixItems" not in rules.document.dialect.keywords and rules.has_keyword("prefixItems"):
+        rules.ledger.give_up(keyword, path, "the schema's draft has no prefixItems, which would be supported")
+    elif not rules.has_keyword("prefixItems") or keyword == "items":
+        rules.ledger.give_up(keyword, path, "one schema for each of the first items is not supported")
 
 
 def _contained(rules: Rules, rest: list[SchemaPart]) -> int:
-    """Require of every item what `contains` requires of some; returns the smallest number of items."""
+    """Apply `contains` to every item, and return the minimum number of items."""
     least = 0
     for node in rules.nodes:
         if "contains" not in node.schema:
             continue
         if "maxContains" in node.schema:
-            rules.ledger.give_up("maxContains", node.path, "maxContains is not taken")
+            rules.ledger.give_up("maxContains", node.path, "maxContains is not supported")
         wanted = node.schema.get("minContains", 1)
         if isinstance(wanted, bool) or not isinstance(wanted, int | float):
             rules.ledger.refuse("minContains", node.path, "not a number")
         if wanted > 0:
-            rules.ledger.note("tightened", "contains", node.path, "asked of every item")
+            rules.ledger.note("tightened", "contains", node.path, "applied to every item")
             rest.append(node.below("contains"))
             least = max(least, math.ceil(wanted), 1)
     return least
 
 
 def _unique(rules: Rules, least: int, most: float) -> float:
-    """The largest number of items with which `uniqueItems` holds."""
-    stated = rules.stated("uniqueItems")
+    """Return the maximum number of items that `uniqueItems` allows."""
+    stated = rules.values_of("uniqueItems")
     if not stated:
         return most
     if not any(value is True for value, _ in stated) or most <= 1:
-        rules.note("rewritten", "uniqueItems", "holds for every array that is left")
-    elif rules.ledger.mode == "narrow" and least <= 1 and rules.takes("maxItems"):
+        rules.note("rewritten", "uniqueItems", "removed, as every remaining array satisfies it")
+    elif rules.ledger.mode == "narrow" and least <= 1 and rules.has_keyword("maxItems"):
         rules.note("tightened", "uniqueItems", "maxItems 1")
         return 1
     else:
-        rules.give_up("uniqueItems", "uniqueItems is not taken")
+        rules.give_up("uniqueItems", "uniqueItems is not supported")
     return most
 
 
 def _item_bounds(rules: Rules, least: int, most: float) -> Node:
     bounds: Node = {}
-    taken = rules.takes("minItems")
-    highest = rules.subset.most_min_items if taken else 0
+    has_minimum = rules.has_keyword("minItems")
+    highest = rules.subset.most_min_items if has_minimum else 0
     if highest is not None and least > highest:
-        rules.give_up("minItems", f"minItems above {highest} is not taken" if taken else "minItems is not taken")
+        value = f"minItems above {highest}" if has_minimum else "minItems"
+        rules.give_up("minItems", f"{value} is not supported")
         least = highest
-    if not taken and rules.stated("minItems") and not least:
-        rules.note("rewritten", "minItems", "every array is as long")
-    elif least or any(value == 0 for value, _ in rules.stated("minItems")):
+    if not has_minimum and rules.values_of("minItems") and not least:
+        rules.note("rewritten", "minItems", "removed, as every array is that long")
+    elif least or any(value == 0 for value, _ in rules.values_of("minItems")):
         bounds["minItems"] = least
-    if most < math.inf and not rules.takes("maxItems"):
-        rules.give_up("maxItems", "maxItems is not taken")
+    if most < math.inf and not rules.has_keyword("maxItems"):
+        rules.give_up("maxItems", "maxItems is not supported")
     elif most < math.inf:
         bounds["maxItems"] = math.floor(most)
     return bounds

@@ -1,4 +1,4 @@
-"""The original schema: its dialect, its places, the targets of its references, and outlines of its instances."""
+"""Describe the original schema: its dialect, places, targets of references, and outlines of its instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_jsbench.schemas.references import CertainReferences, follow
 
 Path = tuple[str, ...]
 
-#: what a schema in the wild calls a format; any other name asserts nothing
+#: Formats used in real schemas; other names are not asserted.
 FORMATS = frozenset({*keywords.FORMATS, "color", "host-name", "ip-address"})
 
 
@@ -27,7 +27,7 @@ class SchemaPart:
     path: Path
 
     def below(self, *tokens: str) -> SchemaPart:
-        """The subschema at these tokens below this one."""
+        """Return the subschema at the path of these tokens below this one."""
         value = self.schema
         for token in tokens:
             value = value[int(token)] if isinstance(value, list) else value[token]
@@ -35,45 +35,45 @@ class SchemaPart:
 
 
 class SchemaDocument:
-    """The whole original."""
+    """The whole original schema."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        #: the newest where nobody knows the one that is declared
+        #: Dialect of the schema; the newest one if the declared dialect is unknown.
         self.dialect = (isinstance(root, dict) and dialect_of(root, DRAFT_2020_12)) or DRAFT_2020_12
         self._references = CertainReferences(root)
-        #: outlines already made, by place, identity and depth
+        #: Outlines computed so far, by place, identity and depth.
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
     def only_refers(self, schema: Any) -> bool:
-        """Tell whether no keyword but `$ref` affects validity."""
+        """Return whether only `$ref` affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
         return self.dialect.lone_references or not (schema.keys() - {"$ref"}) & KEYWORDS
 
     def resolve(self, part: SchemaPart, reference: object) -> SchemaPart | None:
-        """The target of the reference; None where it is uncertain or outside the document."""
+        """Return the target of the reference; None if it is uncertain or outside of the document."""
         path = self._references.find(part.path, reference)
         schema = None if path is None else follow(self.root, path)
         return SchemaPart(schema=schema, path=path) if path is not None and isinstance(schema, Mapping | bool) else None
 
 
 def names_in(value: Any) -> list[str]:
-    """The texts of a list; none of what is no list."""
+    """Return the texts in a list; empty for other values."""
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """Facts that hold for every instance of a schema; there may be others."""
+    """Facts that are true for all instances of a schema; the list is not complete."""
 
-    #: None for any; integers are numbers here
+    #: Types of the instances; None for any type. Integers are numbers here.
     kinds: frozenset[str] | None = None
-    #: all its possible values, in canonical form; None where there are many
+    #: All possible values in canonical form; None if there are many.
     values: frozenset[str] | None = None
-    #: of an object
+    #: Required properties of an object.
     required: frozenset[str] = frozenset()
-    #: the values of some properties of an object, where they are few
+    #: Values of an object's properties that have few.
     tags: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
@@ -82,7 +82,7 @@ KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
 def canonical(value: Any) -> str:
-    """The same text for values that JSON Schema calls equal."""
+    """Return the same text for values that are equal in JSON Schema."""
     return json.dumps(_plain(value), sort_keys=True)
 
 
@@ -95,14 +95,14 @@ def _plain(value: Any) -> Any:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a JSON value; whole numbers are integers."""
+    """Return the type of a JSON value; whole numbers are integers."""
     kind = json_type(value)
     whole = kind == "number" and (isinstance(value, int) or value.is_integer())
     return "integer" if whole else kind
 
 
 def disjoint(first: Outline, second: Outline) -> bool:
-    """Tell whether certainly no instance conforms to both."""
+    """Return whether certainly no instance is valid for both."""
     if first.kinds is not None and second.kinds is not None and not first.kinds & second.kinds:
         return True
     if first.values is not None and second.values is not None and not first.values & second.values:
@@ -114,12 +114,13 @@ def disjoint(first: Outline, second: Outline) -> bool:
 
 
 def outline(document: SchemaDocument, part: SchemaPart, deepest: int = _DEEPEST) -> Outline:
-    """The outline of that part, made once for all references to it."""
+    """Return the outline of the part, which is computed once for all references to it."""
     key = (part.path, id(part.schema), deepest)
     entry = document.outlines.get(key)
     if entry is None:
-        # the part is kept, so that no other schema can come to have its identity
-        entry = document.outlines[key] = (part, _outline(document, part, deepest))
+        # the part is kept, so that its identity stays unique
+        entry = (part, _outline(document, part, deepest))
+        document.outlines[key] = entry
     return entry[1]
 
 
@@ -145,7 +146,8 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
 
 def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
-    properties, values = schema.get("properties"), schema.get("enum")
+    properties = schema.get("properties")
+    values = schema.get("enum")
     if "const" in schema and "const" in document.dialect.keywords:
         values = [schema["const"]]
     tags = {}

@@ -163,7 +163,7 @@ class Narrowing:
         if self._places > _MOST_PLACES or self._depth > _DEEPEST + 1:
             self._ledger.refuse("", path, "too deep or too large with its references and alternatives expanded")
         schema = parts[0].schema if len(parts) == 1 else None
-        if isinstance(schema, Mapping) and "allOf" in schema and self._subset.takes(schema):
+        if isinstance(schema, Mapping) and "allOf" in schema and self._subset.accepts(schema):
             return copy.deepcopy(dict(schema))
         rules = flatten(parts, path, self.context)
         while (count := math.prod(len(choice.alternatives) for choice in rules.choices)) > _MOST_ALTERNATIVES:
@@ -232,7 +232,7 @@ class Narrowing:
             note = "the types that the other keywords apply to" if kinds else "a value without parts"
             kinds = kinds or _SCALARS
             rules.note("tightened", "type", note, path=rules.path)
-        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.stated("type")[:1]):
+        elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.values_of("type")[:1]):
             rules.note("rewritten", "type", "the types that all of them allow", path=rules.path)
         self._note_vacuous(rules, kinds)
         return _any_of(self._typed(rules, self._bodies(rules, kinds)), annotations)
@@ -261,7 +261,7 @@ class Narrowing:
 
     def _typed(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
-        listed = any(isinstance(value, list) for value, _ in rules.stated("type")[:1])
+        listed = any(isinstance(value, list) for value, _ in rules.values_of("type")[:1])
         if len(kinds) == 1:
             return [{"type": kinds if listed else kinds[0], **bodies[0][1]}]
         as_list = self._subset.type_lists == "any" or (len(kinds) == 2 and "null" in kinds)
@@ -326,12 +326,12 @@ def _adapt_to_finite(schema: Schema, subset: Subset, mode: Mode) -> tuple[Node, 
         ledger = Ledger(mode)
         narrowing = Narrowing(SchemaDocument(schema), subset, ledger, omitted)
         root = narrowing.root()
-        ending = _ending(_places(root, narrowing.definitions))
-        infinite = {path for node, path in narrowing.context.made_required if not _ends(node, ending)}
+        finite = _finite_references(_places(root, narrowing.definitions))
+        infinite = {path for node, path in narrowing.context.made_required if not _is_finite(node, finite)}
         if infinite <= omitted:
             break
         omitted |= infinite
-    if not _ends(root, ending):
+    if not _is_finite(root, finite):
         ledger.refuse("$ref", (), "every valid answer would be infinite")
     reference_cycle = _required_cycle(root, narrowing.definitions) if subset.recursion == "optional" else None
     if reference_cycle is not None and mode == "relax":
@@ -429,31 +429,35 @@ def _unavoidable(node: Node) -> Iterator[str]:
             yield from _unavoidable(child)
 
 
-def _ending(places: Mapping[str, Node]) -> set[str]:
-    """The references to parts of an adapted schema that have a finite instance."""
-    ending: set[str] = set()
-    while more := {name for name, node in places.items() if name not in ending and _ends(node, ending)}:
-        ending |= more
-    return ending
+def _finite_references(places: Mapping[str, Node]) -> set[str]:
+    """Return the references to parts of an adapted schema that have a finite instance."""
+    finite: set[str] = set()
+    while more := {name for name, node in places.items() if name not in finite and _is_finite(node, finite)}:
+        finite |= more
+    return finite
 
 
-def _ends(node: Node, ending: Collection[str]) -> bool:
-    """Tell whether the part has a finite instance, where these references have one."""
+def _is_finite(node: Node, finite: Collection[str]) -> bool:
+    """Return whether the part has a finite instance if the parts that these references name have one."""
     if "$ref" in node:
-        return node["$ref"] in ending
+        return node["$ref"] in finite
     if "anyOf" in node:
-        return any(_ends(branch, ending) for branch in node["anyOf"])
+        return any(_is_finite(branch, finite) for branch in node["anyOf"])
     kinds = node.get("type", [])
     listed = [kinds] if isinstance(kinds, str) else kinds
-    return not listed or any(all(_ends(part, ending) for part in _needed(kind, node)) for kind in listed)
+    return not listed or any(all(_is_finite(part, finite) for part in _mandatory_parts(kind, node)) for kind in listed)
 
 
-def _needed(kind: str, node: Node) -> list[Node]:
-    """The parts of which each object or array has to have an instance."""
+def _mandatory_parts(kind: str, node: Node) -> list[Node]:
+    """Return the parts that every object or array of the schema contains."""
     if kind == "object":
         properties = node.get("properties", {})
         return [properties[name] for name in node.get("required", ()) if name in properties]
-    if kind == "array" and (least := node.get("minItems", 0)) > 0:
-        first = node.get("prefixItems", [])
-        return [*first[:least], *([node["items"]] if "items" in node and least > len(first) else [])]
-    return []
+    least = node.get("minItems", 0)
+    if kind != "array" or least <= 0:
+        return []
+    first = node.get("prefixItems", [])
+    parts = list(first[:least])
+    if "items" in node and least > len(first):
+        parts.append(node["items"])
+    return parts

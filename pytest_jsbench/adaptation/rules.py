@@ -69,17 +69,17 @@ class Rules:
         self.document = context.document
         self.ledger = context.ledger
 
-    def takes(self, keyword: str) -> bool:
-        """Tell whether the subset has the keyword."""
+    def has_keyword(self, keyword: str) -> bool:
+        """Return whether the subset has the keyword."""
         return keyword in self.subset.keywords
 
-    def stated(self, keyword: str) -> list[tuple[Any, Path]]:
+    def values_of(self, keyword: str) -> list[tuple[Any, Path]]:
         """Return each value of the keyword, with the place of its node."""
         return [(node.schema[keyword], node.path) for node in self.nodes if keyword in node.schema]
 
     def _where(self, keyword: str) -> Path:
         """Return the place of the first node with the keyword; of the first node if none has it."""
-        return next((path for _, path in self.stated(keyword)), self.path)
+        return next((path for _, path in self.values_of(keyword)), self.path)
 
     def note(self, kind: ChangeKind, keyword: str, note: str, *, path: Path | None = None) -> None:
         """Record a change of the keyword at its first place."""
@@ -95,7 +95,7 @@ class Rules:
 
     def numbers(self, keyword: str) -> list[int | float]:
         """Return the values of the keyword, which must be finite numbers; end the adaptation otherwise."""
-        values = self.stated(keyword)
+        values = self.values_of(keyword)
         for value, path in values:
             if isinstance(value, bool) or not isinstance(value, int | float):
                 self.ledger.refuse(keyword, path, "not a number")
@@ -106,7 +106,7 @@ class Rules:
     def kinds(self) -> tuple[str, ...] | None:
         """Return the types that all nodes allow, in the order of the first node; None for any type."""
         kinds: tuple[str, ...] | None = None
-        for declared, path in self.stated("type"):
+        for declared, path in self.values_of("type"):
             listed = [declared] if isinstance(declared, str) else declared
             if not isinstance(listed, list) or not listed or not all(kind in KINDS for kind in listed):
                 self.ledger.refuse("type", path, "not a type of JSON Schema")
@@ -119,8 +119,8 @@ class Rules:
 
     def values(self) -> list[Any] | None:
         """Return the values that are in every `enum` and `const`; None if there is neither."""
-        lists: list[list[Any]] = [[value] for value, _ in self.stated("const")]
-        for listed, path in self.stated("enum"):
+        lists: list[list[Any]] = [[value] for value, _ in self.values_of("const")]
+        for listed, path in self.values_of("enum"):
             if not isinstance(listed, list):
                 self.ledger.refuse("enum", path, "not a list")
             lists.append(listed)
@@ -136,7 +136,7 @@ class Rules:
             for keyword, value in node.schema.items():
                 if keyword in KEYWORDS or keyword in ("$defs", "definitions", "$schema"):
                     continue
-                if self.takes(keyword) and keyword in ANNOTATIONS and keyword not in kept:
+                if self.has_keyword(keyword) and keyword in ANNOTATIONS and keyword not in kept:
                     kept[keyword] = copy.deepcopy(value)
                 else:
                     self.ledger.note("dropped_annotation", keyword, node.path, "does not affect validity")
@@ -327,7 +327,7 @@ class _Flattening:
             self._choose("if", part, [(part.below("if"), *then), (*then, *otherwise)])
 
     def _add_dependencies(self) -> bool:
-        """Add the schemas that depend on properties named here; tell whether any are pending."""
+        """Add the schemas that depend on properties named here; return whether any are pending."""
         names = {name for node in self._nodes for name in _mapping(node.schema.get("properties"))}
         for node in self._nodes:
             for keyword in ("dependentSchemas", "dependencies"):

@@ -1,4 +1,4 @@
-"""The keywords of strings and numbers, and listed values, written with the keywords that the subset takes."""
+"""Write the keywords of strings, numbers and enumerated values in the provider's subset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_jsbench.schemas.keywords import BY_KIND
 if TYPE_CHECKING:
     from pytest_jsbench.adaptation.rules import Node, Rules
 
-#: the most whole numbers that replace bounds which the subset lacks
+#: Maximum number of integers that replace bounds which the subset lacks.
 _MOST_LISTED = 64
 
 _ATOM = (
@@ -30,31 +30,31 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 
 def string_keywords(rules: Rules) -> Node:
-    """The keywords of a string that satisfies all rules."""
+    """Return the keywords of a string that meets all rules."""
     body = _texts(rules)
     return body | _lengths(rules, body.get("pattern"))
 
 
 def _texts(rules: Rules) -> Node:
-    """The keywords of a string but for its lengths, each with its only value, as far as the subset takes them."""
-    taken: Node = {}
-    for pattern, path in rules.stated("pattern"):
+    """Return the supported keywords of a string, except its lengths, each with its only value."""
+    keywords: Node = {}
+    for pattern, path in rules.values_of("pattern"):
         if not isinstance(pattern, str):
             rules.ledger.refuse("pattern", path, "not a regular expression")
-        if not rules.takes("pattern"):
-            rules.ledger.give_up("pattern", path, "patterns are not taken")
+        if not rules.has_keyword("pattern"):
+            rules.ledger.give_up("pattern", path, "patterns are not supported")
         elif forbidden := rules.subset.forbidden_pattern.search(pattern):
-            rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not taken")
-        elif taken.setdefault("pattern", pattern) != pattern:
+            rules.ledger.give_up("pattern", path, f"{forbidden[0]!r} in a pattern is not supported")
+        elif keywords.setdefault("pattern", pattern) != pattern:
             rules.ledger.give_up("pattern", path, "two patterns for one string")
-    for name, path in rules.stated("format"):
+    for name, path in rules.values_of("format"):
         if name not in FORMATS:
-            rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is no format of JSON Schema")
+            rules.ledger.note("dropped_annotation", "format", path, f"{name!r} is not a format of JSON Schema")
         elif name not in rules.subset.formats:
-            rules.ledger.give_up("format", path, f"format {name!r} is not taken")
-        elif taken.setdefault("format", name) != name:
+            rules.ledger.give_up("format", path, f"format {name!r} is not supported")
+        elif keywords.setdefault("format", name) != name:
             rules.ledger.give_up("format", path, "two formats for one string")
-    return taken
+    return keywords
 
 
 def _lengths(rules: Rules, pattern: str | None) -> Node:
@@ -64,35 +64,37 @@ def _lengths(rules: Rules, pattern: str | None) -> Node:
         raise Contradiction
     keyword = "minLength" if shortest > 0 else "maxLength"
     if shortest <= 0 and longest is None:
-        if rules.stated("minLength"):
-            rules.note("rewritten", "minLength", "every string is as long")
+        if rules.values_of("minLength"):
+            rules.note("rewritten", "minLength", "removed, as every string is that long")
         return {}
     if pattern is not None:
         least, most = _width(pattern)
         if least < shortest or (longest is not None and most > longest):
-            rules.give_up(keyword, f"{keyword} is not taken, and the pattern does not imply it")
+            rules.give_up(keyword, f"{keyword} is not supported, and the pattern does not imply it")
         else:
-            rules.note("rewritten", keyword, "the pattern implies it")
+            rules.note("rewritten", keyword, "removed, as the pattern implies it")
         return {}
-    longest_said = rules.subset.longest_repeat
-    if not rules.takes("pattern") or shortest > longest_said:
-        rules.give_up(keyword, f"{keyword} is not taken")
+    longest_repeat = rules.subset.longest_repeat
+    if not rules.has_keyword("pattern") or shortest > longest_repeat:
+        rules.give_up(keyword, f"{keyword} is not supported")
         return {}
-    upper = "" if longest is None else str(int(min(longest, longest_said)))
+    upper = "" if longest is None else str(int(min(longest, longest_repeat)))
     implied = f"^.{{{math.ceil(shortest)},{upper}}}$"
-    rules.note("tightened", keyword, f"pattern {implied!r}, which admits no line breaks")
+    rules.note("tightened", keyword, f"pattern {implied!r}, which matches no line breaks")
     return {"pattern": implied}
 
 
 def _width(pattern: str) -> tuple[int, float]:
-    """The shortest and longest string that a simple pattern matches; 0 and infinity for another pattern."""
+    """Return the minimum and maximum length of a simple pattern's matches; 0 and infinity for other patterns."""
     simple = _SIMPLE.fullmatch(pattern)
     if simple is None:
         return 0, math.inf
-    least, most = 0, 0.0
+    least = 0
+    most = 0.0
     for piece in _PIECE.finditer(simple["body"]):
         lower, upper = _times(piece["times"])
-        least, most = least + lower, most + upper
+        least += lower
+        most += upper
     return least, most
 
 
@@ -106,25 +108,27 @@ def _times(quantifier: str) -> tuple[int, float]:
 
 
 def number_keywords(rules: Rules, *, whole: bool) -> tuple[str, Node]:
-    """The type, `integer` where only integers conform, and the keywords of a number."""
+    """Return the type (`integer` if only integers are valid) and the keywords of a number."""
     step = _step(rules, whole=whole)
     if step == {"multipleOf": 1}:
-        whole, step = True, {}
+        whole = True
+        step = {}
     lower = _bound(rules, "minimum", whole=whole)
     upper = _bound(rules, "maximum", whole=whole)
     bounds = {**lower, **upper}
-    unsaid = [keyword for keyword in bounds if not rules.takes(keyword)]
+    unsupported = [keyword for keyword in bounds if not rules.has_keyword(keyword)]
     kind = "integer" if whole else "number"
-    if unsaid and whole and lower and upper and not step:
-        # a bound in words that the subset does not have is inclusive by now
-        least, most = math.ceil(bounds["minimum"]), math.floor(bounds["maximum"])
+    if unsupported and whole and lower and upper and not step:
+        # exclusive bounds that the subset lacks are inclusive at this point
+        least = math.ceil(bounds["minimum"])
+        most = math.floor(bounds["maximum"])
         if most < least:
             raise Contradiction
         if most - least < _MOST_LISTED:
-            rules.note("rewritten", unsaid[0], "the numbers between the bounds")
+            rules.note("rewritten", unsupported[0], "the numbers between the bounds")
             return kind, {"enum": list(range(least, most + 1))}
-    for keyword in unsaid:
-        rules.give_up(keyword, f"{keyword} is not taken")
+    for keyword in unsupported:
+        rules.give_up(keyword, f"{keyword} is not supported")
         del bounds[keyword]
     return kind, {**bounds, **step}
 
@@ -133,12 +137,12 @@ def _step(rules: Rules, *, whole: bool) -> Node:
     steps = list(dict.fromkeys(rules.numbers("multipleOf")))
     if not steps:
         return {}
-    if steps == [1] and not rules.takes("multipleOf"):
-        note = "every integer is one" if whole else "type integer"
+    if steps == [1] and not rules.has_keyword("multipleOf"):
+        note = "removed, as every integer is a multiple" if whole else "type integer"
         rules.note("rewritten" if whole else "tightened", "multipleOf", note)
         return {"multipleOf": 1}
-    if not rules.takes("multipleOf"):
-        rules.give_up("multipleOf", "multipleOf is not taken")
+    if not rules.has_keyword("multipleOf"):
+        rules.give_up("multipleOf", "multipleOf is not supported")
         return {}
     if len(steps) > 1:
         rules.give_up("multipleOf", "multipleOf twice for one number")
@@ -146,8 +150,9 @@ def _step(rules: Rules, *, whole: bool) -> Node:
 
 
 def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
-    """The strictest bound on that side, as one keyword."""
-    exclusive, sign = "exclusive" + keyword.capitalize(), -1 if keyword == "minimum" else 1
+    """Return the strictest bound on that side, as one keyword."""
+    exclusive = "exclusive" + keyword.capitalize()
+    sign = -1 if keyword == "minimum" else 1
     bounds = [(sign * value, 1) for value in rules.numbers(keyword)]
     if rules.document.dialect is not DRAFT_4:
         bounds += [(sign * value, 0) for value in rules.numbers(exclusive)]
@@ -158,7 +163,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     value, inclusive = min(bounds)
     value *= sign
     name = keyword if inclusive else exclusive
-    if inclusive or (rules.takes(name) and rules.document.dialect is not DRAFT_4):
+    if inclusive or (rules.has_keyword(name) and rules.document.dialect is not DRAFT_4):
         if len(bounds) > 1:
             rules.note("rewritten", name, "the stricter bound")
         return {name: value}
@@ -166,12 +171,12 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
         value = math.floor(value) + 1 if sign < 0 else math.ceil(value) - 1
         rules.note("rewritten", exclusive, f"{keyword} {value}")
     else:
-        rules.give_up(exclusive, f"{exclusive} is not taken")
+        rules.give_up(exclusive, f"{exclusive} is not supported")
     return {keyword: value}
 
 
 def _old_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
-    """The bounds of draft 4, where exclusive is a flag of the node."""
+    """Return the exclusive bounds of draft 4, which marks them with a boolean."""
     bounds = []
     for node in rules.nodes:
         flag = node.schema.get(exclusive, False)
@@ -180,23 +185,23 @@ def _old_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
         if flag and keyword in node.schema:
             bounds.append(node.schema[keyword])
         elif exclusive in node.schema:
-            rules.ledger.note("rewritten", exclusive, node.path, "says nothing here")
+            rules.ledger.note("rewritten", exclusive, node.path, "removed, as it has no effect here")
     return bounds
 
 
 def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
-    """Alternatives that together list the values that all nodes admit."""
-    keyword = "enum" if rules.stated("enum") else "const"
+    """Return alternatives that together list the values that all nodes allow."""
+    keyword = "enum" if rules.values_of("enum") else "const"
     kept = [value for value in values if _is_of(value, kinds) and _conforms(value, rules)]
     if not kept:
         raise Contradiction
     if len(kept) < len(values):
-        rules.note("rewritten", keyword, "without the values that the other keywords refuse")
+        rules.note("rewritten", keyword, "without the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
         kept = _simple(kept, rules, keyword)
     for stated in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
-        if rules.stated(stated):
-            rules.note("rewritten", stated, "the listed values keep to it")
+        if rules.values_of(stated):
+            rules.note("rewritten", stated, "removed, as the listed values satisfy it")
     if kinds is None and not rules.subset.typed:
         return [_list(rules, kept)]
     if kinds is None:
@@ -207,30 +212,30 @@ def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None
         rules.note("rewritten", "type", "one alternative for each type")
         groups = [(kind, [value for value in kept if _is_of(value, (kind,))]) for kind in kinds]
         return [{"type": kind, **_list(rules, group)} for kind, group in groups if group]
-    declared = [value for value, _ in rules.stated("type")]
+    declared = [value for value, _ in rules.values_of("type")]
     single = len(kinds) == 1 and not (declared and isinstance(declared[0], list))
     return [{"type": kinds[0] if single else list(kinds), **_list(rules, kept)}]
 
 
 def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
-    """The values without arrays and objects, where these are not taken or more is asked of them."""
+    """Return the values without arrays and objects, if the subset lacks these or other keywords restrict them."""
     asserting = BY_KIND["object"] | BY_KIND["array"]
     if not rules.subset.scalar_values and not any(asserting & node.schema.keys() for node in rules.nodes):
         return values
     scalars = [value for value in values if not isinstance(value, dict | list)]
     if not scalars:
-        rules.refuse(keyword, "arrays and objects as values are not taken")
+        rules.refuse(keyword, "arrays and objects as values are not supported")
     rules.note("tightened", keyword, "without the arrays and objects")
     return scalars
 
 
 def _list(rules: Rules, values: list[Any]) -> Node:
-    """The keyword that lists the values, and what else is asked of strings among them."""
-    as_const = rules.stated("const") and rules.takes("const") and "const" in rules.document.dialect.keywords
-    if as_const and not rules.stated("enum"):
+    """Return the keyword that lists the values, with the keywords for strings among them."""
+    as_const = rules.values_of("const") and rules.has_keyword("const") and "const" in rules.document.dialect.keywords
+    if as_const and not rules.values_of("enum"):
         listed = {"const": copy.deepcopy(values[0])}
     else:
-        if rules.stated("const"):
+        if rules.values_of("const"):
             rules.note("rewritten", "const", "an enum of one value")
         listed = {"enum": copy.deepcopy(values)}
     return {**listed, **(_texts(rules) if any(isinstance(value, str) for value in values) else {})}
@@ -242,9 +247,10 @@ def _is_of(value: Any, kinds: tuple[str, ...] | None) -> bool:
 
 
 def _conforms(value: Any, rules: Rules) -> bool:
-    """Tell whether the value keeps to the bounds; patterns and formats are not looked at."""
+    """Return whether the value is within the bounds; patterns and formats are not checked."""
     if isinstance(value, str):
-        longest, shortest = rules.numbers("maxLength"), rules.numbers("minLength")
+        longest = rules.numbers("maxLength")
+        shortest = rules.numbers("minLength")
         return all(len(value) <= most for most in longest) and all(len(value) >= least for least in shortest)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return True
@@ -257,7 +263,7 @@ def _conforms(value: Any, rules: Rules) -> bool:
 
 
 def _outside(value: float, rules: Rules, keyword: str) -> bool:
-    """Tell whether the value keeps to that exclusive bound, whichever draft it is of."""
+    """Return whether the value is within that exclusive bound, in any draft."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()
     for node in rules.nodes:

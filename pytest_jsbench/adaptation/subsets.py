@@ -1,4 +1,4 @@
-"""The subset of JSON Schema that each provider documents, at a date."""
+"""Define the subset of JSON Schema that each provider documents at a given date."""
 
 from __future__ import annotations
 
@@ -12,70 +12,71 @@ from pytest_jsbench.adaptation.document import KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubsetLimits:
-    """The documented limits of one schema; None where none is documented."""
+    """Documented limits for one schema; None if none is documented."""
 
     properties: int | None = None
-    #: levels of nested objects and arrays
+    #: Levels of nested objects and arrays.
     depth: int | None = None
-    #: characters of property and definition names, enum and const values
+    #: Characters in the names of properties and definitions, and in enum and const values.
     characters: int | None = None
-    #: enum values in the whole schema
+    #: Enum values in the whole schema.
     enum_values: int | None = None
-    #: an enum of more values than this may hold `long_enum_characters`
+    #: Number of values from which an enum is limited to `long_enum_characters`.
     long_enum: int | None = None
     long_enum_characters: int | None = None
     optional: int | None = None
-    #: subschemas with `anyOf` or a list of types
+    #: Subschemas with `anyOf` or a list of types.
     unions: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subset:
-    """The part of JSON Schema that one provider takes at a date; annotations count as keywords."""
+    """The part of JSON Schema that a provider supports at a given date; annotations count as keywords."""
 
     name: str
-    #: month of the documentation
+    #: Month of the documentation.
     date: str
     source: str
     keywords: frozenset[str]
     formats: frozenset[str]
-    #: the keywords that may stand beside `$ref`
+    #: Keywords that are allowed next to `$ref`.
     reference_siblings: frozenset[str] = frozenset()
-    #: the root is one object, no choice and no reference
+    #: True if the root must be an object, without a choice or a reference.
     object_root: bool = False
-    #: every object has `additionalProperties: false`
+    #: True if every object must have `additionalProperties: false`.
     closed: bool = False
-    #: every object requires all of its properties
+    #: True if every object must require all of its properties.
     all_required: bool = False
-    #: every schema has a `type`, and every array has `items`
+    #: True if every schema must have a `type`, and every array `items`.
     typed: bool = False
-    #: whether `type` may be any list, or one type and null
+    #: Lists that are allowed as `type`: any, or only one type and null.
     type_lists: Literal["any", "nullable"] = "any"
-    #: whether a reference may lead back to itself: anywhere, only within a property that is not required, or nowhere
+    #: Where references may be recursive: anywhere, only within an optional property, or nowhere.
     recursion: Literal["any", "optional", "none"] = "any"
-    #: `enum` and `const` hold no arrays or objects
+    #: True if `enum` and `const` must not contain arrays or objects.
     scalar_values: bool = True
     most_min_items: int | None = None
-    #: matches the parts of a pattern that the provider does not take
+    #: Matches the unsupported parts of a pattern.
     forbidden_pattern: re.Pattern[str] = re.compile(r"(?!)")
-    #: the largest number in a `{n,m}` that the adaptation writes
+    #: Largest number that the adaptation writes in `{n,m}`.
     longest_repeat: int = 0
     limits: SubsetLimits = SubsetLimits()
-    #: sizes above which it is likely to refuse a schema as too complex, though it documents none
+    #: Undocumented sizes from which the provider is likely to reject a schema as too complex.
     likely: SubsetLimits = SubsetLimits()
 
     @property
     def version(self) -> str:
-        """Its name and date: `openai@2026-08`."""
+        """Name and date, such as `openai@2026-08`."""
         return f"{self.name}@{self.date}"
 
-    def takes(self, schema: Any, *, deepest: int = 60) -> bool:
-        """Tell whether a schema without references is within the subset as it is; its size is not looked at."""
-        if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _OF_DOCUMENTS):
+    def accepts(self, schema: Any, *, deepest: int = 60) -> bool:
+        """Return whether a schema without references is in the subset unchanged; its size is not checked."""
+        if not isinstance(schema, Mapping) or not deepest or schema.keys() - (self.keywords - _DOCUMENT_KEYWORDS):
             return False
         if not all(isinstance(schema.get(keyword, kind()), kind) for keyword, kind in _SHAPES.items()):
             return False
-        declared, required = schema.get("type", []), schema.get("required", [])
+        declared = schema.get("type", [])
+        required = schema.get("required", [])
         properties: Mapping[str, Any] = schema.get("properties", {})
         kinds = [declared] if isinstance(declared, str) else declared
         objects = "object" in kinds or properties or "additionalProperties" in schema
@@ -96,12 +97,12 @@ class Subset:
             and (self.most_min_items is None or schema.get("minItems", 0) <= self.most_min_items)
             and self.forbidden_pattern.search(schema.get("pattern", "")) is None
             and not (self.scalar_values and any(isinstance(value, dict | list) for value in values))
-            and all(self.takes(part, deepest=deepest - 1) for part in [*properties.values(), *inside])
+            and all(self.accepts(part, deepest=deepest - 1) for part in [*properties.values(), *inside])
         )
 
 
-#: keywords that are about a whole document, or lead to another part of it
-_OF_DOCUMENTS = frozenset({"$ref", "$defs", "definitions", "$schema"})
+#: Keywords that apply to a whole document, or refer to another part of it.
+_DOCUMENT_KEYWORDS = frozenset({"$ref", "$defs", "definitions", "$schema"})
 _SHAPES: dict[str, type] = {
     "properties": dict,
     **dict.fromkeys(("required", "enum", "anyOf", "allOf", "prefixItems"), list),
@@ -109,7 +110,7 @@ _SHAPES: dict[str, type] = {
     "minItems": int,
 }
 
-#: what every provider takes
+#: Keywords that every provider supports.
 _COMMON = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "anyOf", "$ref", "$defs", "title",
      "description"}
@@ -119,7 +120,7 @@ _NUMBERS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
 _LOOK_AROUND = r"\(\?<?[=!]"
 
-#: the limits of those who document theirs, for those who only say "too complex" or "too many states"
+#: Limits of the providers with documented ones, for the others, which only report "too complex" or "too many states".
 _SIZES = SubsetLimits(optional=24, unions=16, enum_values=1000, depth=10)
 
 OPENAI = Subset(
@@ -139,7 +140,7 @@ OPENAI = Subset(
     ),
 )
 
-#: as it began, and as Azure's pages still have it
+#: The first version, which Azure still documents.
 OPENAI_2024 = replace(
     OPENAI,
     date="2024-08",
@@ -161,13 +162,13 @@ ANTHROPIC = Subset(
     closed=True,
     recursion="none",
     most_min_items=1,
-    # look-around, word boundaries, references back, repetitions of hundreds
+    # look-around, word boundaries, backreferences, repetitions of hundreds
     forbidden_pattern=re.compile(_LOOK_AROUND + r"|\\[bBk1-9]|\{\d*,?\d{3,}"),
     longest_repeat=99,
     limits=SubsetLimits(optional=24, unions=16),
 )
 
-#: Claude's, through any of its APIs
+#: Claude's subset, which applies to all of its APIs.
 BEDROCK = replace(
     ANTHROPIC,
     name="bedrock",
@@ -187,7 +188,7 @@ GEMINI = Subset(
     recursion="optional",
 )
 
-#: with strict; "minItems is not supported" is the answer to it, and to its like
+#: Strict mode only. "minItems is not supported" is the answer to such keywords.
 GROQ = Subset(
     name="groq",
     date="2026-11",
@@ -201,7 +202,7 @@ GROQ = Subset(
     typed=True,
 )
 
-#: an object that does not say otherwise is closed, and `oneOf` is read as `anyOf`
+#: Objects are closed by default, and `oneOf` is read as `anyOf`.
 XAI = Subset(
     name="xai",
     date="2026-11",
@@ -213,7 +214,7 @@ XAI = Subset(
     recursion="none",
 )
 
-#: other keywords are ignored without a word
+#: Other keywords are silently ignored.
 FIREWORKS = Subset(
     name="fireworks",
     date="2026-11",
@@ -223,7 +224,7 @@ FIREWORKS = Subset(
     formats=frozenset(),
 )
 
-#: what its own clients make of a schema; the provider documents no list of keywords
+#: The subset that the provider's own clients write; the provider documents no list of keywords.
 MISTRAL = Subset(
     name="mistral",
     date="2026-11",
@@ -234,13 +235,13 @@ MISTRAL = Subset(
     closed=True,
 )
 
-#: all of them, by name and date; those of one provider from the oldest to the newest
+#: All subsets; those of one provider from the oldest to the newest.
 _ALL = (OPENAI_2024, OPENAI, ANTHROPIC, BEDROCK, GEMINI, GROQ, XAI, MISTRAL, FIREWORKS)
 PROFILES = {subset.version: subset for subset in _ALL}
-#: the newest of each provider
+#: Newest subset of each provider.
 SUBSETS = {subset.name: subset for subset in PROFILES.values()}
 
 
 def find_subset(text: str) -> Subset | None:
-    """The subset of that name and date, or the newest of that name; None where there is none."""
+    """Return the subset with this name and date, or the newest with this name; None if there is none."""
     return PROFILES.get(text) or SUBSETS.get(text)

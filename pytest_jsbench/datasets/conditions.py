@@ -48,7 +48,7 @@ _WORDS: Mapping[str, frozenset[str]] = {
 }
 #: Attribute of a schema's features that contains the words of a field.
 _SETS = {"feature": "features", "keywords": "keywords"}
-#: A field without a word or number.
+#: A field without a value.
 _TRIVIAL = "trivial"
 FIELDS = (*_NAMES, "tag", *_WORDS, *_NUMBERS, _TRIVIAL)
 #: Example words for messages.
@@ -256,7 +256,7 @@ class _Reader:
         return self._position == len(self._text)
 
     def _skip(self, word: str) -> bool:
-        """Read this word or mark if it is next, and tell whether it was."""
+        """Read this word or mark if it is next,; return whether it was."""
         return self._take(_MARKS[word]) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:

@@ -73,7 +73,7 @@ class DocumentFolder:
         return replace(self.reader, largest=largest).read_bytes(path)
 
     def exists(self, path: Path) -> bool:
-        """Tell whether the file exists."""
+        """Return whether the file exists."""
         return self._place(path).exists()
 
     def schema(self, path: Path) -> Schema:
@@ -156,7 +156,7 @@ class SchemaPlace:
 
 
 def has_outside_references(schema: object) -> bool:
-    """Tell whether the schema may refer to another document or to an identifier."""
+    """Return whether the schema may refer to another document or to an identifier."""
     return any(
         isinstance(reference := part.get("$ref"), str) and not reference.startswith("#") for part in _objects(schema)
     )
@@ -355,7 +355,7 @@ class _Bundle:
 
 
 def _is_dynamic(schema: object) -> bool:
-    """Tell whether the schema contains dynamic references, which a pointer cannot express."""
+    """Return whether the schema contains dynamic references, which a pointer cannot express."""
     return any(not _DYNAMIC.isdisjoint(part) for part in _objects(schema))
 
 

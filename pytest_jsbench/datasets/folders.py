@@ -26,14 +26,14 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def is_of_tools(folder: Path) -> bool:
-    """Tell whether a directory belongs to a tool and has no schemas of the user."""
+    """Return whether a directory belongs to a tool and has no schemas of the user."""
     if folder.name.startswith(".") or folder.name in _OF_TOOLS:
         return True
     return any((folder / name).exists() for name in _OF_ENVIRONMENTS)
 
 
 def is_users(path: Path, *, root: Path) -> bool:
-    """Tell whether a file below a directory is one that `files_below` gives."""
+    """Return whether a file below a directory is one that `files_below` gives."""
     if path.name.startswith(_METADATA):
         return False
     parents = path.relative_to(root).parents

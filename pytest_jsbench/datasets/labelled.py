@@ -153,7 +153,7 @@ def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def is_suite(folder: Path) -> bool:
-    """Tell whether the directory's first file is a list of cases with tests, as in the suite."""
+    """Return whether the directory's first file is a list of cases with tests, as in the suite."""
     first = next(iter(sorted(folder.glob("*.json"))), None)
     try:
         cases = first and FileReader(root=folder, error=DatasetError).read_json(first)

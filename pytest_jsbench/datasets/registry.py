@@ -146,7 +146,7 @@ def load_builtin(key: CaseKey) -> Mapping[str, Any]:
 
 def is_published(source: str) -> bool:
     """
-    Tell whether the dataset is published (builtin, the hub's layout, an installed package) and not
+    Return whether the dataset is published (builtin, the hub's layout, an installed package) and not
     the user's own.
     """
     path = Path(source).expanduser()

@@ -193,7 +193,7 @@ def misspelt_in(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[st
                 meanings[name] = meant
     sentences = [f"unknown keyword '{name}': did you mean '{meant}'?" for name, meant in meanings.items()]
     if not sentences and isinstance(schema, dict) and schema and (KEYWORDS | ANNOTATIONS | _OTHERS).isdisjoint(schema):
-        sentences.append("no keyword of JSON Schema stands in it, so that every answer conforms: is it one?")
+        sentences.append("it has no keyword of JSON Schema, so that every answer is valid; is it a schema?")
     return sentences
 
 

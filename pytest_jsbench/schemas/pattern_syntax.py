@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 #: Escaped letters that have a meaning in ECMA-262.
 _ESCAPES = frozenset("bBcdDfknpPrsStuvwWx")
-#: Other escaped letters, which stand for the letter itself in ECMA-262, and what to write instead.
+#: Other escaped letters, which mean the letter itself in ECMA-262, and what to write instead.
 _LETTERS = {
     "A": "^",
     "Z": "$",

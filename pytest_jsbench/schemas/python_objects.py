@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _FIELDS = frozenset({"model-field", "dataclass-field", "typed-dict-field"})
 _FUNCTIONS = frozenset({"function-plain", "function-wrap"})
-#: Members of a core schema that hold values, not core schemas.
+#: Fields of a core schema that contain values, not core schemas.
 _VALUES = frozenset({"metadata", "config", "default", "expected", "validation_alias", "serialization"})
 _NO_SECRET = object()
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -128,7 +128,7 @@ def _schema_name(alias: Any) -> str | None:
 
 
 def _is_projects(function: Callable[..., Any]) -> bool:
-    """Tell whether a serializer is a project's own, and not one of Pydantic's types'."""
+    """Return whether a serializer is a project's own, and not one of Pydantic's types'."""
     while isinstance(function, functools.partial):
         function = function.func
     package = str(getattr(function, "__module__", None)).partition(".")[0]

@@ -82,7 +82,7 @@ def _of_the_type(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def is_object(value: object) -> bool:
-    """Tell whether a value is or contains a Python object that JSON has no form for, such as a model's object."""
+    """Return whether a value is or contains a Python object that JSON has no form for, such as a model's object."""
     try:
         json.dumps(value)
     except TypeError:

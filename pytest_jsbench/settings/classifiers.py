@@ -31,7 +31,7 @@ class Classifier:
     """A function that classifies or counts an attempt; it is called from several threads."""
 
     name: str
-    #: Where it comes from, for messages.
+    #: The classifier's source, for messages.
     origin: str
     #: Called with a copy of the record.
     function: Callable[[Record], object]

@@ -145,7 +145,7 @@ class Plan:
         """
         Return the plan of a run from its options and those of each variant; JSBenchError names a mistake.
 
-        `held` has engines of a program by variant. The cases, which can take long to read, are added by `over`.
+        `held` contains a program's own engines by variant. Reading the cases can take long; `over` adds them.
         """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(

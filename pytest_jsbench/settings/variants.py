@@ -121,7 +121,8 @@ class Variant:
 
     def asking(self, name: str, values: Values) -> Variant:
         """Return this variant with the open engine, and with the prompt and concurrency of the options."""
-        context, concurrency = values["context"] or self.context, values["concurrency"] or self.concurrency
+        context = values["context"] or self.context
+        concurrency = values["concurrency"] or self.concurrency
         return replace(self, context=context, concurrency=concurrency, **_of_run(name, values))
 
 
@@ -131,7 +132,7 @@ def make_variants(
     """
     Return the variants by name; JSBenchError names what is wrong or missing, and in which variant.
 
-    `held` has engines of a program, as an open variant or as a factory.
+    `held` contains a program's own engines, as an open variant or as a factory.
     """
     variants = {}
     for name, values in ways.items():
@@ -380,7 +381,7 @@ def _select_rows(
 
 
 def _find_conflict(row_name: str, row: Values, typed: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the first option on the command line that the row also sets, and the row's name; None if there is none."""
+    """Return the first option on the command line that the row also sets, and the row's name; None without one."""
     for name, texts in typed.items():
         flag = BY_NAME[name].flag
         if name != "engine_option" and name in row:

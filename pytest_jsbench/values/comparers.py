@@ -60,7 +60,7 @@ class Comparer:
         if not isinstance(keyword, Mapping):
             raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in keyword:
-            raise ValueError("a function, which only --jsbench-comparer may name; a schema may come from a stranger")
+            raise ValueError("a function, which is only allowed in --jsbench-comparer, as schemas are not trusted")
         comparer = cls()
         for name, value in keyword.items():
             if name == "tolerance":
@@ -209,7 +209,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
             raise ValueError(f"{KEYWORD} at {pointer or '/'}: {error}") from None
     unknown = SchemaPlaces(schema).unknown(map(tokens_of, comparers)) if comparers else []
     if unknown:
-        message = "nobody knows here of which values; say it by --jsbench-comparer FIELD=HOW"
+        message = "it is unclear which values this applies to; set it with --jsbench-comparer FIELD=HOW"
         raise ValueError(f"{KEYWORD} at {pointer_of(unknown[0])}: {message}")
     return schema, Expected(value=value, comparers=comparers)
 

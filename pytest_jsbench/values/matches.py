@@ -57,9 +57,9 @@ class Difference:
     path: str
     #: What is wrong with it.
     fault: Fault
-    #: Expected value as JSON, long strings truncated; None also if there is none.
+    #: Expected value as JSON, long strings truncated; None also if no value is expected.
     expected: Any
-    #: The answer's value, long strings truncated; None also if there is none.
+    #: The answer's value, long strings truncated; None also if it is missing.
     found: Any
 
 
@@ -160,7 +160,7 @@ def described(match: Match) -> list[str]:
     """Return the match for people: a line with the totals, and one for each difference."""
     if match.problem:
         return [f"not compared: {match.problem}"]
-    more = f", and {match.invented} that nobody expects" if match.invented else ""
+    more = f", and {match.invented} unexpected" if match.invented else ""
     lines = [f"{match.right} of {match.expected} values are right{more}"]
     lines += [f"{difference.path}: {_sentence(difference)}" for difference in match.differences]
     hidden = match.expected - match.right + match.invented - len(match.differences)
@@ -168,14 +168,15 @@ def described(match: Match) -> list[str]:
 
 
 def _sentence(difference: Difference) -> str:
-    expected, actual = json_text(difference.expected), json_text(difference.found)
+    expected = json_text(difference.expected)
+    actual = json_text(difference.found)
     match difference.fault:
         case Fault.WRONG:
             return f"{actual}; expected {expected}"
         case Fault.MISSING:
             return f"missing; expected {expected}"
         case Fault.INVENTED:
-            return f"{actual}, which nobody expects"
+            return f"{actual}; expected no value"
         case _:
             assert_never(difference.fault)
 
@@ -363,8 +364,8 @@ class _Walk:
         comparers = dict.fromkeys(self._of_schema[place] for place in spot.places if place in self._of_schema)
         if len(comparers) > 1:
             name = field_name(spot.path)
-            ways = f"the schema says in {len(comparers)} ways how {name} is compared"
-            raise ComparerFailed(f"{ways}; take one out, or say it by --jsbench-comparer {name}=HOW")
+            found = f"the schema has {len(comparers)} different comparers for {name}"
+            raise ComparerFailed(f"{found}; remove all but one, or set one with --jsbench-comparer {name}=HOW")
         return spot, next(iter(comparers), _PLAIN)
 
     def _below(self, spot: _Spot, step: str | int) -> _Spot:

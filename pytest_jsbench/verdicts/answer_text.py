@@ -72,7 +72,7 @@ class Decoder:
         """Return the document; JSONDecodeError or RefusedError if the text is not one."""
         instance = self._reader(text).decode(text)
         if holds_lone_surrogate(text, instance):
-            raise RefusedError(SyntaxReason.LONE_SURROGATE, "a lone surrogate, which no UTF-8 text can hold")
+            raise RefusedError(SyntaxReason.LONE_SURROGATE, "a lone surrogate, which UTF-8 cannot encode")
         return instance
 
     def fault(self, text: str) -> RefusedError | json.JSONDecodeError | None:
@@ -237,7 +237,7 @@ def _reason(text: str, error: RefusedError | json.JSONDecodeError) -> SyntaxReas
     if text[0] in _OPENERS:
         assert isinstance(error, json.JSONDecodeError)
         return _first_fault(text, error)
-    if isinstance(error, json.JSONDecodeError) and _goes_on(text, error.pos):
+    if isinstance(error, json.JSONDecodeError) and _is_truncated(text, error.pos):
         return SyntaxReason.INCOMPLETE
     if text[0] in _PUNCTUATION or _NEARLY_JSON.fullmatch(text):
         return SyntaxReason.MALFORMED
@@ -285,11 +285,11 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
         return True
     if error.msg.startswith("Invalid \\u"):
         return _ESCAPE_BEGUN.fullmatch(text, error.pos) is not None
-    return _goes_on(text, error.pos)
+    return _is_truncated(text, error.pos)
 
 
-def _goes_on(text: str, position: int) -> bool:
-    """Return whether the rest of the text is the beginning of a number or a literal, or empty, where one may be."""
+def _is_truncated(text: str, position: int) -> bool:
+    """Return whether the rest of the text is empty, or the beginning of a number or a literal."""
     begun = text[position:]
     if not begun or len(begun) > _LONGEST_BEGINNING:
         return not begun
@@ -374,7 +374,7 @@ def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> Answ
         marked = inside[:4].lower() == "json" and not inside[4:5].isalnum()
         return _read(inside[4 if marked else 0 :].strip(SPACE), policy, Note.FENCED)
     if "`" in info:
-        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence that does not stand on a line of its own")
+        return NotJson(SyntaxReason.FENCE_NOT_ALONE, "a fence that shares its line with other text")
     if info.lower() not in {"", "json"}:
         return NotJson(SyntaxReason.FENCE_NOT_JSON, f"a fence marked {info[:40]!r}; expected json or nothing")
     closing_line = rf"^ {{0,3}}{re.escape(fence[0])}{{{len(fence)},}}[ \t]*\r?$"

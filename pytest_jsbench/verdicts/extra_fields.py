@@ -54,7 +54,7 @@ class ObjectFields:
     patterns: set[str] = field(default_factory=set)
 
     def take(self, alternatives: Sequence[ObjectFields]) -> None:
-        """Add the fields of alternatives, of which one applies."""
+        """Add the fields of alternatives; only one of them applies."""
         for other in alternatives:
             self.open = self.open or other.open
             self.names |= other.names
@@ -420,7 +420,7 @@ class FieldNames:
         return parts
 
     def _choices(self, schema: dict[str, Any], kind: type) -> Iterator[tuple[list[object], bool]]:
-        """Return lists of schemas of which one applies to the same value; if that is uncertain, possibly none."""
+        """Yield lists of schemas: one of each list applies to the value, or possibly none if the flag is False."""
         keywords = self.keywords(schema)
         yield from (([part], True) for part in self.always(schema))
         if kind is not str:

@@ -237,7 +237,7 @@ def _is_address_literal(text: str) -> bool:
             return False
         last = "0:0"
     address = groups + colon + last
-    # here `::` stands for at least two groups
+    # here `::` replaces at least two groups
     return _is_ipv6(address) and ("::" not in address or sum(map(bool, address.split(":"))) <= 6)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[str], bool]
 
-#: Strings of which each format rejects at least one.
+#: Strings to probe formats with; each format rejects at least one.
 _PROBES = ("\x00 {{[(<\\", "%", "/~a")
 #: Drafts whose `hostname` is that of RFC 1034 and 1123, without the A-labels of RFC 5890.
 _WITHOUT_A_LABELS = (DRAFT_4, DRAFT_6)
@@ -48,7 +48,7 @@ def _builtin(name: str, dialect: Dialect = DRAFT_2020_12) -> Check:
     return check
 
 
-# RFC 3339: the library takes some other characters for digits, and lower case only where section 5.6 says it again
+# RFC 3339: the library accepts some other characters as digits, and accepts lower case only in some places
 
 _TIMES = {
     "date": re.compile(r"\d{4}-\d\d-\d\d", re.ASCII),
@@ -80,7 +80,7 @@ def is_date_time(text: str) -> bool:
     return (last + timedelta(seconds=1)).day == 1
 
 
-# RFC 5321 and 6531: the library reads a header's mailbox (RFC 5322), with a name beside the address
+# RFC 5321 and 6531: the library reads a header's mailbox (RFC 5322), which may include a display name
 
 _ATEXT = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
 _SNUM = r"(?:25[0-5]|2[0-4]\d|[01]?\d{1,2})"
@@ -134,13 +134,13 @@ def _fits(match: re.Match[str] | None) -> bool:
         return len(match["domain"].encode()) <= _LONGEST_DOMAIN
     if match["ipv6"] is None:
         return True
-    # `::` stands for at least two groups, while RFC 4291 allows one
+    # `::` replaces at least two groups here, while RFC 4291 allows one
     groups = [group for group in match["ipv6"].split(":") if group]
     shortened = len(groups) <= (4 if match["ipv4"] else 6) or "::" not in match["ipv6"]
     return shortened and _builtin("ipv6")(match["ipv6"] + ("0.0.0.0" if match["ipv4"] else ""))  # noqa: S104
 
 
-# RFC 5890 to 5893: the library knows bidi and context rules, but maps to U-labels what is none (UTS 46)
+# RFC 5890 to 5893: the library checks bidi and context rules, but maps other labels to U-labels (UTS 46)
 
 _LDH_LABEL = re.compile(_LABEL).fullmatch
 _A_LABEL = re.compile("(?i:xn)--").match
@@ -189,7 +189,7 @@ def is_idn_hostname(text: str) -> bool:
 
 
 def _in_known_blocks(labels: str) -> str:
-    """Replace characters for two context rules that require scripts, of which the library knows one block each."""
+    """Replace characters for two context rules on scripts, as the library knows only one block of each script."""
     return "".join(
         character if character in {_KERAIA, _MIDDLE_DOT}
         else "\u03b1" if _is_of(_GREEK, character)

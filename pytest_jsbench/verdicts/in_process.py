@@ -93,8 +93,7 @@ class InProcessJudge:
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        #: Compiled schemas by text, oldest first; one whose answer was judged is dropped before one that still waits
-        #: for it.
+        #: Compiled schemas by text, oldest first. Schemas with a judged answer are dropped before those without.
         self._kept: dict[str, Compiled | Verdict] = {}
         self._kept_length = 0
 

@@ -226,7 +226,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
     if verdict.reason != SyntaxReason.EMPTY:
         return verdict
     if _ends_in_document(completion.reasoning, schema, judge):
-        message = "no text at all: the answer stands in the reasoning channel"
+        message = "no text: the answer is in the reasoning channel"
         return structs.replace(verdict, reason=IN_REASONING, message=message)
     if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
         return structs.replace(verdict, message="no text at all: the model reasoned until the limit of tokens")

@@ -77,7 +77,7 @@ def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
     except regress.RegressError as error:
         fault = str(error)
     try:
-        # it reads `\\u{61}` as a code point even without the flag, where it is the letter u 61 times
+        # it reads `\\u{61}` as a code point even without the flag, although it then means 61 times the letter u
         legacy = _BRACED.sub(lambda escape: escape[1] or escape[0], pattern)
         return regress.Regex(_HALVES.sub(_half_in_class, legacy)), False
     except regress.RegressError:

@@ -76,7 +76,7 @@ def read_schema(text: str, default_dialect: str) -> ReadSchema | Verdict:
     except RefusedError as error:
         return invalid(SchemaReason.NOT_JSON, str(error))
     if holds_lone_surrogate(text, schema):
-        return invalid(SchemaReason.NOT_JSON, "the schema holds a lone surrogate, which no JSON text can")
+        return invalid(SchemaReason.NOT_JSON, "the schema contains a lone surrogate, which JSON text cannot")
     if not isinstance(schema, (bool, dict)):
         message = f"found {printable(text, 60)}; expected a JSON Schema: an object, true or false"
         return invalid(SchemaReason.NOT_A_SCHEMA, message)

@@ -92,13 +92,13 @@ class SchemaReason(StrEnum):
     UNKNOWN_DIALECT = "unknown_dialect"
     #: Its metaschema requires a vocabulary that is not among the published ones.
     UNKNOWN_VOCABULARY = "unknown_vocabulary"
-    #: Invalid by the metaschema of its own dialect.
+    #: Invalid according to the metaschema of its dialect.
     METASCHEMA = "metaschema"
     UNRESOLVABLE_REFERENCE = "unresolvable_reference"
     PATTERN = "pattern"
 
 
-#: Failure types that say nothing about the model.
+#: Failure types that are not the model's failures.
 NOT_THE_MODELS = frozenset({FailureType.API_ERROR, FailureType.UNJUDGED})
 
 
@@ -130,7 +130,7 @@ class Note(StrEnum):
     UNENCODED_REFERENCE = "unencoded_reference"
     #: The answer quoted a secret of the run; it was judged and recorded with `*` in its place.
     SECRET_REPLACED = "secret_replaced"  # noqa: S105  a note's name
-    #: The server's finish reason does not say whether the answer is complete, and it is a complete document.
+    #: The server's finish reason does not show whether the answer is complete, and it is a complete document.
     UNKNOWN_FINISH_REASON = "unknown_finish_reason"
     #: A tool without parameters was called with empty text as its arguments, which was judged as {}.
     EMPTY_ARGUMENTS = "empty_arguments"
@@ -300,7 +300,7 @@ _MEANINGS = {
     Note.ADAPTATION_LOSS: "it breaks a keyword that was left out of the schema that was sent",
     Note.NOT_TEXT: "the server sent a JSON value where its API has a text, and that was judged as JSON text",
     Note.NOT_ENFORCED: "what carried the request left the schema out",
-    Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not say whether the answer is complete",
+    Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not show whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
     Note.FORCED_TOOL_REPEATED: "the tool that had to be called was called several times, and each call was judged",
 }

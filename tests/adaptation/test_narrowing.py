@@ -370,7 +370,7 @@ def test_limits_are_checked_before_anything_is_sent() -> None:
 def test_the_ledger_names_what_was_left_out() -> None:
     schema = obj(a={"type": "string", "format": "uri"})
     adapted = adapted_to(OPENAI, schema, "relax")
-    note = "format 'uri' is not taken"
+    note = "format 'uri' is not supported"
     assert adapted.changes == (Change(kind="widened", keyword="format", path="/properties/a", note=note),)
     assert adapted.lossy
 

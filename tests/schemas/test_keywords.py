@@ -73,7 +73,7 @@ def test_only_a_word_in_the_place_of_a_keyword_is_taken_for_one_that_is_misspelt
 def test_an_object_without_any_keyword_is_asked_for_what_it_is() -> None:
     (sentence,) = misspelt({"hello": 3, "name": "shop"})
 
-    assert sentence == "no keyword of JSON Schema stands in it, so that every answer conforms: is it one?"
+    assert sentence == "it has no keyword of JSON Schema, so that every answer is valid; is it a schema?"
     assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
 
 

@@ -52,7 +52,7 @@ def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
         ({"tolerence": 1}, "tolerence: 1; expected tolerance"),
         ({"casefold": "yes"}, "casefold: 'yes'; expected"),
         ({"tolerance": "9" * 400 + "%"}, "tolerance: '999.*expected a number"),
-        ({"function": "os:system"}, "only --jsbench-comparer may name"),
+        ({"function": "os:system"}, "only allowed in --jsbench-comparer"),
     ],
 )
 def test_what_is_no_comparer_says_what_was_found_and_expected(how: object, message: str) -> None:

@@ -375,7 +375,7 @@ def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
 ) -> None:
     verdict = decide(replace(completion("", finish), reasoning=reasoning), SCHEMA, judge)
     assert (verdict.failure_type, verdict.reason) == (failure_type, "in_reasoning")
-    assert verdict.message == "no text at all: the answer stands in the reasoning channel"
+    assert verdict.message == "no text: the answer is in the reasoning channel"
 
 
 @pytest.mark.parametrize("reasoning", ["", "Hm.", "Is it {} or\n{?", f"{TEXT}\nNo, that is wrong."])

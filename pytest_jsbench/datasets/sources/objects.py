@@ -130,7 +130,7 @@ def _parse(text: str | Unreadable) -> object:
 
 
 def _is_table(value: object) -> bool:
-    """Tell whether it is a `datasets.Dataset`, without importing `datasets`."""
+    """Return whether it is a `datasets.Dataset`, without importing `datasets`."""
     return all(hasattr(value, part) for part in ("column_names", "features", "select_columns"))
 
 
@@ -230,7 +230,7 @@ def _public_models(module: ModuleType) -> Iterator[tuple[str, Any]]:
 
 
 def _is_schema(value: Mapping[Any, Any]) -> bool:
-    """Tell whether a mapping is a schema, rather than a mapping of names to schemas or models."""
+    """Return whether a mapping is a schema, rather than a mapping of names to schemas or models."""
     if not _KEYWORDS.isdisjoint(value):
         return True
     if all(_is_json_schema(part) or _is_type(part) for part in value.values()):

@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Tell whether the document is an OpenAPI document of any version. (As a schema, it would accept any value.)"""
+    """Return whether the document is an OpenAPI document of any version. (As a schema, it would accept any value.)"""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
@@ -155,7 +155,7 @@ def _find_object(
 
 
 def _is_local(reference: object) -> TypeGuard[str]:
-    """Tell whether it is a reference into the same document."""
+    """Return whether it is a reference into the same document."""
     return isinstance(reference, str) and reference.startswith("#/")
 
 

@@ -143,7 +143,7 @@ def _check_size(path: Path, metadata: Any) -> None:
         message = f"has {metadata.num_rows:,} rows; expected at most {MOST_CASES:,}"
         raise Unreadable(message, reason="too_large", path=path)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        # a few bytes can represent a billion equal values, each of which becomes a pointer
+        # a few bytes can represent a billion equal values, and each one becomes a pointer
         values = sum(group.column(number).num_values for number in range(group.num_columns))
         size = max(group.total_byte_size, 8 * values)
         if not 0 <= size <= LARGEST_GROUP:
@@ -152,7 +152,7 @@ def _check_size(path: Path, metadata: Any) -> None:
 
 
 def read_outline(root: str, start: str, name: str) -> tuple[int, bool]:
-    """Count the row groups of a file and check its columns; tell whether its rows consist only of a schema."""
+    """Count the row groups of a file and check its columns; return whether its rows consist only of a schema."""
     # the functions from here on run in the child process
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())
@@ -210,7 +210,7 @@ def _decoded(value: Any, kind: Any) -> Any:
 
 
 def _is_json(kind: Any) -> bool:
-    """Tell whether an Arrow type is JSON text."""
+    """Return whether an Arrow type is JSON text."""
     return getattr(kind, "extension_name", "") == "arrow.json"
 
 

@@ -62,7 +62,7 @@ def of_table(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
 
 
 def are_schemas(columns: Iterable[str]) -> bool:
-    """Tell whether rows with these columns consist only of a schema, with its name and task."""
+    """Return whether rows with these columns consist only of a schema, with its name and task."""
     return {"task", *SCHEMA_NAMES, *ID_NAMES}.issuperset(columns)
 
 
@@ -77,7 +77,7 @@ def schema_column(columns: Sequence[object], table: str) -> str:
 
 
 def is_row(value: object) -> bool:
-    """Tell whether an object has the fields of a row, and is not a tool definition or a response format."""
+    """Return whether an object has the fields of a row, and is not a tool definition or a response format."""
     if not isinstance(value, Mapping) or value.get("type") == "json_schema":
         return False
     if any(name in value for name in SCHEMA_NAMES):

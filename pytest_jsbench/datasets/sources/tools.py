@@ -226,7 +226,7 @@ def format_schema(value: object) -> object:
 
 
 def defines_tools(document: object) -> bool:
-    """Tell whether the document defines a tool with a schema."""
+    """Return whether the document defines a tool with a schema."""
     definitions = read_definitions(document)
     return definitions is not None and any(each.part is not Part.ANSWER for each in definitions.schemas)
 
@@ -395,13 +395,13 @@ def _is_tool(entry: object) -> bool:
 
 
 def _is_typed(entry: Mapping[str, Any]) -> bool:
-    """Tell whether the entry's type is one of tools rather than of JSON Schema."""
+    """Return whether the entry's type is one of tools rather than of JSON Schema."""
     kind = entry.get("type")
     return isinstance(kind, str) and kind.lower() not in _JSON_TYPES and _SCHEMA_KEYWORDS.isdisjoint(entry)
 
 
 def _is_provided(entry: Mapping[str, Any]) -> bool:
-    """Tell whether the tool is built into the provider, or takes free text."""
+    """Return whether the tool is built into the provider, or takes free text."""
     if any(shape.steps[0] in entry for shape in _OTHER_INPUTS):
         return True
     if isinstance(entry.get("type"), str):
