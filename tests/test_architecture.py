@@ -51,7 +51,7 @@ def test_a_run_is_built_in_one_place() -> None:
     assert set(map(tuple, places.values())) == {("run/session.py",)}
 
 
-def test_nobody_names_the_lab_whose_rooms_entry_points_find() -> None:
+def test_no_other_package_imports_the_lab() -> None:
     places = []
     for path, tree in trees().items():
         names = [
@@ -80,7 +80,7 @@ def test_no_module_is_longer_than_600_lines() -> None:
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in DOCUMENTED.items() for name in names])
-def test_a_name_that_authors_of_extensions_were_told_about_is_there(module: str, name: str) -> None:
+def test_names_documented_for_extensions_exist(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
 
 

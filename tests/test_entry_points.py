@@ -133,7 +133,7 @@ def test_two_variants_three_repeats_and_a_shard(doors: Doors, engine: Any, names
     ],
     ids=["redacted", "judged", "chosen", "strict", "recorded", "classified", "preset"],
 )
-def test_one_way_to_ask(
+def test_run_without_variants_has_one_variant(
     doors: Doors, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], broken: tuple[str, ...]
 ) -> None:
     salted = Redaction.new()

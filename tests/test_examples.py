@@ -110,7 +110,7 @@ def test_a_pull_request_gets_one_comment_which_each_later_run_changes(tmp_path: 
 
 @ON_POSIX
 @pytest.mark.parametrize("baseline", [True, False])
-def test_the_comment_says_what_has_changed_since_main_where_there_is_a_baseline(tmp_path: Path, baseline: bool) -> None:
+def test_comment_reports_changes_since_main_with_a_baseline(tmp_path: Path, baseline: bool) -> None:
     for folder in ("kept", "runs/one"):
         (tmp_path / folder).mkdir(parents=True)
     if baseline:
@@ -137,7 +137,7 @@ def test_a_text_that_is_not_the_comment_is_never_sent(tmp_path: Path) -> None:
 
 
 @ON_POSIX
-def test_each_run_of_the_main_branch_adds_a_line_to_the_history_in_its_branch(tmp_path: Path) -> None:
+def test_each_run_of_the_main_branch_adds_a_line_to_the_history(tmp_path: Path) -> None:
     git = shutil.which("git")
     if git is None:
         pytest.skip("needs git")
@@ -190,7 +190,7 @@ def test_each_application_s_client_is_answered_by_the_small_model(pytester: pyte
     passes_in_applications(pytester, "tests", "--jsbench-engine=local")
 
 
-def test_no_recording_of_an_application_holds_a_key_or_much() -> None:
+def test_recordings_of_examples_contain_no_key_and_are_small() -> None:
     texts = [path.read_text("utf-8") for path in (APPLICATIONS / "tests" / "answers").rglob("*.json")]
 
     assert len(texts) == 15

@@ -127,7 +127,7 @@ def test_hostile_records_are_read_or_refused_in_one_line(run: Path, tmp_path: Pa
     said(survive(name, attempt))
 
 
-def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_hostile_records_of_variants_are_read_or_rejected_in_one_line(tmp_path: Path) -> None:
     metadata = examples.variants(a={"provider": "openai", "model": "gpt-4o"}, b={"prompt": "chat"})
     records = [replace(one, variant=name) for name in "ab" for one in RECORDS]
     whole, hostile = tmp_path / "whole.jsonl", tmp_path / "hostile.jsonl"
@@ -147,9 +147,7 @@ def test_hostile_records_of_variants_are_read_resumed_and_reported_or_refused_in
 
 
 @pytest.mark.parametrize("kind", ["run", "baseline", "theirs"])
-def test_hostile_evaluation_files_are_compared_and_migrated_or_refused_in_one_line(
-    run: Path, tmp_path: Path, kind: str
-) -> None:
+def test_hostile_evaluation_files_are_read_or_rejected_in_one_line(run: Path, tmp_path: Path, kind: str) -> None:
     hostile, source = tmp_path / "hostile.json", run / "run.json"
     if kind == "baseline":
         told("baseline", run, "-o", tmp_path / "b.json")
@@ -187,7 +185,7 @@ def test_hostile_evaluation_files_are_drawn_or_refused_in_one_line(run: Path, tm
     said(survive("pictures", attempt))
 
 
-def test_hostile_recordings_are_said_again_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_hostile_recordings_are_replayed_or_rejected_in_one_line(tmp_path: Path) -> None:
     recordings = Recordings(tmp_path)
     info = EngineInfo(engine="e", model="m", response_format=ResponseFormat.JSON_SCHEMA, streaming=True)
     key = CaseKey(task="simple", id="a")
@@ -218,7 +216,7 @@ def test_a_hostile_state_of_batches_is_gone_on_with_or_refused_in_one_line(tmp_p
     said(survive("batches", attempt))
 
 
-def test_whoever_names_a_folder_of_runs_where_recordings_belong_is_told_what_it_is(tmp_path: Path) -> None:
+def test_directory_of_runs_in_place_of_recordings_is_reported(tmp_path: Path) -> None:
     write_run_folder(tmp_path / "20261121T100000Z-a")
     write_run_folder(tmp_path / "20261121T100001Z-b")
     config = EngineConfig(name="recorded", options={"folder": str(tmp_path)})
@@ -237,7 +235,7 @@ def test_whoever_names_a_folder_of_runs_where_recordings_belong_is_told_what_it_
     ("files", "found"),
     [((), "an empty folder"), (("notes.txt",), "a folder without a run"), (("a/run.json",), "a folder without a run")],
 )
-def test_a_folder_without_a_run_is_said_to_be_one_by_whoever_reads_runs(
+def test_directory_without_a_run_is_reported_by_each_reader(
     tmp_path: Path, files: tuple[str, ...], found: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "given"
@@ -358,9 +356,7 @@ def test_a_history_that_is_a_link_out_of_its_folder_is_not_followed(tmp_path: Pa
         History.read(tmp_path / "in" / "history.jsonl")
 
 
-def test_links_within_a_run_s_folder_and_to_a_folder_that_the_user_named_are_followed(
-    run: Path, tmp_path: Path
-) -> None:
+def test_links_within_a_run_and_to_named_directories_are_followed(run: Path, tmp_path: Path) -> None:
     (run / "records.jsonl").rename(run / "kept")
     (run / "records.jsonl").symlink_to("kept")
     (tmp_path / "latest").symlink_to(run, target_is_directory=True)

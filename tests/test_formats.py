@@ -68,7 +68,7 @@ def test_what_is_required_is_named_where_it_is_missing() -> None:
 
 
 @pytest.mark.parametrize("lone", [chr(0xD800), chr(0xDCFF), chr(0xDFFF)])
-def test_a_lone_surrogate_may_stand_wherever_a_text_may_and_what_is_wrong_beside_it_is_named(lone: str) -> None:
+def test_lone_surrogate_is_accepted_wherever_text_is_allowed(lone: str) -> None:
     run = json.loads(json.dumps(examples.metadata().to_dict()))
     header = {"type": "run", "version": "1.0", "run": {**run, "comparers": {lone: "ignore"}}}
     sent = {"response_format": "tool", "schema": None}

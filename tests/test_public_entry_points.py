@@ -109,7 +109,7 @@ def test_the_package_goes_through_public_doors_alone() -> None:
         ("FunctionType(theirs.__code__, {})", ".__code__"),
     ],
 )
-def test_what_is_no_public_door_is_seen(source: str, trick: str) -> None:
+def test_private_access_is_detected(source: str, trick: str) -> None:
     assert trick in list(tricks(ast.parse(source)))
 
 

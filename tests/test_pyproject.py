@@ -84,7 +84,7 @@ def imported() -> list[tuple[str, str]]:
     return sorted({(path, name) for path, tree in trees().items() for name in imports(tree) if name not in IF_THERE})
 
 
-def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it(imported: list[tuple[str, str]]) -> None:
+def test_each_imported_package_is_a_dependency_or_in_an_extra(imported: list[tuple[str, str]]) -> None:
     always = requirements(PROJECT["dependencies"])
     undeclared = []
     for module, name in imported:
@@ -98,7 +98,7 @@ def test_each_imported_package_is_a_dependency_or_in_the_extras_that_use_it(impo
     assert undeclared == []
 
 
-def test_each_entry_point_is_installed_as_it_is_declared_and_leads_somewhere() -> None:
+def test_each_declared_entry_point_is_installed_and_loads() -> None:
     assert_installed_anew()
     points = [point for point in metadata.distribution(PROJECT["name"]).entry_points if ".lab." in point.value]
 
@@ -113,5 +113,5 @@ def test_the_table_names_modules_and_extras_that_there_are(imported: list[tuple[
 
 
 @pytest.mark.parametrize("extra", [*ASKING, "all", "test"])
-def test_with_every_extra_that_asks_a_model_the_options_of_xdist_and_pytest_benchmark_are_there(extra: str) -> None:
+def test_engine_extras_install_xdist_and_pytest_benchmark(extra: str) -> None:
     assert {"pytest-xdist", "pytest-benchmark"} <= requirements(EXTRAS[extra])

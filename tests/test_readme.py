@@ -19,7 +19,7 @@ def test_every_option_in_it_exists() -> None:
     assert set(re.findall(r"--jsbench-[a-z-]+", README.read_text("utf-8"))) <= {option.flag for option in OPTIONS}
 
 
-def test_a_checkout_asks_a_model_where_nothing_is_installed_that_only_tests_need() -> None:
+def test_checkout_calls_a_model_without_test_requirements() -> None:
     project = tomllib.loads((README.parent / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {project["name"], *map(_name, project["dependencies"])}
     only_tests = {_name(line) for line in project["optional-dependencies"]["test"]} - needed

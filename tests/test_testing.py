@@ -33,7 +33,7 @@ class TestMine(EngineContract):
 
 
 @pytest.mark.parametrize(("tokens", "failed"), [("None", 0), ("0", 1)])
-def test_an_engine_of_ones_own_is_held_to_the_contract(pytester: pytest.Pytester, tokens: str, failed: int) -> None:
+def test_custom_engine_is_checked_against_the_contract(pytester: pytest.Pytester, tokens: str, failed: int) -> None:
     pytester.makepyfile(mine_engine=ENGINE.replace("TOKENS", tokens), test_mine=TESTS)
 
     result = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:cacheprovider")

@@ -16,7 +16,7 @@ from pytest_jsbench.cli.main import main
 ROOT = Path(__file__).parents[1]
 
 
-def test_it_is_a_version_that_pyproject_takes_from_the_package() -> None:
+def test_version_is_read_from_the_package_by_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", __version__)
@@ -31,7 +31,7 @@ def test_what_is_installed_is_this_version() -> None:
     assert Path(pytest_jsbench.__file__).with_name("py.typed").is_file()
 
 
-def test_the_command_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
 

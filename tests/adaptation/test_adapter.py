@@ -82,7 +82,7 @@ def test_a_run_adapts_within_the_bounds(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.message == "the schema cannot be adapted within 0.2 s"
 
 
-def test_the_command_has_a_row_for_what_takes_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_reports_schemas_that_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded.adapt_within, "__kwdefaults__", {"seconds": 0.2})
     (tmp_path / "slow.json").write_text(json.dumps(SLOW))
     out = io.StringIO()
@@ -93,13 +93,13 @@ def test_the_command_has_a_row_for_what_takes_for_ever(tmp_path: Path, monkeypat
     )
 
 
-def test_a_schema_that_takes_too_long_to_bound_is_said_to_be_so() -> None:
+def test_schema_that_takes_too_long_to_bound_is_reported() -> None:
     bounded_within({})
     with pytest.raises(CannotBound, match=r"^the schema cannot be bounded within 0\.2 s$"):
         bounded_within(lowered_one_by_one(900), seconds=0.2)
 
 
-def test_a_fault_of_the_adaptation_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_in_the_adaptation_is_not_the_schemas_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EngineError, match="internal error in the adaptation: KeyError"):
         adapt_within({}, "nobody", "narrow")
 

@@ -70,12 +70,12 @@ def test_what_the_schema_leaves_open_is_bounded(schema: Any, narrowed: Any) -> N
         {},
     ],
 )
-def test_what_the_schema_says_itself_stays(schema: Any) -> None:
+def test_bounds_of_the_schema_are_kept(schema: Any) -> None:
     assert bounded(schema) == schema
 
 
 @pytest.mark.parametrize("keyword", ["default", "examples", "const", "enum", "x-made-up"])
-def test_data_is_not_taken_for_schemas(keyword: str) -> None:
+def test_data_is_not_treated_as_schemas(keyword: str) -> None:
     data = [{"type": "string"}, {"type": "object", "properties": {}}]
     assert bounded({"type": "integer", keyword: data})[keyword] == data  # type: ignore[index]
 
@@ -117,7 +117,7 @@ def test_where_such_a_reference_may_lead_anywhere_nothing_changes() -> None:
         assert bounded(schema) == schema
 
 
-def test_branches_that_a_tag_tells_apart_are_bounded() -> None:
+def test_branches_with_distinct_tags_are_bounded() -> None:
     def branch(tag: str) -> dict[str, Any]:
         return {**obj(kind={"enum": [tag]}, text=TEXT), "required": ["kind"]}
 
@@ -134,7 +134,7 @@ def test_places_that_share_an_instance_are_not_closed_against_each_other() -> No
     assert Draft202012Validator(dict(narrowed)).is_valid({"a": "x", "b": "y"})
 
 
-def test_boolean_subschemas_are_said_in_words_that_llama_cpp_reads() -> None:
+def test_boolean_subschemas_are_replaced_for_llama_cpp() -> None:
     schema = {"type": "array", "prefixItems": [True, {"type": "integer"}], "items": False}
     narrowed = {"type": "array", "prefixItems": [{}, {"type": "integer"}], "maxItems": 2}
     assert bounded(schema) == narrowed
@@ -142,7 +142,7 @@ def test_boolean_subschemas_are_said_in_words_that_llama_cpp_reads() -> None:
     assert bounded(forbidden) == {**obj(b={"type": "null"}), **CLOSED}
 
 
-def test_boolean_subschemas_are_said_in_other_words_where_nothing_else_may_change_too() -> None:
+def test_boolean_subschemas_are_replaced_even_in_frozen_places() -> None:
     frozen = {"oneOf": [{"properties": {"a": False, "b": True}}, {"items": False, "prefixItems": [True]}]}
     words = {
         "oneOf": [
@@ -187,7 +187,7 @@ def test_recursion_comes_to_an_end() -> None:
         {"type": "object", "required": [{}], "properties": {"a": 1}},
     ],
 )
-def test_what_is_no_schema_is_no_trouble(schema: Any) -> None:
+def test_values_that_are_not_schemas_raise_no_error(schema: Any) -> None:
     assert isinstance(bounded(schema), dict)
 
 
@@ -279,7 +279,7 @@ def test_what_is_written_so_already_or_cannot_be_stays_as_it_is(schema: Any) -> 
     assert with_pointers(schema) == schema
 
 
-def test_a_pointer_below_an_identifier_and_an_encoded_one_begin_at_the_schema_itself() -> None:
+def test_pointer_below_an_identifier_is_rewritten_from_the_root() -> None:
     nested = {"$id": "https://example.com/a", "$ref": "#/$defs/t", "$defs": {"t": TEXT}}
     number = {"t": {"type": "integer"}}
 
@@ -290,7 +290,7 @@ def test_a_pointer_below_an_identifier_and_an_encoded_one_begin_at_the_schema_it
     assert with_pointers({"$ref": "#/%24defs/t", "$defs": number}) == {"$ref": "#/$defs/t", "$defs": number}
 
 
-def test_a_schema_that_its_user_put_below_defs_is_compared_as_it_stands() -> None:
+def test_user_schema_below_defs_is_compared_unchanged() -> None:
     def schema(**bound: int) -> dict[str, Any]:
         return {"$ref": "#/$defs/root", "$defs": {"root": {"type": "array", **bound}}}
 
@@ -299,7 +299,7 @@ def test_a_schema_that_its_user_put_below_defs_is_compared_as_it_stands() -> Non
     assert (change.kind, change.keyword, change.path) == ("tightened", "maxItems", "/$defs/root")
 
 
-def test_what_was_put_below_defs_is_no_loss() -> None:
+def test_schema_moved_below_defs_is_not_a_loss() -> None:
     schema = {"$id": "https://example.com/node", **NODE}
 
     changes = changes_by_engine(schema, with_pointers(schema))
@@ -367,7 +367,7 @@ def test_an_all_of_of_scalars_is_merged() -> None:
         [{"$ref": "#/$defs/x"}],
     ],
 )
-def test_an_all_of_that_is_no_one_scalar_is_kept(branches: list[Any]) -> None:
+def test_all_of_that_is_not_one_scalar_is_kept(branches: list[Any]) -> None:
     narrowed = bounded({"allOf": branches})
     assert isinstance(narrowed, dict)
     assert narrowed["allOf"] == branches

@@ -133,7 +133,7 @@ WORDS: dict[str, list[tuple[Any, Any]]] = {
 @pytest.mark.parametrize(
     ("subset", "schema", "adapted"), [(SUBSETS[name], *words) for name, listed in WORDS.items() for words in listed]
 )
-def test_a_schema_is_said_in_the_words_of_the_provider(subset: Subset, schema: Any, adapted: Any) -> None:
+def test_schema_is_rewritten_for_the_provider(subset: Subset, schema: Any, adapted: Any) -> None:
     assert said_of(schema, subset) == adapted
 
 
@@ -189,7 +189,7 @@ def test_what_has_no_words_is_named_and_when_relaxing_left_out(subset: Subset, s
         (obj(a={"type": "number", "minimum": float("inf")}), "minimum"),
     ],
 )
-def test_what_cannot_be_a_root_or_is_no_schema_is_not_sent_in_either_mode(schema: Any, keyword: str) -> None:
+def test_invalid_root_or_schema_is_not_sent_in_either_mode(schema: Any, keyword: str) -> None:
     assert obstacle(schema)[0] == keyword
     assert obstacle(schema, mode="relax")[0] == keyword
 
@@ -219,7 +219,7 @@ def test_properties_may_be_named_like_keywords() -> None:
 
 
 @pytest.mark.parametrize("keyword", ["default", "examples", "const", "enum", "x-made-up"])
-def test_data_is_not_taken_for_schemas(keyword: str) -> None:
+def test_data_is_not_treated_as_schemas(keyword: str) -> None:
     data = [{"type": "object", "properties": {"a": {}}}, "a"]
     schema = obj(a={"type": "string", keyword: "a" if keyword == "const" else data})
     for subset in SUBSETS.values():
@@ -237,7 +237,7 @@ def test_the_original_and_its_data_are_left_alone() -> None:
     assert schema == before
 
 
-def test_objects_are_closed_and_required_everywhere_and_the_ledger_says_so() -> None:
+def test_objects_are_closed_and_required_with_changes_listed() -> None:
     node = {"type": "object", "properties": {"x": TEXT}}
     schema = {**obj(a={"anyOf": [node, NULL]}, b={"$ref": "#/definitions/n"}), "definitions": {"n": node}}
     closed = obj(x=TEXT)
@@ -268,7 +268,7 @@ def test_exclusive_alternatives_stay_satisfiable() -> None:
     assert ("tightened", "oneOf", "/properties/a") in changes(obj(a=schema))
 
 
-def test_alternatives_told_apart_by_a_tag_become_any_of() -> None:
+def test_alternatives_with_distinct_tags_become_any_of() -> None:
     branches = [obj(kind={"type": "string", "const": name}, x=TEXT) for name in ("a", "b")]
     assert said_of({"oneOf": branches}) == {"anyOf": branches}
 
@@ -319,14 +319,14 @@ def test_definitions_of_the_same_name_stay_apart() -> None:
     assert said(schema)["$defs"] == {"t": TEXT, "t_2": NULL}
 
 
-def test_recursion_goes_on_where_it_may_end() -> None:
+def test_recursion_is_kept_if_it_can_end() -> None:
     tree = obj(value=TEXT, children={"type": "array", "items": {"$ref": "#"}})
     assert adapt(tree, OPENAI, "narrow") == Adapted(schema=tree)
     assert obstacle(tree, ANTHROPIC) == ("$ref", "/properties/children/items")
     assert ("widened", "$ref", "/properties/children/items") in changes(tree, ANTHROPIC, "relax")
 
 
-def test_an_optional_property_that_would_never_end_is_left_out_rather_than_required() -> None:
+def test_infinite_optional_property_is_omitted_instead_of_required() -> None:
     chain = obj("next", value=TEXT, next={"$ref": "#"})
     assert said(chain) == obj(value=TEXT)
     assert ("tightened", "properties", "") in changes(chain)
@@ -400,7 +400,7 @@ NODE = {"$ref": "#/$defs/node"}
         (obj("next", next=obj(again={"type": "array", "items": NODE})), True),
     ],
 )
-def test_gemini_takes_a_circle_only_through_a_property_that_is_not_required(node: Any, *, taken: bool) -> None:
+def test_gemini_accepts_recursion_only_through_optional_properties(node: Any, *, taken: bool) -> None:
     schema = {**obj(root=NODE), "$defs": {"node": node}}
     if taken:
         assert adapt(schema, GEMINI, "narrow") == Adapted(schema=schema)
@@ -408,7 +408,7 @@ def test_gemini_takes_a_circle_only_through_a_property_that_is_not_required(node
         assert obstacle(schema, GEMINI) == ("$ref", "/$defs/node")
 
 
-def test_gemini_is_asked_without_the_circle_where_more_may_be_admitted() -> None:
+def test_gemini_recursion_is_removed_in_relax_mode() -> None:
     schema = {**obj(root=NODE), "$defs": {"node": obj(name=TEXT, children={"type": "array", "items": NODE})}}
     adapted = adapted_to(GEMINI, schema, "relax")
     assert [change.keyword for change in adapted.changes if change.kind == "widened"] == ["$ref"]
@@ -428,7 +428,7 @@ def test_gemini_is_asked_without_the_circle_where_more_may_be_admitted() -> None
         },
     ],
 )
-def test_anthropic_gets_what_it_documents_of_all_of_and_definitions_as_it_is(schema: Any) -> None:
+def test_anthropic_gets_supported_all_of_and_definitions_unchanged(schema: Any) -> None:
     assert adapt(schema, ANTHROPIC, "narrow") == Adapted(schema=schema)
 
 
@@ -451,7 +451,7 @@ def test_anthropic_gets_no_all_of_that_it_does_not_document(schema: Any) -> None
     assert isinstance(adapted, Inexpressible) or "allOf" not in str(adapted.schema)
 
 
-def test_what_stands_behind_any_other_name_is_looked_at_beside_all_of_too() -> None:
+def test_schemas_next_to_all_of_are_checked() -> None:
     schema = {"type": "object", "allOf": [{"required": ["x"]}], "additionalProperties": TEXT}
     assert adapt(schema, FIREWORKS, "narrow") == Adapted(schema=schema)
     for others in ({"type": "string", "minLength": 3}, {"not": TEXT}):
@@ -466,7 +466,7 @@ def test_all_of_within_all_of_many_times_ends_soon() -> None:
 
 
 @pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
-def test_a_tag_tells_objects_apart_and_nothing_else(subset: Subset) -> None:
+def test_only_objects_are_distinguished_by_a_tag(subset: Subset) -> None:
     """A text conforms to both alternatives, and so not to the `oneOf`."""
     both = [{**obj(k={"const": tag}), "type": ["object", "string"]} for tag in ("x", "y")]
     narrowed = Draft202012Validator(said(obj(a={"oneOf": both}), subset))
@@ -481,7 +481,7 @@ def kind(name: str, *required: str, **properties: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("subset", [ANTHROPIC, GEMINI, OPENAI], ids=lambda subset: subset.name)
-def test_alternatives_told_apart_by_an_optional_constant_are_narrowed_by_requiring_it(subset: Subset) -> None:
+def test_optional_constant_that_distinguishes_alternatives_is_required(subset: Subset) -> None:
     schema = {
         **obj(
             what={
@@ -515,7 +515,7 @@ def test_an_alternative_that_requires_its_constant_needs_no_more() -> None:
     assert [change.path for change in adapted.changes if change.kind == "tightened"] == ["/properties/what"]
 
 
-def test_a_provider_that_documents_no_sizes_is_likely_to_refuse_what_is_larger_than_others_take() -> None:
+def test_large_schema_is_likely_rejected_without_documented_sizes() -> None:
     names = {f"p{number}": TEXT for number in range(31)}
     adapted = adapted_to(GEMINI, obj(*names, **names))
     assert adapted.foretold == ("likely too complex: 31 optional properties",)
@@ -530,7 +530,7 @@ def test_a_documented_limit_is_met_or_refused_and_not_foretold() -> None:
     assert len(said(obj(*names, **names), ANTHROPIC)["required"]) == 31
 
 
-def test_an_older_profile_takes_less() -> None:
+def test_older_profile_supports_less() -> None:
     schema = obj(a={"type": "string", "pattern": "^a$"})
     assert adapt(schema, PROFILES["openai@2026-08"], "narrow") == Adapted(schema=schema)
     assert obstacle(schema, PROFILES["openai@2024-08"]) == ("pattern", "/properties/a")
@@ -545,7 +545,7 @@ def test_the_newest_profile_is_the_providers_unless_dated() -> None:
     assert all(subset.date <= SUBSETS[subset.name].date for subset in PROFILES.values())
 
 
-def test_a_provider_that_takes_no_number_of_items_is_told_none() -> None:
+def test_item_counts_are_removed_for_providers_without_them() -> None:
     assert said_of({"type": "array", "items": TEXT, "minItems": 0}, GROQ) == {"type": "array", "items": TEXT}
     assert obstacle(obj(a={"type": "array", "items": TEXT, "minItems": 1}), GROQ) == ("minItems", "/properties/a")
 
@@ -626,10 +626,10 @@ def test_an_object_keyword_that_may_reject_is_not_dropped(keywords: dict[str, An
     assert obstacle(schema, GEMINI) == (keyword, "")
 
 
-def test_patterns_that_exempt_properties_from_a_closed_object_are_not_dropped() -> None:
+def test_patterns_that_exempt_properties_of_closed_objects_are_kept() -> None:
     schema = {**obj(a=TEXT), "patternProperties": {"^x-": {}}}
     assert ("tightened", "patternProperties", "") in changes(schema, OPENAI)
 
 
-def test_a_keyword_that_accepts_everything_still_tells_the_type() -> None:
+def test_keyword_that_accepts_everything_still_implies_the_type() -> None:
     assert said({"propertyNames": {"type": "string"}}, GEMINI)["type"] == "object"

@@ -109,7 +109,7 @@ def whole(leaves: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
 )
 @examples(500)
 @given(data=st.data(), answers=st.lists(_VALUES, min_size=3, max_size=8))
-def test_whatever_conforms_to_the_narrowed_schema_conforms_to_the_original(
+def test_instances_of_the_narrowed_schema_are_valid_for_the_original(
     drawn: st.SearchStrategy[Any], takers: tuple[Subset | None, ...], data: st.DataObject, answers: list[Any]
 ) -> None:
     schema = data.draw(drawn)
@@ -180,7 +180,7 @@ def test_it_is_sound_on_real_schemas(answers: list[tuple[str, Any, Any]], taker:
 
 
 @needs_labels
-def test_a_relaxed_real_schema_has_the_form_that_its_provider_takes(answers: list[tuple[str, Any, Any]]) -> None:
+def test_relaxed_real_schema_is_in_the_providers_subset(answers: list[tuple[str, Any, Any]]) -> None:
     for (_, schema, _), subset in zip(answers[:: each(10)], cycle(SUBSETS.values()), strict=False):
         check_form(schema, subset, "relax")
 

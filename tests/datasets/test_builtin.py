@@ -27,7 +27,7 @@ def strings_and_keys(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=str)
-def test_a_case_tells_a_person_what_is_asked_and_its_valid_instances_pass(key: CaseKey, judge: Judge) -> None:
+def test_builtin_case_has_descriptions_and_valid_instances_pass(key: CaseKey, judge: Judge) -> None:
     case = load_builtin(key)
 
     assert case["schema"]["title"]
@@ -71,7 +71,7 @@ def test_between_them_they_use_every_keyword_and_format() -> None:
     assert set(FORMATS) <= {value for name, value in pairs if name == "format" and isinstance(value, str)}
 
 
-def test_between_them_they_use_every_dialect_and_each_says_which() -> None:
+def test_builtin_cases_cover_and_declare_every_dialect() -> None:
     dialects = {load_builtin(key)["schema"]["$schema"].rstrip("#") for key in KEYS}
 
     assert {dialect.split("org/")[1] for dialect in dialects} == {

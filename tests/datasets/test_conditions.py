@@ -77,7 +77,7 @@ def test_a_condition_is_met_or_its_contrary_is(text: str, expected: bool) -> Non
         ("tag:a", None),
     ],
 )
-def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool | None) -> None:
+def test_missing_schema_has_no_sentence(text: str, expected: bool | None) -> None:
     assert parse(text)(subject(BrokenCase(key=CaseKey(task="t", id="a1"), problem="no schema"))) is expected
 
 
@@ -104,7 +104,7 @@ def test_nothing_is_said_of_a_schema_that_is_not_there(text: str, expected: bool
         ("size<3; import os", "expected 'and', 'or' or the end, at character 7"),
     ],
 )
-def test_what_says_nothing_is_refused_with_its_place(text: str, message: str) -> None:
+def test_invalid_condition_is_rejected_with_its_position(text: str, message: str) -> None:
     with pytest.raises(ConditionError, match=message):
         parse(text)
 

@@ -58,12 +58,12 @@ def test_aliases_to_a_long_text_are_counted_written_out(root: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a: 1e999", "a: -1" + "0" * 400 + ".5"])
-def test_a_number_that_no_json_holds_is_no_yaml_value(root: Path, text: str) -> None:
+def test_yaml_number_without_json_equivalent_is_rejected(root: Path, text: str) -> None:
     write(root, {"a.yaml": text})
     assert "line 1: the number" in problem(root)
 
 
-def test_a_hundred_schemas_that_each_refer_to_all_are_put_together_in_seconds(root: Path) -> None:
+def test_hundred_schemas_that_refer_to_each_other_are_bundled_in_seconds(root: Path) -> None:
     names = range(100)
     each = {"properties": {f"p{n}": {"$ref": f"#/components/schemas/s{n}"} for n in names}}
     document = {"openapi": "3.1.0", "info": {}, "paths": {}, "components": {"schemas": {f"s{n}": each for n in names}}}
@@ -81,7 +81,7 @@ def test_files_that_each_refer_to_all_are_put_together_in_seconds(root: Path) ->
     assert time.perf_counter() - begin < PATIENCE
 
 
-def test_rows_of_one_name_are_told_apart_in_seconds(root: Path) -> None:
+def test_rows_with_equal_names_get_unique_keys_in_seconds(root: Path) -> None:
     write(root, {"rows.jsonl": '{"id": "a", "schema": {}}\n' * 20_000})
     begin = time.perf_counter()
     names = keys(root)
@@ -97,9 +97,7 @@ def test_more_cases_than_can_be_tests_are_one_line(root: Path, monkeypatch: pyte
     assert len(keys(root, limit=5)) == 5
 
 
-def test_a_packed_file_of_labelled_answers_that_would_fill_the_memory_is_one_line(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_huge_compressed_file_of_labelled_answers_is_rejected(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_jsbench.core.files.LARGEST_UNPACKED", 1_000_000)
     write(root, {"instances.jsonl.gz": gzip.compress(b" " * 1_000_000 + b"\n"), "schemas.jsonl": ""})
     with pytest.raises(DatasetError, match=r"instances\.jsonl\.gz: cannot be read: [\d,]+ bytes; expected at most"):
@@ -129,9 +127,7 @@ def test_one_long_text_in_every_row_of_a_table_is_in_memory_once(root: Path, row
     ["/etc/x.parquet", "../x.parquet", "a/../../x.parquet", "http://127.0.0.1:9/x.parquet", "~/x.parquet", "C:\\x"],
 )
 @pytest.mark.parametrize("card", ["README.md", ".huggingface.yaml"])
-def test_a_card_that_names_a_file_elsewhere_is_refused_before_a_library_opens_it(
-    root: Path, named: str, card: str
-) -> None:
+def test_card_with_outside_file_is_rejected_before_the_library_opens_it(root: Path, named: str, card: str) -> None:
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), root / "a.parquet")

@@ -79,13 +79,13 @@ def test_tasks_and_a_limit_are_chosen_as_of_any_dataset(folder: Path) -> None:
         ("\n", r"no schema in .* has an answer: expected schema_ids of instances\.jsonl that are in schemas"),
     ],
 )
-def test_a_folder_that_is_not_such_a_one_is_said(tmp_path: Path, schemas: str | None, message: str) -> None:
+def test_directory_without_labelled_answers_is_rejected(tmp_path: Path, schemas: str | None, message: str) -> None:
     write(tmp_path, {"instances.jsonl": lines(INSTANCES)} | ({"schemas.jsonl": schemas} if schemas else {}))
     with pytest.raises(DatasetError, match=message):
         opened(tmp_path)
 
 
-def test_a_source_that_is_nothing_is_said_with_what_was_expected(tmp_path: Path) -> None:
+def test_unknown_source_of_labelled_answers_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"no labelled answers '.*none': expected builtin, a directory with"):
         opened(tmp_path / "none")
 
@@ -130,7 +130,7 @@ def test_a_file_is_a_task_and_its_cases_have_the_descriptions_as_names(tmp_path:
     assert [str(key) for key in opened(folder, tasks=("type",), limit=1).keys()] == ["type::an_integer"]
 
 
-def test_a_schema_is_of_the_draft_of_its_folder_unless_it_says_another(tmp_path: Path) -> None:
+def test_schema_has_the_draft_of_its_directory_by_default(tmp_path: Path) -> None:
     other = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "integer"}
     dataset = opened(suite(tmp_path, draft="draft4", type=[entry({"type": "integer"}), entry(other), entry(False)]))
 
@@ -162,7 +162,7 @@ def test_a_reference_out_of_remotes_brings_nothing_in(tmp_path: Path, path: str)
     assert found.schema == {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": reference}
 
 
-def test_what_is_no_schema_is_a_broken_case(tmp_path: Path) -> None:
+def test_invalid_schema_is_a_broken_case(tmp_path: Path) -> None:
     dataset = opened(suite(tmp_path, type=[entry("integer")]))
 
     assert isinstance(dataset.case(dataset.keys()[0]), BrokenCase)
@@ -180,7 +180,7 @@ def test_what_is_no_schema_is_a_broken_case(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_folder_that_is_none_of_the_suite_says_what_was_expected(
+def test_directory_outside_of_the_suite_is_rejected_with_expectation(
     tmp_path: Path, draft: str, cases: Any, message: str
 ) -> None:
     with pytest.raises(DatasetError, match=message):
@@ -192,9 +192,7 @@ def test_a_folder_that_is_none_of_the_suite_says_what_was_expected(
     ("draft", "cases", "broken"),
     [("draft4", 160, 0), ("draft6", 232, 0), ("draft7", 257, 0), ("draft2019-09", 372, 3), ("draft2020-12", 383, 8)],
 )
-def test_the_official_suite_is_read_whole_and_the_judge_agrees_with_each_label(
-    judge: Judge, draft: str, cases: int, broken: int
-) -> None:
+def test_judge_agrees_with_each_label_of_the_official_suite(judge: Judge, draft: str, cases: int, broken: int) -> None:
     dataset = opened(DATA / "JSON-Schema-Test-Suite" / "tests" / draft)
     whole = {key: case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)}
     sound = {key: case.schema for key, case in whole.items() if judge.inspect(case.schema) is None}
@@ -225,6 +223,6 @@ def test_invalid_answers_are_tried_with_escaped_names_of_the_schema_too() -> Non
     assert with_escaped_names(True, given) == given
 
 
-def test_at_most_three_invalid_answers_of_a_schema_are_tried_with_escaped_names() -> None:
+def test_at_most_three_invalid_answers_get_escaped_names() -> None:
     given = [Instance.of({"a": number}, name=str(number), valid=False) for number in range(9)]
     assert len(with_escaped_names({"required": ["a"]}, given)) == 12

@@ -63,7 +63,7 @@ def test_a_dataset_of_texts_is_read_without_its_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("texts", [False, True])
-def test_a_source_that_will_be_asked_is_opened_before_any_test_runs(tmp_path: Path, texts: bool) -> None:
+def test_needed_source_is_opened_before_any_test_runs(tmp_path: Path, texts: bool) -> None:
     opened: list[Listing] = []
     prepare(dataset([], texts=texts), tmp_path)
 

@@ -142,7 +142,7 @@ def test_a_schema_that_refers_to_itself_alone_stays_as_it_is(tmp_path: Path) -> 
     assert schema(tmp_path, "b") == {"const": {"$ref": "nowhere.json"}}
 
 
-def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge: Judge) -> None:
+def test_boolean_and_schema_with_a_used_name_are_bundled(tmp_path: Path, judge: Judge) -> None:
     main = {"allOf": [{"$ref": "a.json"}, {"$ref": "deep/a.json"}, {"$ref": "a.json#/$defs/no"}]}
     write(
         tmp_path,
@@ -169,7 +169,7 @@ def test_a_boolean_and_a_name_that_is_taken_are_brought_in(tmp_path: Path, judge
         ("bad.json", "not JSON"),
     ],
 )
-def test_what_lies_outside_or_is_not_there_is_said_so(tmp_path: Path, reference: str, reason: str) -> None:
+def test_reference_to_outside_or_missing_file_is_reported(tmp_path: Path, reference: str, reason: str) -> None:
     write(
         tmp_path,
         {

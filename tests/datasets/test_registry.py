@@ -109,7 +109,7 @@ def folder(tmp_path: Path) -> Path:
         ("[ab].*", ["schemas::a", "schemas::b"]),
     ],
 )
-def test_a_pattern_takes_what_it_matches(folder: Path, pattern: str, expected: list[str]) -> None:
+def test_glob_matches_expected_files(folder: Path, pattern: str, expected: list[str]) -> None:
     assert keys(folder / pattern) == expected
 
 
@@ -135,7 +135,7 @@ def test_a_folder_gives_the_same_however_it_is_named(folder: Path, monkeypatch: 
         ("schemas/*.xml", "no file matches 'schemas/*.xml': expected a pattern"),
     ],
 )
-def test_a_name_that_is_nothing_is_one_line_with_every_kind_and_the_nearest(
+def test_unknown_source_error_lists_all_kinds_and_the_nearest_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
 ) -> None:
     monkeypatch.chdir(folder.parent)

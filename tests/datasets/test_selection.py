@@ -38,13 +38,13 @@ def selected(source: Path, **selection: object) -> list[str]:
         (("keywords:pattern",), 1, ["few::s03", "many::s00"]),
     ],
 )
-def test_all_conditions_must_be_met_a_limit_counts_what_meets_them_and_the_order_stays(
+def test_limit_applies_to_cases_that_meet_all_conditions_in_order(
     schemas: Path, where: tuple[str, ...], limit: int | None, expected: list[str]
 ) -> None:
     assert selected(schemas, where=where, limit=limit) == expected
 
 
-def test_a_sample_is_taken_of_what_is_left(schemas: Path) -> None:
+def test_sample_is_drawn_after_conditions_and_limit(schemas: Path) -> None:
     taken = selected(schemas, where=("keywords:pattern",), limit=3, sample=Sample(size=4))
 
     assert Counter(key.partition("::")[0] for key in taken) == {"few": 2, "many": 2}
@@ -94,14 +94,14 @@ def test_a_sample_is_the_same_on_every_machine() -> None:
     }
 
 
-def test_another_seed_takes_others_and_the_order_of_the_cases_decides_nothing() -> None:
+def test_sample_depends_on_the_seed_but_not_on_the_order_of_cases() -> None:
     first = set(sampled(KEYS, Sample(size=20)))
 
     assert set(sampled(KEYS, Sample(size=20, seed=1))) != first
     assert set(sampled(list(reversed(KEYS)), Sample(size=20))) == first
 
 
-def test_a_larger_sample_holds_the_smaller_one_where_shares_grow() -> None:
+def test_larger_sample_contains_the_smaller_one() -> None:
     assert set(sampled(KEYS, Sample(size=10))) <= set(sampled(KEYS, Sample(size=20)))
 
 
@@ -115,7 +115,7 @@ def test_shards_are_the_whole_and_have_nothing_in_common(count: int) -> None:
     assert Counter(key for shard in shards for key in shard) == Counter(SPLIT)
 
 
-def test_each_task_is_spread_over_all_shards_alike() -> None:
+def test_each_task_is_spread_evenly_over_all_shards() -> None:
     shards = [Counter(key.task for key in Shard(number=number, count=5).take(SPLIT)) for number in range(1, 6)]
 
     assert {shard["a"] for shard in shards} <= {1, 2}
@@ -131,7 +131,7 @@ def test_a_shard_is_counted_from_one_or_with_of_from_zero(text: str, shown: str)
 @pytest.mark.parametrize(
     "text", ["", "2", "0/5", "6/5", "2/0", "-1/5", "a/b", "2/5/6", "1/9999999", "5of5", "-1of5", "1of", "01of5", "auto"]
 )
-def test_what_is_no_shard_is_said(text: str) -> None:
+def test_invalid_shard_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected NUMBER/COUNT such as 2/5, or 1of5 .*, or auto/5, found "):
         Shard.parse(text, {})
 
@@ -153,9 +153,7 @@ SLURM = {"SLURM_ARRAY_TASK_MIN": "1", "SLURM_ARRAY_TASK_STEP": "1"}
         ),
     ],
 )
-def test_a_job_of_a_scheduler_finds_its_own_shard_and_says_by_what(
-    environ: dict[str, str], number: int, origin: str
-) -> None:
+def test_scheduler_job_gets_its_shard_from_the_environment(environ: dict[str, str], number: int, origin: str) -> None:
     shard = Shard.parse("auto/20", environ)
 
     assert (shard.number, shard.count, shard.origin) == (number, 20, origin)

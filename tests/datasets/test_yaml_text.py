@@ -65,7 +65,7 @@ def test_what_json_does_not_have_is_refused_with_its_line(text: str, problem: st
     assert problem in caught.value.problem
 
 
-def test_without_the_package_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_one_line_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(DatasetError, match=r"dataset 'a.yaml' is YAML .*: pip install 'pytest-jsbench\[yaml\]'$"):

@@ -68,7 +68,7 @@ def test_blocks_are_messages(path: Path) -> None:
     assert asked(path, text) == [("system", "Rules."), ("user", "Answer o1.")]
 
 
-def test_an_empty_block_system_is_no_message(path: Path) -> None:
+def test_empty_system_block_adds_no_message(path: Path) -> None:
     text = "{% block system %}{% if task == 'x' %}Rules{% endif %}{% endblock %}{% block user %}?{% endblock %}"
 
     assert asked(path, text) == [("user", "?")]
@@ -90,7 +90,7 @@ def test_its_digest_is_the_files(path: Path) -> None:
         ("{% set a = 1 %}{% block user %}?{% endblock %}", "outside of the blocks"),
     ],
 )
-def test_a_file_that_is_no_template_is_one_line_before_anything_is_asked(path: Path, text: str, message: str) -> None:
+def test_invalid_template_is_reported_before_any_call(path: Path, text: str, message: str) -> None:
     with pytest.raises(PromptError, match=message):
         template(path, text)
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_template_is_one_line_before_anything_is_asked(path: P
         ("{{ range(10000000) | list }}", "OverflowError"),
     ],
 )
-def test_a_template_that_breaks_on_a_case_says_so_in_one_line(path: Path, text: str, message: str) -> None:
+def test_template_that_fails_on_a_case_is_reported_in_one_line(path: Path, text: str, message: str) -> None:
     made = template(path, text)
 
     with pytest.raises(PromptError, match=message):
@@ -136,9 +136,7 @@ def test_a_template_without_end_is_given_up_in_one_line_that_names_it(
     assert made.render(Case(key=CaseKey(task="orders", id="o2"), schema=SCHEMA)).messages[0].content == "o2"
 
 
-def test_a_template_that_computes_without_end_before_it_is_rendered_is_given_up_too(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_template_that_never_finishes_compiling_is_aborted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     template(path, "a")
     monkeypatch.setattr(files, "SECONDS", 0.4)
 
@@ -164,7 +162,7 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         find_template(str(tmp_path / "bytes.j2"))
 
 
-def test_without_jinja2_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jinja2_is_one_line_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
 
     with pytest.raises(PromptError, match=r"needs the package jinja2: pip install 'pytest-jsbench\[prompts\]'"):
@@ -178,7 +176,7 @@ def test_fields_are_there_for_any_schema(path: Path, schema: Any) -> None:
     assert asked(path, "{{ fields | length }}!", case)[0][1] in {"0!", "1!"}
 
 
-def test_a_file_that_is_a_link_to_elsewhere_is_not_asked(tmp_path: Path) -> None:
+def test_file_that_links_outside_is_not_called(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a key")
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "ask.j2").symlink_to(tmp_path / "secret")

@@ -61,7 +61,7 @@ def test_the_fields_prompt_does_without_fields(schema: object) -> None:
     assert "Fields:" not in user["content"]
 
 
-def test_a_schema_that_holds_braces_is_not_a_template() -> None:
+def test_schema_with_braces_is_not_a_template() -> None:
     prompt = find_template("schema").render(Case(key=CASE.key, schema={"const": "{schema} {0}"}))
 
     assert prompt.messages[0].content.endswith('The schema is: {"const": "{schema} {0}"}')
@@ -158,7 +158,7 @@ def test_a_function_that_gives_or_raises_anything_else_is_one_line(name: str, me
         ("no_such_module_at_all:f", "cannot import no_such_module_at_all"),
     ],
 )
-def test_what_is_no_function_is_one_line(reference: str, message: str) -> None:
+def test_reference_to_no_function_is_one_line(reference: str, message: str) -> None:
     with pytest.raises(PromptError, match=message):
         find_template(reference)
 
@@ -210,7 +210,7 @@ def test_no_example_gives_a_built_in_case_away() -> None:
     assert builtin.isdisjoint(digest(example.schema) for _, example in EXAMPLES)
 
 
-def test_examples_stand_before_the_question_as_the_benchmark_puts_them() -> None:
+def test_examples_precede_the_question_as_in_the_benchmark() -> None:
     first, second = examples_of("Glaiveai2K")[:2]
 
     assert find_template("chat", shots=2).render(QUESTION).to_messages() == [
@@ -223,7 +223,7 @@ def test_examples_stand_before_the_question_as_the_benchmark_puts_them() -> None
     ]
 
 
-def test_any_template_asks_an_example_as_it_asks_the_case() -> None:
+def test_examples_are_rendered_with_the_template_of_the_case() -> None:
     messages = find_template("fields", shots=1).render(QUESTION).messages
 
     assert [message.role for message in messages] == ["system", "user", "assistant", "user"]
@@ -235,7 +235,7 @@ def test_each_task_has_examples_of_its_kind_and_any_other_the_general_ones() -> 
     assert examples_of("simple") == examples_of("orders") == _load("general")
 
 
-def test_no_examples_change_nothing_and_each_number_has_a_digest_of_its_own() -> None:
+def test_each_number_of_examples_has_its_own_digest() -> None:
     assert find_template("chat", shots=0) is find_template("chat")
     assert len({find_template("chat", shots=shots).digest for shots in range(4)}) == 4
 

@@ -24,7 +24,7 @@ def test_other_dialects_are_unknown(uri: object) -> None:
     assert find_dialect(uri) is None
 
 
-def test_the_default_holds_only_where_none_is_declared() -> None:
+def test_default_dialect_applies_only_without_a_declared_one() -> None:
     assert dialect_of({}, DRAFT_7) is DRAFT_7
     assert dialect_of(True, DRAFT_7) is DRAFT_7
     assert dialect_of({"$schema": "http://json-schema.org/schema#"}, DRAFT_7) is DRAFT_2020_12

@@ -40,7 +40,7 @@ def facts(schema: Schema, dialect: str = "2020-12") -> SchemaFeatures:
         ({"multipleOf": 2}, "ranged"),
     ],
 )
-def test_a_feature_is_found_wherever_it_stands(schema: dict[str, Any], feature: str) -> None:
+def test_feature_is_found_at_any_depth(schema: dict[str, Any], feature: str) -> None:
     assert feature in facts(schema).features
     assert feature in facts({"properties": {"deeper": schema}}).features | ({"recursive"} & {feature})
 
@@ -50,7 +50,7 @@ def test_each_feature_is_found_in_no_schema_that_lacks_it() -> None:
     assert facts(True).features == frozenset()
 
 
-def test_what_only_looks_like_a_feature_is_none() -> None:
+def test_lookalike_of_a_feature_is_not_counted() -> None:
     schema = {
         "properties": {"pattern": {"type": "string"}, "$ref": {}},
         "default": {"format": "date", "oneOf": []},
@@ -100,5 +100,5 @@ def test_a_schema_nested_as_deeply_as_json_allows_is_seen_through() -> None:
     assert facts(json.loads(text)).depth == 901
 
 
-def test_every_feature_says_what_it_means() -> None:
+def test_every_feature_has_a_description() -> None:
     assert all(FEATURES.values())

@@ -66,18 +66,18 @@ def test_the_keywords_of_a_schema_are_those_of_its_schemas(schema: object, used:
         True,
     ],
 )
-def test_only_a_word_in_the_place_of_a_keyword_is_taken_for_one_that_is_misspelt(schema: Any) -> None:
+def test_only_words_in_place_of_keywords_count_as_misspelled(schema: Any) -> None:
     assert misspelt(schema) == []
 
 
-def test_an_object_without_any_keyword_is_asked_for_what_it_is() -> None:
+def test_object_without_keywords_gets_a_question() -> None:
     (sentence,) = misspelt({"hello": 3, "name": "shop"})
 
     assert sentence == "it has no keyword of JSON Schema, so that every answer is valid; is it a schema?"
     assert misspelt({}) == misspelt({"title": "anything"}) == misspelt(True) == []
 
 
-def test_a_misspelt_keyword_is_found_wherever_a_schema_stands() -> None:
+def test_misspelled_keyword_is_found_in_any_subschema() -> None:
     schema = {"anyOf": [{"items": {"propertes": {}}}], "not": {"$defs": {"a": {"minlength": 1}}}, "Required": []}
 
     assert sorted(misspelt(schema)) == [
@@ -119,5 +119,5 @@ def test_misspelt_keyword_is_found_in_definitions_and_between_separators(schema:
         ([], "false"),
     ],
 )
-def test_the_last_keyword_that_says_something_failed(path: list[str | int], keyword: str) -> None:
+def test_last_keyword_of_a_path_is_found(path: list[str | int], keyword: str) -> None:
     assert last_keyword(path) == keyword

@@ -288,7 +288,7 @@ def test_assert_conforms_fails_an_invalid_object(described: Any, value: Any) -> 
         assert_conforms(described, value)
 
 
-def test_serialization_form_holds_no_secret() -> None:
+def test_serialization_schema_contains_no_secret() -> None:
     described, value = OBJECTS["secrets"]()
     written = json.loads(to_json(value, described, "serialization"))
     assert written == {"key": "*" * 13, "raw": "***", "day": "**********"}

@@ -80,9 +80,7 @@ def test_an_embedded_schema_is_found_by_its_identifier() -> None:
         ({"$ref": "#/$defs/a", "$defs": {"a": {"if": {"$ref": "#"}}}}, "$"),
     ],
 )
-def test_a_schema_that_asks_itself_of_the_same_value_never_ends_and_its_place_is_known(
-    schema: dict[str, Any], place: str
-) -> None:
+def test_schema_with_infinite_recursion_is_found_with_its_place(schema: dict[str, Any], place: str) -> None:
     endless = References(schema, DRAFT_2020_12).endless()
     assert endless is not None
     assert place_of(schema, endless) == place
@@ -109,7 +107,7 @@ def test_references_that_lead_nowhere_come_in_the_order_of_the_document() -> Non
     assert list(References(ROOT, DRAFT_2020_12).unresolved()) == []
 
 
-def test_paths_quote_only_what_is_no_identifier() -> None:
+def test_paths_quote_only_names_that_are_not_identifiers() -> None:
     assert json_path([]) == "$"
     assert json_path(["a", "b_1", 0, "x-y", "", 'q"']) == '$.a.b_1[0]["x-y"][""]["q\\""]'
 

@@ -169,11 +169,11 @@ def test_a_classifier_that_breaks_loses_no_record_and_no_other_code(function: ob
         ("lost", "metric 'lost': cannot import jsbench_own_classifier:lost (package classifying 2.1): Attribute"),
     ],
 )
-def test_what_is_no_classifier_is_refused_in_one_line(name: str, message: str) -> None:
+def test_invalid_classifier_is_rejected_in_one_line(name: str, message: str) -> None:
     with pytest.raises(ClassifierError, match=f"^{re.escape(message)}"):
         find(name)
 
 
-def test_without_any_installed_the_way_to_ones_own_is_said() -> None:
+def test_error_explains_custom_prompts_if_none_are_installed() -> None:
     with pytest.raises(ClassifierError, match=r"^unknown classifier or metric 'german': expected package\.module:fun"):
         find("german")

@@ -31,7 +31,7 @@ class Odd:
 
 
 @pytest.mark.parametrize(("name", "fault"), [("raises", "OSError: its file is not there"), ("odd", "KeyError: 'temp")])
-def test_a_publication_that_breaks_is_said_in_one_line_with_what_to_do(
+def test_failed_publication_is_reported_in_one_line_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, fault: str
 ) -> None:
     files = {"jsbench_own_publication.py": PUBLICATIONS, "pyproject.toml": PUBLISHING}
@@ -65,7 +65,7 @@ def test_every_dialect_can_be_the_default() -> None:
         ("export", "csv", "expected NAME=PATH, such as every_eval_ever=exported, found 'csv'"),
     ],
 )
-def test_a_text_that_is_no_value_says_what_is_expected(name: str, text: str, message: str) -> None:
+def test_invalid_option_text_is_rejected_with_expectation(name: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match="expected") as refused:
         BY_NAME[name].of_text(text)
 
@@ -126,7 +126,7 @@ def test_what_leaves_no_room_for_another_is_refused(said: dict[str, Any], messag
     refuse_together({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
 
 
-def test_a_message_names_each_option_as_its_door_takes_it() -> None:
+def test_message_names_options_in_the_form_of_each_entry_point() -> None:
     flags = {option.name: option.flag for option in OPTIONS}
 
     assert all(respelled(f"a {flag}=x", lambda name: f"<{name}>") == f"a <{name}>=x" for name, flag in flags.items())

@@ -27,7 +27,7 @@ def plan(
         (["--jsbench-engine=openai"], 3, 16),
     ],
 )
-def test_workers_share_the_calls_in_flight_of_a_server_that_is_theirs_together(
+def test_workers_share_the_calls_in_flight_of_a_shared_server(
     pytester: pytest.Pytester, args: list[str], workers: int, concurrency: int
 ) -> None:
     assert plan(pytester, *args, workers=workers).variants[""].concurrency == concurrency
@@ -38,7 +38,7 @@ def test_a_gate_on_a_metric_of_ones_own_is_offered_by_its_whole_name() -> None:
         gates_of({**DEFAULTS, "gate": ["filled>=0.5"], "classify": ["filled"]})
 
 
-def test_a_hook_that_classifies_comes_after_the_classifiers_that_were_named(pytester: pytest.Pytester) -> None:
+def test_classifying_hook_runs_after_the_named_classifiers(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(mine="def german(record): ...")
     pytester.syspathinsert()
     named = ("--jsbench-engine=scripted", "--jsbench-classify=mine:german")

@@ -34,7 +34,7 @@ def only(pytester: pytest.Pytester, *args: str) -> Variant:
     return variant
 
 
-def test_one_way_to_ask_has_no_name(pytester: pytest.Pytester) -> None:
+def test_single_variant_has_no_name(pytester: pytest.Pytester) -> None:
     variant = only(pytester, "--jsbench-model=a", "--jsbench-temperature=0.5", "--jsbench-prompt=chat")
 
     assert (variant.name, variant.template.name) == ("", "chat")
@@ -50,7 +50,7 @@ def test_as_many_calls_are_in_flight_as_the_server_of_ours_has_slots(pytester: p
     assert (made, given) == ([4, 1, 4], 3)
 
 
-def test_options_that_are_typed_twice_are_multiplied_their_values_in_the_order_of_the_command_line(
+def test_repeated_options_are_multiplied_in_command_line_order(
     pytester: pytest.Pytester,
 ) -> None:
     made = variants(
@@ -107,7 +107,7 @@ def test_no_secret_is_part_of_a_name(pytester: pytest.Pytester) -> None:
     assert not any(secret in name for name in named for secret in ("hunter2", "sk-", "me"))
 
 
-def test_what_is_typed_replaces_what_is_configured_of_which_the_last_alone_wins(
+def test_typed_options_replace_configured_ones_and_the_last_one_wins(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makeini("[pytest]\naddopts = --jsbench-model=one --jsbench-model=two\njsbench_model = three\n")
@@ -119,7 +119,7 @@ def test_what_is_typed_replaces_what_is_configured_of_which_the_last_alone_wins(
     assert names(pytester, "--jsbench-model=five", "--jsbench-model=six") == ["five", "six"]
 
 
-def test_an_engine_option_of_the_configuration_is_replaced_where_its_key_is_typed(pytester: pytest.Pytester) -> None:
+def test_typed_engine_option_replaces_the_configured_one_by_key(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\naddopts = --jsbench-engine-option=a=0 --jsbench-engine-option=b=0\n")
 
     made = variants(pytester, ENGINE, "--jsbench-engine-option=a=1", "--jsbench-engine-option=a=2")
@@ -132,7 +132,7 @@ def test_several_engines_are_one_line_that_points_to_the_table(pytester: pytest.
         read(pytester, ENGINE, "--jsbench-engine=openai", "--jsbench-model=a")
 
 
-def test_a_value_that_cannot_be_read_is_one_line_whichever_of_several_it_is(pytester: pytest.Pytester) -> None:
+def test_invalid_value_among_several_is_reported_in_one_line(pytester: pytest.Pytester) -> None:
     with pytest.raises(JSBenchError, match="--jsbench-shots: expected a whole number of at least 0, found 'x'"):
         read(pytester, ENGINE, "--jsbench-shots=x", "--jsbench-shots=1")
 
@@ -160,9 +160,7 @@ def test_a_run_that_was_killed_is_replayed_in_each_of_its_variants(pytester: pyt
 
 
 @pytest.mark.parametrize(("file", "typed"), [("asked.txt", True), ("pytest.ini", False)])
-def test_a_gate_in_an_argument_file_is_typed_and_one_of_the_configuration_is_not(
-    pytester: pytest.Pytester, file: str, typed: bool
-) -> None:
+def test_gate_in_an_argument_file_counts_as_typed(pytester: pytest.Pytester, file: str, typed: bool) -> None:
     gate = "--jsbench-gate=pass_rate>=0.5"
     (pytester.path / file).write_text(gate if typed else f"[pytest]\naddopts = {gate}\n")
 
@@ -172,7 +170,7 @@ def test_a_gate_in_an_argument_file_is_typed_and_one_of_the_configuration_is_not
     assert settings.gates_typed == typed
 
 
-def test_a_preset_says_what_neither_the_command_line_nor_the_ini_file_says(pytester: pytest.Pytester) -> None:
+def test_preset_sets_options_that_are_not_set_otherwise(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\njsbench_shots = 1\n")
 
     settings = read(pytester, ENGINE, "--jsbench-preset=jsonschemabench", "--jsbench-split=test")
@@ -231,7 +229,7 @@ def test_a_table_makes_a_variant_of_each_of_its_entries(pytester: pytest.Pyteste
     assert sampled == [("schema", 9), ("chat", 9), ("schema", 9)]
 
 
-def test_some_variants_may_be_asked_for_in_any_order_and_all_of_them_without_an_engine_in_the_ini_file(
+def test_variants_can_be_selected_in_any_order(
     pytester: pytest.Pytester,
 ) -> None:
     assert list(read_table(pytester, "--jsbench-variants=free,small-one").ways) == ["free", "small-one"]
@@ -239,7 +237,7 @@ def test_some_variants_may_be_asked_for_in_any_order_and_all_of_them_without_an_
         make_variants(read_table(pytester, "--jsbench-variants=all").ways)
 
 
-def test_a_file_of_its_own_holds_the_table_and_one_of_the_two_does(pytester: pytest.Pytester) -> None:
+def test_table_is_in_its_own_file_or_in_pyproject_but_not_both(pytester: pytest.Pytester) -> None:
     own = TABLE.replace("tool.jsbench.", "")
 
     assert list(read_table(pytester, "--jsbench-variants=free", table=own, file="jsbench.toml").ways) == ["free"]
@@ -247,7 +245,7 @@ def test_a_file_of_its_own_holds_the_table_and_one_of_the_two_does(pytester: pyt
         read_table(pytester, "--jsbench-variants=free")
 
 
-def test_files_of_a_table_are_those_beside_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_names_files_relative_to_its_own(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     table = '[[tool.jsbench.variants]]\nname = "a"\nprompt = "short.j2"\nengine_option = { answers = "a.json" }\n'
     pytester.makefile(".j2", short="{{ schema }}")
     pytester.makefile(".json", a="{}")
@@ -260,7 +258,7 @@ def test_files_of_a_table_are_those_beside_it(pytester: pytest.Pytester, monkeyp
     assert [(key, value.replace("\\", "/")) for key, value in values["engine_option"]] == [("answers", "../a.json")]
 
 
-def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: pytest.Pytester) -> None:
+def test_command_line_with_the_same_options_omits_the_table(pytester: pytest.Pytester) -> None:
     settings = read_table(pytester, "--jsbench-engine=scripted", "--jsbench-model=x")
 
     assert list(settings.ways) == [""]
@@ -273,7 +271,7 @@ def test_a_command_line_that_says_what_the_table_says_leaves_it_out(pytester: py
         read_table(pytester, "--jsbench-variants=free", "--jsbench-engine=scripted")
 
 
-def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_could_be_asked(
+def test_ini_table_is_kept_if_no_other_engine_is_set(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makeini("[pytest]\njsbench_variants = small-one\n")
@@ -284,9 +282,7 @@ def test_a_table_that_the_ini_file_asks_for_is_not_left_out_where_nobody_else_co
 
 
 @pytest.mark.parametrize("option", ["record", "replay"])
-def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for(
-    pytester: pytest.Pytester, option: str
-) -> None:
+def test_answers_are_recorded_and_replayed_without_unused_table(pytester: pytest.Pytester, option: str) -> None:
     pytester.makeini("[pytest]\njsbench_engine = scripted\n")
 
     settings = read_table(pytester, f"--jsbench-{option}=kept")
@@ -295,7 +291,7 @@ def test_answers_are_recorded_and_replayed_without_a_table_that_is_not_asked_for
     assert settings.variants_left_out.endswith("omitted; --jsbench-variants=all records or replays them")
 
 
-def test_what_the_table_does_not_say_may_be_typed_and_multiplies_it(pytester: pytest.Pytester) -> None:
+def test_typed_options_missing_in_the_table_multiply_its_variants(pytester: pytest.Pytester) -> None:
     args = ("--jsbench-variants=free,plain", "--jsbench-shots=0", "--jsbench-shots=2", "--jsbench-engine-option=x=1")
     table = TABLE.replace('name = "plain"', 'name = "plain"\nengine = "scripted"')
 
@@ -305,7 +301,7 @@ def test_what_the_table_does_not_say_may_be_typed_and_multiplies_it(pytester: py
     assert [one.engine.options["x"] for one in variants.values()] == [1, 1, 1, 1]
 
 
-def test_each_variant_records_in_a_folder_of_its_own_and_answers_from_there(pytester: pytest.Pytester) -> None:
+def test_each_variant_records_to_and_replays_from_its_own_directory(pytester: pytest.Pytester) -> None:
     recorded = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-record=kept").ways)
     replayed = make_variants(read_table(pytester, "--jsbench-variants=free,small-one", "--jsbench-replay=kept").ways)
 
@@ -356,12 +352,12 @@ def test_a_mistake_in_a_table_is_one_line_that_names_its_place(
         read_table(pytester, "--jsbench-engine=scripted", "--jsbench-variants=a", table=table)
 
 
-def test_a_table_that_is_no_toml_is_one_line(pytester: pytest.Pytester) -> None:
+def test_invalid_toml_table_is_one_line(pytester: pytest.Pytester) -> None:
     with pytest.raises(JSBenchError, match=r"jsbench\.toml: cannot be read: Expected"):
         read_table(pytester, "--jsbench-engine=scripted", table="[[variants", file="jsbench.toml")
 
 
-def test_module_of_an_ini_file_is_no_path_from_a_subdirectory(tmp_path: Path) -> None:
+def test_module_name_in_an_ini_file_is_not_a_path(tmp_path: Path) -> None:
     here = tmp_path / "inner"
     here.mkdir()
     (tmp_path / "s.json").write_text("{}")

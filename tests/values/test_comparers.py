@@ -37,7 +37,7 @@ from pytest_jsbench.values.comparers import read_comparer
         ({"date": True}, "soon", "soon", True),
     ],
 )
-def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
+def test_values_are_equal_as_json_values_except_as_the_comparer_allows(
     how: dict[str, object], expected: object, answer: object, equal: bool
 ) -> None:
     assert Comparer.of(how).equal(expected, answer) is equal
@@ -55,7 +55,7 @@ def test_values_are_equal_as_json_values_are_but_for_what_the_comparer_says(
         ({"function": "os:system"}, "only allowed in --jsbench-comparer"),
     ],
 )
-def test_what_is_no_comparer_says_what_was_found_and_expected(how: object, message: str) -> None:
+def test_invalid_comparer_is_reported_with_what_was_expected(how: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Comparer.of(how)
 
@@ -79,7 +79,7 @@ def test_a_schema_is_shown_and_judged_by_without_its_comparers() -> None:
     assert expected.comparers == {"/properties/a~1b": how, "/anyOf/0": {"ignore": True}}
 
 
-def test_a_schema_that_names_no_comparer_is_the_same_one_and_a_nested_one_says_that_it_is_too_deep() -> None:
+def test_schema_without_comparers_is_unchanged_and_deep_one_fails() -> None:
     schema = {"properties": {"a": {"type": "number"}}}
     deep: dict[str, object] = {"x-jsbench-compare": {"date": True}}
     for _ in range(5_000):
@@ -90,7 +90,7 @@ def test_a_schema_that_names_no_comparer_is_the_same_one_and_a_nested_one_says_t
         without_comparers(deep)
 
 
-def test_a_schema_that_says_wrongly_how_to_compare_is_told_where() -> None:
+def test_invalid_comparer_is_reported_with_its_place() -> None:
     with pytest.raises(ValueError, match="x-jsbench-compare at /items: near"):
         expecting({"items": {"x-jsbench-compare": {"near": True}}}, [])
 

@@ -40,7 +40,7 @@ def test_each_leaf_of_the_expected_instance_is_a_field_of_its_own() -> None:
     assert (compared.right, compared.expected, compared.exact) == (6, 6, True)
 
 
-def test_wrong_missing_and_invented_values_are_told_apart_by_their_place() -> None:
+def test_wrong_missing_and_invented_values_have_their_place() -> None:
     answer = {"total": 95.9, "items": [{"name": "a", "amount": 1}, {"name": "b"}, {"name": "c"}], "tags": ["x"], "k": 1}
 
     compared = of(INVOICE, answer)
@@ -58,14 +58,14 @@ def test_wrong_missing_and_invented_values_are_told_apart_by_their_place() -> No
     assert first == "$.total: 95.9; expected 99.5"
 
 
-def test_of_an_answer_that_does_not_conform_nothing_is_right_and_nothing_is_named() -> None:
+def test_invalid_answer_has_no_right_values_and_no_differences() -> None:
     compared = match(Expected(value=INVOICE))
 
     assert (compared.right, compared.expected, compared.differences, compared.exact) == (0, 6, (), False)
 
 
 @pytest.mark.parametrize("value", [None, 7, "x", []])
-def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missing(value: object) -> None:
+def test_value_in_place_of_an_object_is_invented_and_members_missing(value: object) -> None:
     assert faults(of({"a": {"b": 1, "c": 2}}, {"a": value})) == {
         "$.a": "invented",
         "$.a.b": "missing",
@@ -75,7 +75,7 @@ def test_a_value_in_the_place_of_an_object_is_invented_and_its_members_are_missi
 
 @examples(200)
 @given(JSON)
-def test_an_instance_is_right_beside_itself(value: Any) -> None:
+def test_instance_matches_itself(value: Any) -> None:
     compared = of(value, json.loads(json.dumps(value)))
 
     assert compared.exact
@@ -92,7 +92,7 @@ def test_a_match_survives_its_way_through_a_record(expected: Any, answer: Any) -
     assert compared.exact is (not compared.differences)
 
 
-def test_comparers_hold_where_the_schema_names_them_also_behind_a_reference() -> None:
+def test_comparers_apply_behind_references() -> None:
     schema = {
         "properties": {
             "when": {"anyOf": [{"type": "null"}, {"type": "string", "x-jsbench-compare": {"date": True}}]},
@@ -176,7 +176,7 @@ def test_long_values_are_cut_in_what_is_written_down() -> None:
     assert (len(difference.expected), len(difference.found)) == (200, 200)
 
 
-def test_what_nests_too_deeply_to_be_compared_says_so_and_ends_nothing() -> None:
+def test_value_nested_too_deeply_is_reported_as_not_compared() -> None:
     deep: Any = 1
     for _ in range(5_000):
         deep = [deep]
@@ -184,7 +184,7 @@ def test_what_nests_too_deeply_to_be_compared_says_so_and_ends_nothing() -> None
     assert described(match(Expected(value=deep), 1)) == ["not compared: the expected value nests too deeply"]
 
 
-def test_of_long_lists_in_another_order_the_same_items_are_paired_without_trying_each_pair() -> None:
+def test_equal_items_of_long_reordered_lists_are_paired_quickly() -> None:
     seen: list[object] = []
 
     def sees(one: object, other: object) -> bool:
@@ -198,7 +198,7 @@ def test_of_long_lists_in_another_order_the_same_items_are_paired_without_trying
     assert len(seen) == len(items)
 
 
-def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_allowed(
+def test_nested_unordered_lists_stay_within_the_comparison_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("scipy", reason="lists in any order need scipy")
@@ -231,7 +231,7 @@ def test_lists_without_order_inside_of_each_other_take_no_more_tries_than_are_al
         {"differences": [{"path": "$", "fault": "odd", "expected": 1, "found": 2}]},
     ],
 )
-def test_a_match_of_a_stranger_is_refused_where_it_is_none(changed: dict[str, object]) -> None:
+def test_invalid_match_in_a_foreign_record_is_rejected(changed: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(changed))):
         from_json(Match, to_json(of(INVOICE, INVOICE)) | changed)
 
@@ -255,7 +255,7 @@ PLACES: list[tuple[dict[str, Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "expected", "answer"), PLACES)
-def test_a_comparer_holds_wherever_its_schema_describes_the_value(
+def test_comparer_applies_wherever_its_schema_describes_the_value(
     schema: dict[str, Any], expected: Any, answer: Any
 ) -> None:
     assert of(expected, answer, schema).exact
@@ -273,14 +273,12 @@ def test_a_comparer_holds_wherever_its_schema_describes_the_value(
         ({"not": {"$ref": "#/$defs/x"}, "$defs": {"x": KEYWORD}}, "/$defs/x"),
     ],
 )
-def test_a_comparer_of_which_nobody_knows_the_values_is_refused_with_its_place(
-    schema: dict[str, Any], place: str
-) -> None:
+def test_comparer_with_unclear_values_is_rejected_with_its_place(schema: dict[str, Any], place: str) -> None:
     with pytest.raises(ValueError, match=rf"^x-jsbench-compare at {re.escape(place)}: it is unclear which values"):
         expecting(schema, {"a": "X"})
 
 
-def test_two_schemas_that_compare_one_value_differently_compare_it_not_at_all() -> None:
+def test_conflicting_comparers_for_one_value_are_an_error() -> None:
     schema = {"properties": {"a": {"anyOf": [KEYWORD, {"x-jsbench-compare": {"date": True}}]}}}
 
     problem = of({"a": "X"}, {"a": "x"}, schema).problem

@@ -46,7 +46,7 @@ def fault(text: str, policy: JudgePolicy = DEFAULT) -> NotJson:
 
 @examples(200)
 @given(json_values, st.booleans(), st.sampled_from(["", "\n", " \t\r\n"]))
-def test_whatever_the_encoder_writes_is_read_as_it_was(value: object, ascii_only: bool, around: str) -> None:
+def test_encoded_values_are_read_back_unchanged(value: object, ascii_only: bool, around: str) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert doubles(document(around + text + around).instance) == value
     assert doubles(document(f"```json\n{text}\n```").instance) == value
@@ -54,7 +54,7 @@ def test_whatever_the_encoder_writes_is_read_as_it_was(value: object, ascii_only
 
 @examples(200)
 @given(st.text(alphabet='{}[]",:\\ \n`~aeu0.-1tnf\ud800\ufeff\u00a0<think>/', max_size=40))
-def test_no_text_breaks_the_reader_or_says_more_than_json_does(text: str) -> None:
+def test_any_text_is_read_as_a_json_value_or_rejected(text: str) -> None:
     read = read_answer(text, DEFAULT)
     if isinstance(read, AnswerDocument) and not read.notes:
         assert json.loads(text) == doubles(read.instance)
@@ -115,7 +115,7 @@ def test_the_limits_themselves_are_allowed() -> None:
     assert document("1" * 4300).instance == int("1" * 4300)
 
 
-def test_so_many_arrays_and_objects_are_read_as_memory_holds() -> None:
+def test_arrays_and_objects_are_read_up_to_the_memory_limit() -> None:
     most = 500_000
     assert document("[" + "[]," * (most - 2) + "{}]").instance == [*[[]] * (most - 2), {}]
     assert fault("[" + "[]," * (most - 1) + "{}]").reason == SyntaxReason.TOO_LARGE
@@ -129,7 +129,7 @@ def test_brackets_inside_strings_are_not_depth() -> None:
 
 
 @pytest.mark.parametrize("string", [r"\\", r"\"", r"\\\"[", r"[[\\", "é[[", "\ud800[[", ""])
-def test_depth_is_counted_between_strings_whatever_these_hold(string: str) -> None:
+def test_depth_ignores_brackets_in_strings(string: str) -> None:
     for nested, depth in ((f'["{string}", [["{string}"], "{string}"]]', 3), (f'{{"{string}": ["{string}"', 2)):
         # a string that has no end holds the rest
         assert too_deep(nested + ' "' + "[{" * 10, depth - 1)
@@ -137,7 +137,7 @@ def test_depth_is_counted_between_strings_whatever_these_hold(string: str) -> No
 
 
 @pytest.mark.parametrize("text", ['{"a": "x", "a": 1}', '```json\n[{"b": {"a": 1, "a": 1}}]\n```'])
-def test_duplicate_keys_are_an_error_where_the_policy_says_so(text: str) -> None:
+def test_duplicate_keys_are_an_error_if_the_policy_requires_it(text: str) -> None:
     refused = read_answer(text, JudgePolicy(duplicate_keys="fail"))
     assert isinstance(refused, NotJson)
     assert (refused.reason, refused.message) == (
@@ -207,7 +207,7 @@ def test_a_fence_inside_a_string_is_data() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("answer", ['{"a": 1}', '```json\n{"a": 1}```', '["</think>"]', "5"])
-def test_reasoning_before_the_answer_is_dropped_only_when_asked(reasoning: str, answer: str) -> None:
+def test_reasoning_before_the_answer_is_dropped_only_if_set(reasoning: str, answer: str) -> None:
     text = f"{reasoning}\n\n{answer}"
     bare = document(answer)
     assert document(text, STRIP) == AnswerDocument(instance=bare.instance, notes=(Note.REASONING_STRIPPED, *bare.notes))

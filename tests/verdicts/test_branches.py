@@ -193,7 +193,7 @@ def test_nearest_branch_is_the_one_that_the_answer_was_meant_for(
         assert quoted(expected) in quoted(verdict.violations[0].message)
 
 
-def test_branches_under_which_an_answer_is_valid_are_named_where_only_one_may_be(judge: Judge) -> None:
+def test_all_valid_branches_are_named_if_only_one_is_allowed(judge: Judge) -> None:
     verdict = judge.judge(
         {"oneOf": [{"required": ["a"]}, {"required": ["c"]}, {"required": ["b"]}]}, '{"a": 1, "b": 2}'
     )

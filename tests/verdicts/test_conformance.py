@@ -41,7 +41,7 @@ def test_the_judge_agrees_with_every_label(judged: list[tuple[str, Verdict, bool
 
 @needs_labels
 @needs_all_data
-def test_hallucinations_among_valid_answers_are_as_rare_as_was_found_by_hand(
+def test_rate_of_invented_fields_matches_manual_review(
     judged: list[tuple[str, Verdict, bool]],
 ) -> None:
     verdicts = [verdict for _, verdict, valid in judged if valid]

@@ -62,7 +62,7 @@ def unnamed(schema: Any, instance: object, *ignored: str, dialect: Dialect = DRA
         {"if": {"type": "string"}, "then": {}, "else": A},
     ],
 )
-def test_a_key_beside_the_shape_of_an_object_is_unnamed(schema: dict[str, Any]) -> None:
+def test_key_outside_of_an_objects_shape_is_unnamed(schema: dict[str, Any]) -> None:
     assert unnamed(schema, {"a": 1, "z": 2}) == ["$.z"]
     assert unnamed(schema, {"a": 1}) == []
 
@@ -166,7 +166,7 @@ def test_a_schema_inside_another_is_read_by_its_own_dialect(identifier: dict[str
     assert unnamed({"properties": {"p": older}}, instance, dialect=DRAFT_2020_12) == ["$.p.q.z"]
 
 
-def test_an_id_beside_a_reference_is_no_base_where_siblings_are_not_read() -> None:
+def test_id_next_to_a_reference_is_ignored_in_old_drafts() -> None:
     schema = {
         "$id": "https://example.org/base/",
         "allOf": [{"$id": "https://example.org/", "$ref": "x"}],
@@ -181,7 +181,7 @@ def test_an_id_that_names_a_place_and_no_base_does_not_hide_references() -> None
     assert unnamed(schema, {"a": 1, "z": 1}, dialect=DRAFT_4) == ["$.z"]
 
 
-def test_the_schema_s_uri_at_the_root_of_an_answer_is_no_invention() -> None:
+def test_schema_uri_at_the_root_of_an_answer_is_not_an_extra_field() -> None:
     assert unnamed({"properties": {"p": A}}, {"$schema": "x", "p": {"$schema": "x"}}) == ['$.p["$schema"]']
     assert unnamed({"items": A}, [{"$schema": "x"}]) == ['$[0]["$schema"]']
 
@@ -209,18 +209,18 @@ def meant(schema: Any, instance: object) -> str | None:
         {"x-unknown": {"deep": [{"properties": {"z": {}}}]}},
     ],
 )
-def test_a_name_that_stands_elsewhere_in_the_schema_is_misplaced(elsewhere: dict[str, Any]) -> None:
+def test_field_named_elsewhere_in_the_schema_is_misplaced(elsewhere: dict[str, Any]) -> None:
     assert misplaced({"properties": {"a": elsewhere}}, {"z": 1})
     assert not misplaced({"properties": {"a": elsewhere}}, {"y": 1})
 
 
 @pytest.mark.parametrize("data", ["default", "examples", "enum"])
-def test_a_key_of_data_is_no_name_of_a_field(data: str) -> None:
+def test_key_in_data_is_not_a_field_name(data: str) -> None:
     assert not misplaced({**A, "$defs": {"x": {data: [[{"z": 1}]]}}}, {"z": 1})
 
 
 @pytest.mark.parametrize("key", ["userName ", " user Name", "\tuserName\n", "username", "USER NAME"])
-def test_a_key_that_differs_by_white_space_or_case_may_be_meant_for_the_name(key: str) -> None:
+def test_key_that_differs_in_white_space_or_case_is_a_possible_misspelling(key: str) -> None:
     here = meant({"properties": {"userName": {}}, "$defs": {"d": {"properties": {"USERNAME": {}}}}}, {key: 1})
     elsewhere = meant({**A, "$defs": {"d": {"properties": {"userName": {}}}}}, {key: 1})
     assert (here, elsewhere) == ("userName", "userName")
@@ -284,14 +284,14 @@ def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:
         ({"p": [{"a": 1}]}, {"p": [{"a": 1}]}),
     ],
 )
-def test_extra_fields_are_taken_out_of_a_copy(instance: Any, rest: object) -> None:
+def test_extra_fields_are_removed_from_a_copy(instance: Any, rest: object) -> None:
     before = json.dumps(instance)
     schema = {"properties": {"a": {}, "p": {"items": A}}}
     assert FieldNames(schema, DRAFT_2020_12).extra_fields(instance).rest == rest
     assert json.dumps(instance) == before
 
 
-def test_of_very_many_extra_fields_the_first_are_listed_and_all_are_counted_and_taken_out() -> None:
+def test_many_extra_fields_are_all_counted_but_only_some_listed() -> None:
     schema = {**A, "$defs": {"d": {"properties": {f"m{number}": {} for number in range(300)}}}}
     misplaced = {f"m{number}": 1 for number in range(300)}
     fields = FieldNames(schema, DRAFT_2020_12).extra_fields({**misplaced, "a": 1, "y": 1, "z": 1})
@@ -335,7 +335,7 @@ def extra_fields(keyword: str, schema: dict[str, Any], dialect: Dialect) -> list
 
 
 @pytest.mark.parametrize(("keyword", "dialects", "schema", "paths"), list(cases()))
-def test_each_keyword_says_what_the_page_says(
+def test_each_keyword_behaves_as_documented(
     keyword: str, dialects: tuple[Dialect, ...], schema: dict[str, Any], paths: list[str]
 ) -> None:
     silent = {name: value for name, value in schema.items() if name != keyword}
@@ -344,12 +344,12 @@ def test_each_keyword_says_what_the_page_says(
         assert extra_fields(keyword, schema, dialect) == (paths if known else extra_fields(keyword, silent, dialect))
 
 
-def test_the_page_has_a_row_for_each_keyword_that_can_say_anything_of_names() -> None:
+def test_page_has_a_row_for_each_keyword_about_names() -> None:
     listed = [row["keyword"] for row in ROWS]
     assert len(listed) == len(set(listed))
     assert set(listed) == KEYWORDS - BY_KIND["string"] - BY_KIND["number"] - COUNTING
 
 
-def test_each_row_of_the_page_has_a_closed_or_an_open_object_and_names_where_it_can() -> None:
+def test_each_row_of_the_page_matches_closed_and_open_objects() -> None:
     assert sum(len(row[column]) for row in ROWS for column in EXTRA) > 90
     assert all(row["open"] for row in ROWS)

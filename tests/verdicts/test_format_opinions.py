@@ -143,7 +143,7 @@ def opinions(judge: InProcessJudge, name: str, text: str) -> tuple[bool | None, 
 
 
 @pytest.mark.parametrize(("name", "_where", "good", "bad"), ROWS, ids=[f"{row[0]}: {row[1]}" for row in ROWS])
-def test_each_format_is_what_its_rfc_says_and_both_opinions_say_so(
+def test_both_opinions_check_each_format_by_its_rfc(
     judge: InProcessJudge, name: str, _where: str, good: list[str], bad: list[str]
 ) -> None:
     # patterns are the one grammar that the second opinion knows in part
@@ -196,6 +196,6 @@ def test_the_oldest_drafts_know_hostnames_without_a_labels(dialect: Dialect) -> 
 @pytest.mark.parametrize(
     "schema", ['{"\\u0066ormat": "date"}', '{"format": "d\\u0061te"}', '{"format"\n:\t"date"}', '{"format":"date"}']
 )
-def test_a_format_is_checked_alike_however_its_name_is_written(schema: str) -> None:
+def test_format_is_checked_for_each_spelling_of_its_name(schema: str) -> None:
     *_, verdict = InProcessJudge(JudgePolicy()).judge(schema, '"2024-01-1+"', truncated=False)
     assert verdict.valid is False

@@ -80,7 +80,7 @@ def tree(depth: int) -> dict[str, Any]:
     return {"a": tree(depth - 1), "b": [tree(depth - 1)]} if depth else {"c": 1}
 
 
-def test_a_tree_of_two_thousand_nodes_by_a_recursive_schema_is_searched_for_invented_fields(judge: Judge) -> None:
+def test_extra_fields_are_found_in_a_recursive_tree_of_2000_nodes(judge: Judge) -> None:
     named = {"properties": {key: {"$ref": "#/$defs/n"} for key in "abc"}}
     alternatives = [named, {"items": {"$ref": "#/$defs/n"}, "type": "array"}, {"type": "integer"}]
     schema = {"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": alternatives}}}

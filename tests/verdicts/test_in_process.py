@@ -50,7 +50,7 @@ def test_allowed_fields_pass_only_where_the_schema_lets_them(schema: Any, failur
     assert (verdict.failure_type, verdict.extra_fields) == (failure_type, ("$.b",))
 
 
-def test_an_ignored_field_passes_where_it_may_stand_and_violates_where_it_may_not() -> None:
+def test_ignored_field_passes_only_where_the_schema_allows_it() -> None:
     text = '{"_note": "x", "a": 1}'
     assert judge(OPEN, text).failure_type is FailureType.HALLUCINATION
     assert judge(OPEN, text, ignored_fields=("_note",)).passed
@@ -75,12 +75,12 @@ DEEP: dict[str, Any] = {"properties": {"a": {"properties": {"user": {}}}, "name"
         ('{"  ": 1}', "unnamed", 'fields that the schema does not name: $["  "] (white space)'),
     ],
 )
-def test_an_invented_name_is_told_from_one_in_the_wrong_place(text: str, reason: str, message: str) -> None:
+def test_invented_field_is_distinguished_from_misplaced_one(text: str, reason: str, message: str) -> None:
     verdict = judge(DEEP, text)
     assert (verdict.failure_type, verdict.reason, verdict.message) == ("hallucination", reason, message)
 
 
-def test_a_verdict_says_which_extra_fields_are_misplaced_where_they_are_no_failure_too() -> None:
+def test_verdict_lists_misplaced_fields_even_if_they_are_allowed() -> None:
     for extra_fields, reason in (("fail", "unnamed"), ("allow", None)):
         verdict = judge(DEEP, '{"user": 1, "z": 1}', extra_fields=extra_fields)
         assert verdict.extra_fields == ("$.user", "$.z")
@@ -111,7 +111,7 @@ def test_a_complete_document_at_the_token_limit_is_judged(text: str, failure_typ
     assert judge(OPEN, text, truncated=True).failure_type == failure_type
 
 
-def test_notes_are_kept_whatever_the_verdict() -> None:
+def test_notes_are_kept_for_each_verdict() -> None:
     assert judge(OPEN, '```\n{"a": 1, "a": 2}\n```').notes == (Note.FENCED, Note.DUPLICATE_KEYS)
     assert judge(OPEN, '```\n{"a": "x"}').notes == (Note.UNCLOSED_FENCE,)
     assert judge(OPEN, "```\nso\n```").notes == (Note.FENCED,)
@@ -159,7 +159,7 @@ def test_a_schema_is_compiled_once_for_inspection_and_all_answers(monkeypatch: p
     assert compiled == [text]
 
 
-def test_large_schemas_are_let_go_of_by_their_size_while_small_ones_stay_compiled(
+def test_large_compiled_schemas_are_dropped_before_small_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))
@@ -173,7 +173,7 @@ def test_large_schemas_are_let_go_of_by_their_size_while_small_ones_stay_compile
     assert compiled == [*small, *large, large[0]]
 
 
-def test_a_schema_stays_compiled_until_its_answer_comes_with_64_calls_in_flight(
+def test_schema_stays_compiled_until_its_answer_with_64_calls_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     judge = InProcessJudge(JudgePolicy(validator="jsonschema-rs"))

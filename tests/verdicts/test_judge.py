@@ -77,7 +77,7 @@ def test_importing_the_package_imports_no_validator_and_no_pytest() -> None:
     assert output == "[]\n"
 
 
-def test_the_instance_is_part_of_the_verdict_whatever_it_is(judge: Judge) -> None:
+def test_verdict_includes_any_instance(judge: Judge) -> None:
     for text, instance in (("null", None), ("[1.5, {}]", [1.5, {}]), ('"é\\u0000"', "é\x00")):
         assert judge.judge(True, text).instance == instance
     assert judge.judge({"type": "null"}, ' {"a": 1}').instance == {"a": 1}
@@ -87,7 +87,7 @@ def test_the_instance_is_part_of_the_verdict_whatever_it_is(judge: Judge) -> Non
         assert stripping.judge(True, "<think>[0]</think> [1]").instance == [1]
 
 
-def test_a_text_of_any_length_is_taken(judge: Judge) -> None:
+def test_long_text_is_accepted(judge: Judge) -> None:
     assert judge.judge({"type": "string"}, '"' + "x" * 9_000_000 + '"').passed
     assert judge.judge(True, "x" * 30_000_000).reason == "too_large"
 
@@ -102,7 +102,7 @@ def test_a_judge_that_was_started_early_judges_and_leaves_no_process(judge: Judg
     assert not [thread for thread in threading.enumerate() if thread.name == "jsbench-judge"]
 
 
-def test_a_child_that_cannot_be_started_early_is_told_of_by_the_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_that_fails_to_start_early_is_reported_by_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/no/such/python")
     with Judge() as judge:
         judge.start()
@@ -127,7 +127,7 @@ def test_nothing_runs_before_it_is_needed_and_after_it_is_closed() -> None:
     judge.close()
 
 
-def test_a_forgotten_judge_takes_its_child_along() -> None:
+def test_garbage_collected_judge_ends_its_child() -> None:
     judge = Judge(RS_ONLY)
     judge.inspect(True)
     process = child_of(judge)._process
@@ -135,7 +135,7 @@ def test_a_forgotten_judge_takes_its_child_along() -> None:
     assert process.returncode == 0
 
 
-def test_an_alarm_that_is_a_thread_ends_a_child_that_takes_too_long_too() -> None:
+def test_thread_alarm_ends_a_child_that_takes_too_long() -> None:
     policy = replace(RS_ONLY, timeout=0.4)
     with contextlib.closing(StandInCalls(alarm="thread")) as calls:
         judge = Judge(policy, calls=calls)
@@ -158,7 +158,7 @@ def test_a_child_that_died_idle_is_replaced_unnoticed() -> None:
     assert child_of(judge)._process is not process
 
 
-def test_judges_that_share_their_calls_share_a_child_and_keep_to_their_own_policies() -> None:
+def test_judges_with_shared_calls_share_a_child_but_not_policies() -> None:
     calls = GuardedCalls()
     strict, lenient = (Judge(JudgePolicy(extra_fields=kind), calls=calls) for kind in ("fail", "allow"))
     for _ in range(2):
@@ -275,7 +275,7 @@ def test_a_fault_in_the_details_leaves_the_verdict() -> None:
     assert Judge(calls=BrokenCalls(ChildReply(values=(first,), ending="timeout"))).judge(True, "1").passed
 
 
-def test_an_instance_that_only_a_part_of_the_text_holds_is_sent_once() -> None:
+def test_instance_from_a_part_of_the_text_is_sent_once() -> None:
     policy = json.dumps(asdict(JudgePolicy()))
 
     for text, instance in (("```\n1.10\n```", "1.1"), ('{"a": 1, "a": 1}', "null")):
@@ -341,7 +341,7 @@ def test_a_providers_message_is_made_fit_to_show(judge: Judge) -> None:
         ),
     ],
 )
-def test_decisions_are_held_against_their_labels(
+def test_decisions_match_their_labels(
     judge: Judge, accepted: dict[str, bool | None], reason: str | None, message: str
 ) -> None:
     decisions = tuple(
@@ -370,7 +370,7 @@ TEXT = '{"a": 1}'
         f"Hm.\n[\n{TEXT},\n{TEXT}\n]",
     ],
 )
-def test_an_answer_that_stands_in_the_reasoning_channel_alone_is_named_so(
+def test_answer_only_in_the_reasoning_channel_is_reported(
     judge: Judge, reasoning: str, finish: FinishReason, failure_type: str
 ) -> None:
     verdict = decide(replace(completion("", finish), reasoning=reasoning), SCHEMA, judge)
@@ -385,7 +385,7 @@ def test_reasoning_that_does_not_end_in_an_answer_leaves_an_empty_one(judge: Jud
 
 
 @pytest.mark.parametrize(("reasoning", "tokens"), [("Hm, it may be", None), ("", 40)])
-def test_reasoning_to_the_limit_of_tokens_is_said_of_a_truncated_answer(
+def test_truncated_answer_reports_reasoning_up_to_the_token_limit(
     judge: Judge, reasoning: str, tokens: int | None
 ) -> None:
     reasoned = replace(completion("", FinishReason.LENGTH), reasoning=reasoning, usage=Usage(reasoning_tokens=tokens))
@@ -394,7 +394,7 @@ def test_reasoning_to_the_limit_of_tokens_is_said_of_a_truncated_answer(
     assert verdict.message == "no text at all: the model reasoned until the limit of tokens"
 
 
-def test_the_reasoning_beside_an_answer_is_never_judged(judge: Judge) -> None:
+def test_reasoning_next_to_an_answer_is_never_judged(judge: Judge) -> None:
     verdict = decide(replace(completion('{"a": "x"}'), reasoning=TEXT), SCHEMA, judge)
     assert (verdict.failure_type, verdict.reason) == (FailureType.SCHEMA_VIOLATION, None)
 
@@ -429,7 +429,7 @@ def test_several_calls_are_judged_each_by_its_own_tool_s_schema(judge: Judge) ->
     assert verdict.message.startswith("call 2 of 3, count: ")
 
 
-def test_several_calls_fail_where_the_request_allows_one_and_are_noted_where_one_tool_is_forced(judge: Judge) -> None:
+def test_several_calls_fail_if_the_request_allows_only_one(judge: Judge) -> None:
     calls = (("find", '{"city": "Oslo"}'), ("find", '{"city": "Rome"}'))
 
     verdict = decided(judge, answer(*calls, tools=replace(TOOLS, single=True)))
@@ -473,7 +473,7 @@ UNDECLARED = "the tool 'drop' was called, but it is not declared; expected 'find
         (None, "find", "unknown_tool", "the tool 'find' was called, but it is not declared; expected no call"),
     ],
 )  # fmt: skip
-def test_a_tool_that_is_not_to_be_called_is_no_right_answer_whatever_its_arguments(
+def test_call_of_a_forbidden_tool_never_passes(
     judge: Judge, tools: Tools | None, name: str, failure_type: str, message: str
 ) -> None:
     verdict = decided(judge, answer(("find", '{"city": "Oslo"}'), (name, '{"city": "Oslo", "n": 1}'), tools=tools))
@@ -487,7 +487,7 @@ def test_under_auto_each_declared_tool_and_a_text_are_right(judge: Judge) -> Non
     assert decided(judge, answer(text='{"any": 1}')).failure_type is not FailureType.NO_CALL
 
 
-def test_a_text_where_a_call_was_required_is_no_call(judge: Judge) -> None:
+def test_text_instead_of_a_required_call_fails(judge: Judge) -> None:
     verdict = decided(judge, answer(text='{"city": "Oslo"}', tools=FORCED))
 
     assert (verdict.failure_type, verdict.tool) == (FailureType.NO_CALL, None)
@@ -542,12 +542,12 @@ def test_empty_arguments_of_any_other_tool_are_a_syntax_error(judge: Judge, sche
     assert verdict.failure_type in (FailureType.SYNTAX_ERROR, FailureType.INVALID_SCHEMA)
 
 
-def test_a_call_without_arguments_says_so_and_not_that_there_is_no_text(judge: Judge) -> None:
+def test_call_without_arguments_is_reported_as_such(judge: Judge) -> None:
     verdict = decided(judge, answer(("find", "")))
 
     assert verdict.failure_type is FailureType.SYNTAX_ERROR
     assert verdict.message == "the tool is called without arguments; expected one JSON document"
 
 
-def test_a_call_whose_name_the_server_leaves_out_is_judged_by_the_case_s_schema(judge: Judge) -> None:
+def test_call_without_name_is_judged_by_the_schema_of_the_case(judge: Judge) -> None:
     assert decided(judge, answer(("", "{}"), tools=FORCED)).passed

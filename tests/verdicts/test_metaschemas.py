@@ -45,7 +45,7 @@ def test_only_the_keywords_of_its_vocabularies_decide(
     assert verdict.dialect == META
 
 
-def test_formats_are_asserted_where_the_metaschema_says_so_whatever_the_policy() -> None:
+def test_formats_are_asserted_if_the_metaschema_requires_it() -> None:
     with Judge(JudgePolicy(formats="ignore")) as judge:
         asserted = judge.judge(schema(metaschema("core", "format-assertion"), format="ipv4"), '"x"')
         annotated = judge.judge(schema(metaschema("core", "format-annotation"), format="ipv4"), '"x"')
@@ -70,7 +70,7 @@ def test_a_key_is_named_only_by_keywords_of_the_dialect(judge: Judge) -> None:
         (schema({**metaschema(), "$vocabulary": 3}), "metaschema"),
     ],
 )
-def test_a_metaschema_that_is_not_there_or_not_met_makes_the_schema_invalid(
+def test_missing_or_violated_metaschema_makes_the_schema_invalid(
     judge: Judge, whole: dict[str, Any], reason: str
 ) -> None:
     problem = judge.inspect(whole)

@@ -50,7 +50,7 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
         ({"uniqueItems": True}, "[0.1, 0.1000000000000000055511151231257827021181583404541015625]", True),
     ],
 )
-def test_numbers_mean_what_their_digits_say(judge: Judge, schema: dict[str, Any], text: str, valid: bool) -> None:
+def test_numbers_are_judged_by_their_digits(judge: Judge, schema: dict[str, Any], text: str, valid: bool) -> None:
     verdict = judge.judge(schema, text)
     assert (verdict.valid, verdict.second_opinion) == (valid, SecondOpinion.AGREES)
 
@@ -63,7 +63,7 @@ def test_numbers_mean_what_their_digits_say(judge: Judge, schema: dict[str, Any]
         ({"enum": [9007199254740993, 1]}, "9007199254740992.0"),
     ],
 )
-def test_numbers_mean_the_same_beside_a_pattern_that_jsonschema_alone_can_match(
+def test_numbers_are_judged_the_same_with_a_pattern_for_jsonschema_only(
     judge: Judge, keywords: dict[str, Any], text: str
 ) -> None:
     verdict = judge.judge({"pattern": r"(?<=(a))\1", **keywords}, text)
@@ -73,7 +73,7 @@ def test_numbers_mean_the_same_beside_a_pattern_that_jsonschema_alone_can_match(
 @pytest.mark.parametrize(
     "text", ["1e1000000", "-1e400", "1e-1000000", "1e-99999999999999999999", "1e99999999999999999999"]
 )
-def test_a_number_that_nobody_can_write_out_is_not_read(judge: Judge, text: str) -> None:
+def test_number_with_a_huge_exponent_is_not_read(judge: Judge, text: str) -> None:
     assert judge.judge({"type": "integer"}, text).reason == "number_out_of_range"
 
 

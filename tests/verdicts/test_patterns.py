@@ -87,7 +87,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("clause", "pattern", "matching", "others"), READ)
-def test_both_engines_read_a_pattern_as_its_clause_says(
+def test_both_regex_engines_follow_the_clause_of_ecma_262(
     clause: str, pattern: str, matching: list[str], others: list[str]
 ) -> None:
     for engine in (matcher, ecma_matcher):
@@ -96,13 +96,13 @@ def test_both_engines_read_a_pattern_as_its_clause_says(
 
 
 @pytest.mark.parametrize("pattern", [*REFUSED, "(" * 5000 + ")" * 5000])
-def test_what_is_no_pattern_is_refused_and_matches_nothing(pattern: str) -> None:
+def test_invalid_pattern_is_rejected_and_matches_nothing(pattern: str) -> None:
     assert pattern_fault(pattern)
     assert not is_regex(pattern)
     assert not matcher(pattern)("a")
 
 
-def test_a_pattern_is_read_without_the_flag_only_where_it_is_none_with_it() -> None:
+def test_pattern_is_read_without_the_flag_only_if_invalid_with_it() -> None:
     assert is_unicode_pattern(r"^\w-\/$")
     assert not is_unicode_pattern(r"^\w\-$")
     assert is_unicode_pattern(r"\0٣")
@@ -154,7 +154,7 @@ def test_a_pattern_of_literals_matches_what_they_spell(pattern: str, text: str) 
     assert matcher(pattern)(text) == ecma_matcher(pattern)(text) == (literal in text)
 
 
-def test_patterns_are_written_out_where_schemas_stand_and_as_they_were_again_whatever_happens() -> None:
+def test_patterns_are_rewritten_in_schemas_and_restored_after_errors() -> None:
     schema: dict[str, Any] = {
         "properties": {"pattern": {"pattern": r"\_"}, "default": {"patternProperties": {r"\_": {}}}},
         "enum": [{"pattern": r"\_"}],
@@ -188,7 +188,7 @@ def test_patterns_are_read_however_their_keyword_is_written(schema: str) -> None
     assert problem.reason == "pattern"
 
 
-def test_braces_hold_a_code_point_in_the_name_of_a_group_and_a_number_of_times_elsewhere() -> None:
+def test_braces_contain_a_code_point_in_group_names_only() -> None:
     assert ecma_matcher(r"^(?<\u{62}>a\_?)\k<\u{62}>\u{2}$")("aauu")
     assert matcher(r"^(?:(?<\u{62}>a)|\_)*\k<b>$")("aa")
 

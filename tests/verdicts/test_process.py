@@ -70,7 +70,7 @@ def gone(pid: int, within: float) -> bool:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
-def test_judging_takes_five_times_the_answers_size_and_200_megabytes_at_most(tmp_path: Path) -> None:
+def test_judging_needs_at_most_200_mb_and_five_times_the_answer_size(tmp_path: Path) -> None:
     program = """
         import json
         from pytest_jsbench.verdicts.in_process import InProcessJudge
@@ -128,7 +128,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, busy: bool) -> None:
 
 
 @posix
-def test_a_forked_process_gets_a_child_of_its_own_also_while_another_thread_waits_for_an_answer(tmp_path: Path) -> None:
+def test_forked_process_gets_its_own_child_while_a_thread_waits(tmp_path: Path) -> None:
     program = """
         import json, os, signal, sys, threading, time, warnings
         from pytest_jsbench.verdicts import Judge, JudgePolicy
@@ -204,7 +204,7 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
         assert calls.call("signal:getitimer", signal.ITIMER_REAL, seconds=30) == [0, 0]
 
 
-def test_a_child_that_fails_to_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_that_fails_to_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no room')")
     with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no room; run '.* -m pip check'"):
         Judge(RS_ONLY).inspect(True)

@@ -250,7 +250,7 @@ def test_any_text_has_a_sensible_verdict_that_is_always_the_same(
 
 @examples(400)
 @given(texts)
-def test_a_text_is_a_syntax_error_exactly_when_it_is_no_json_or_beyond_a_limit(text: str) -> None:
+def test_text_is_a_syntax_error_if_invalid_json_or_beyond_a_limit(text: str) -> None:
     verdict = decide(in_process(DEFAULT), True, text)
     if is_json(text):
         limit = beyond(text)
@@ -455,7 +455,7 @@ def test_any_schema_gets_the_verdict_of_jsonschema_rs_in_its_dialect(schema: Any
 
 @examples(200)
 @given(whole_schemas(broken=False), values)
-def test_what_jsonschema_says_otherwise_is_a_dispute(schema: Any, value: Any) -> None:
+def test_disagreement_of_jsonschema_is_a_dispute(schema: Any, value: Any) -> None:
     verdict = decide(in_process(DEFAULT), schema, json.dumps(value))
     check_sense(verdict)
     dialect, written = dialect_of(schema), json.dumps(schema)
@@ -471,7 +471,7 @@ def test_what_jsonschema_says_otherwise_is_a_dispute(schema: Any, value: Any) ->
 
 @examples(120)
 @given(any_schema, values, policies.filter(lambda policy: policy.validator != "jsonschema"))
-def test_any_schema_is_inspected_and_judged_alike_under_any_policy(
+def test_schema_is_inspected_and_judged_consistently_under_any_policy(
     schema: Any, value: Any, policy: JudgePolicy
 ) -> None:
     written = write_schema(schema)
@@ -488,7 +488,7 @@ def test_any_schema_is_inspected_and_judged_alike_under_any_policy(
 
 @examples(150)
 @given(st.sampled_from(SCHEMAS) | any_schema, texts, st.booleans())
-def test_the_child_process_says_the_same_within_its_bound(
+def test_child_process_gives_the_same_result_within_its_limit(
     judge: Judge, schema: Any, text: str, truncated: bool
 ) -> None:
     judge.inspect(True)
@@ -505,7 +505,7 @@ def test_the_child_process_says_the_same_within_its_bound(
 
 @examples(60)
 @given(nested(scalars | st.floats() | st.text(st.characters(categories=["Cs"]), max_size=3)), documents)
-def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(judge: Judge, schema: Any, text: str) -> None:
+def test_any_value_in_place_of_a_schema_raises_no_exception(judge: Judge, schema: Any, text: str) -> None:
     verdict = judge.judge(schema, text)
     check_sense(verdict)
     problem = judge.inspect(schema)
@@ -517,7 +517,7 @@ def test_anything_at_all_in_the_place_of_a_schema_is_no_exception(judge: Judge, 
 
 @examples(60)
 @given(any_schema, values)
-def test_jsonschema_alone_judges_any_schema_or_is_said_to_have_failed(
+def test_jsonschema_judges_any_schema_or_its_failure_is_reported(
     jsonschema_judge: Judge, schema: Any, value: Any
 ) -> None:
     verdict = jsonschema_judge.judge(schema, json.dumps(value))

@@ -134,7 +134,7 @@ ROOT: dict[str, Any] = {
     ],
 )
 @pytest.mark.parametrize("root", [ROOT, {key: value for key, value in ROOT.items() if key != "$id"}])
-def test_a_dynamic_reference_leads_to_the_outermost_resource_however_the_inner_ones_are_entered(
+def test_dynamic_reference_resolves_to_the_outermost_resource(
     judge: Judge, inner: dict[str, Any], root: dict[str, Any]
 ) -> None:
     schema = {**root, "properties": {"x": inner}}
@@ -142,14 +142,14 @@ def test_a_dynamic_reference_leads_to_the_outermost_resource_however_the_inner_o
     assert judge.judge(schema, '{"only": 1, "x": {"k": {"only": 1}}}').valid is True
 
 
-def test_what_only_the_inner_resource_asks_for_is_not_asked_where_a_dynamic_reference_leads_out(judge: Judge) -> None:
+def test_rules_of_the_inner_resource_do_not_apply_outside_of_it(judge: Judge) -> None:
     tree = {**TREE, "required": ["only"]}
     root = {"$id": "https://example.com/root", "$dynamicAnchor": "node", "$defs": {"tree": tree}}
     verdict = judge.judge({**root, "properties": {"x": {"$id": "mid", "$ref": "tree"}}}, '{"x": {"only": 1, "k": {}}}')
     assert (verdict.valid, verdict.second_opinion) == (True, "agrees")
 
 
-def test_a_recursive_reference_past_a_resource_without_an_anchor_leaves_the_second_opinion_undecided(
+def test_recursive_reference_past_a_resource_is_undecided(
     judge: Judge,
 ) -> None:
     schema: dict[str, Any] = {
@@ -166,22 +166,20 @@ def test_a_recursive_reference_past_a_resource_without_an_anchor_leaves_the_seco
 
 @pytest.mark.parametrize("name", ["Top<A>", "a|b", "a b", "a[]", "é", "a^b", "a{b}", "a`b", 'a"b', "a#b", "a\\b"])
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.uri)
-def test_a_reference_that_holds_what_a_uri_may_not_is_followed_and_noted(
-    judge: Judge, name: str, dialect: Dialect
-) -> None:
+def test_reference_with_invalid_uri_characters_is_resolved_and_noted(judge: Judge, name: str, dialect: Dialect) -> None:
     schema = {"$schema": dialect.uri, "$ref": f"#/definitions/{name}", "definitions": {name: {"type": "string"}}}
     verdict = judge.judge(schema, "1")
     assert (verdict.keyword, verdict.notes, verdict.second_opinion) == ("type", ("unencoded_reference",), "agrees")
     assert judge.judge(schema, "x").notes == ("unencoded_reference",)
 
 
-def test_a_reference_in_its_right_form_is_noted_by_nobody(judge: Judge) -> None:
+def test_well_formed_reference_has_no_note(judge: Judge) -> None:
     schema = {"$ref": "#/definitions/a%3Cb~1c", "definitions": {"a<b/c": {"type": "string"}}}
     assert judge.judge(schema, '"x"').notes == ()
 
 
 @pytest.mark.parametrize("schema", [{"$ref": "#"}, {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#"}}}])
-def test_a_schema_whose_references_never_end_is_not_judged(judge: Judge, schema: dict[str, Any]) -> None:
+def test_schema_with_infinite_references_is_not_judged(judge: Judge, schema: dict[str, Any]) -> None:
     problem = judge.inspect(schema)
     assert problem is not None
     assert (problem.failure_type, problem.reason) == (FailureType.UNJUDGED, "endless_reference")
@@ -219,7 +217,7 @@ def test_of_a_schema_of_any_size_the_first_fault_by_its_place_is_named(dialect: 
     "identifier", ["release-it#release-it", "http://example.com/a#b", "urn:x:y#z", "http://example.com/a.json#/"]
 )
 @pytest.mark.parametrize("validator", ["both", "jsonschema-rs", "jsonschema"])
-def test_schema_is_judged_whose_identifier_has_a_fragment(dialect: Dialect, identifier: str, validator: Any) -> None:
+def test_schema_with_a_fragment_in_its_identifier_is_judged(dialect: Dialect, identifier: str, validator: Any) -> None:
     schema = {
         "$schema": dialect.uri,
         dialect.id_keyword: identifier,

@@ -28,7 +28,7 @@ def test_a_false_verdict_is_disputed(valid: bool) -> None:
 BEYOND = "(?<year>[0-9]+)"
 
 
-def test_formats_are_looked_at_below_any_keyword_where_they_are_known_and_asserted() -> None:
+def test_formats_are_checked_below_any_keyword() -> None:
     nested = {"anyOf": [{"format": "duration", "type": "string"}, {"type": "null"}]}
     for valid, text in ((True, "P1D"), (False, "one day")):
         assert seeker(nested).opinion(text, valid=valid) is SecondOpinion.AGREES
@@ -37,7 +37,7 @@ def test_formats_are_looked_at_below_any_keyword_where_they_are_known_and_assert
     assert seeker({"format": "date"}).opinion(1, valid=True) is SecondOpinion.AGREES
 
 
-def test_an_opinion_that_hangs_on_a_string_beyond_the_grammars_is_undecided() -> None:
+def test_second_opinion_that_hangs_on_a_string_is_undecided() -> None:
     pattern = {"format": "regex"}
     for valid in (True, False):
         assert seeker(pattern).opinion(BEYOND, valid=valid) is SecondOpinion.UNDECIDED
@@ -72,7 +72,7 @@ def test_one_answer_leaves_nothing_behind_for_the_next() -> None:
     assert seeking.opinion(["a"], valid=True) is SecondOpinion.AGREES
 
 
-def test_without_the_package_idna_names_beyond_ascii_are_undecided_and_others_are_not(
+def test_only_non_ascii_names_are_undecided_without_idna(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "idna", None)
@@ -93,13 +93,13 @@ def test_without_the_package_idna_names_beyond_ascii_are_undecided_and_others_ar
         ('{"exclusiveMaximum": 0.1000000000000000000001}', True),
     ],
 )
-def test_a_double_is_compared_with_a_longer_number_of_the_schema_as_both_are_written(text: str, valid: bool) -> None:
+def test_numbers_are_compared_by_their_digits(text: str, valid: bool) -> None:
     read = read_schema(text, "https://json-schema.org/draft/2020-12/schema")
     assert isinstance(read, ReadSchema)
     assert SecondOpinionSeeker(read, formats=False).opinion(0.1, valid=valid) is SecondOpinion.AGREES
 
 
-def test_an_exception_of_the_second_opinion_is_no_opinion() -> None:
+def test_exception_in_the_second_opinion_leaves_none() -> None:
     assert seeker({"$ref": "#"}).opinion(1, valid=True) is SecondOpinion.UNDECIDED
 
 
@@ -136,7 +136,7 @@ def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:
     assert verdict.failure_type is FailureType.SCHEMA_VIOLATION
 
 
-def test_only_both_ask_for_a_second_opinion_and_not_on_what_is_no_json(
+def test_second_opinion_is_used_only_for_json_with_both_validators(
     judge: Judge, rs_judge: Judge, jsonschema_judge: Judge
 ) -> None:
     verdicts = [jsonschema_judge.judge(True, "1"), rs_judge.judge(True, "1"), judge.judge(True, "so")]
@@ -151,7 +151,7 @@ def test_jsonschema_alone_keeps_its_own_arithmetic_and_formats(jsonschema_judge:
     assert unjudged.message.startswith("OverflowError")
 
 
-def test_a_panic_below_jsonschema_only_means_that_there_is_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_panic_below_jsonschema_leaves_no_second_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         pass
 

@@ -63,13 +63,13 @@ def test_jsonschema_alone_names_the_same_place(
     assert (keyword, instance_path) in places
 
 
-def test_a_message_says_what_was_expected_and_what_was_found(judge: Judge) -> None:
+def test_message_states_what_was_expected_and_found(judge: Judge) -> None:
     verdict = judge.judge({"properties": {"width": {"type": "number"}}}, '{"width": "10.5"}')
     assert verdict.violations[0].message == '"10.5" is not of type "number"'
     assert verdict.message == '$.width: "10.5" is not of type "number"'
 
 
-def test_too_few_and_too_many_items_are_told_apart(judge: Judge) -> None:
+def test_too_few_and_too_many_items_are_distinguished(judge: Judge) -> None:
     schema = {"contains": {"type": "null"}, "minContains": 2, "maxContains": 3}
     assert "too few" in judge.judge(schema, "[null]").message
     assert "too many" in judge.judge(schema, "[null, null, null, null]").message
@@ -135,7 +135,7 @@ def test_a_metaschema_error_quotes_patterns_as_the_schema_writes_them(judge: Jud
 
 @pytest.mark.parametrize("keyword", ["pattern", "patternProperties"])
 @pytest.mark.parametrize("validator", ["both", "jsonschema"])
-def test_what_is_no_pattern_makes_the_schema_invalid_for_either_validator(keyword: str, validator: Any) -> None:
+def test_invalid_pattern_makes_the_schema_invalid_for_both_validators(keyword: str, validator: Any) -> None:
     schema = {"properties": {"a": {keyword: "(?i)b" if keyword == "pattern" else {"(?i)b": {}}}}}
     problem = InProcessJudge(JudgePolicy(validator=validator)).inspect(json.dumps(schema))
     assert problem is not None
@@ -151,14 +151,14 @@ def test_a_pattern_where_no_metaschema_looks_is_named_with_its_place() -> None:
     assert problem.message.startswith("$.components[\"x-y\"][0]: '(' is no pattern of ECMA-262: ")
 
 
-def test_a_pattern_that_jsonschema_rs_cannot_match_is_decided_by_jsonschema_alone(judge: Judge) -> None:
+def test_pattern_unsupported_by_jsonschema_rs_is_left_to_jsonschema(judge: Judge) -> None:
     schema = {"patternProperties": {r"^(?:(a)|b)*\1$": {"multipleOf": 0.01}}, "additionalProperties": False}
     right, wrong = judge.judge(schema, '{"ab": 4.35}'), judge.judge(schema, '{"aba": 1}')
     assert (right.passed, right.second_opinion) == (True, "undecided")
     assert (wrong.keyword, wrong.second_opinion) == ("additionalProperties", "undecided")
 
 
-def test_references_are_tried_out_beside_a_pattern_that_jsonschema_rs_cannot_match(judge: Judge) -> None:
+def test_references_are_probed_with_a_pattern_unsupported_by_jsonschema_rs(judge: Judge) -> None:
     problem = judge.inspect({"pattern": r"(?:(a)|b)*\1", "items": {"$ref": "#/nowhere"}})
     assert problem is not None
     assert problem.reason == "unresolvable_reference"

@@ -12,7 +12,7 @@ def lines(*extra: str, misplaced: tuple[str, ...] = ()) -> list[str]:
     return verdict_text(verdict, None).splitlines()[1:]
 
 
-def test_fields_that_the_schema_names_elsewhere_are_not_said_to_be_missing_from_it() -> None:
+def test_fields_named_elsewhere_are_not_reported_as_unknown() -> None:
     assert lines("$.z", "$.b", misplaced=("$.b",)) == [
         "  not in the schema: $.z",
         "  elsewhere in the schema, not here: $.b",
@@ -21,7 +21,7 @@ def test_fields_that_the_schema_names_elsewhere_are_not_said_to_be_missing_from_
     assert lines("$.z") == ["  not in the schema: $.z"]
 
 
-def test_paths_that_are_not_told_are_counted_all_the_same() -> None:
+def test_paths_that_are_not_listed_are_counted() -> None:
     redacted = "(redacted)"
     assert lines(redacted, redacted, redacted, misplaced=(redacted,)) == [
         "  not in the schema: (redacted), (redacted)",
@@ -41,7 +41,7 @@ IBAN = {"properties": {"kind": {"const": "iban"}, "iban": {"type": "string"}}, "
         ("anyOf", '{"kind": "cash"}', 'nearest is branch 0: $.kind: "cash" is not one of "card", "iban" (and 1 more)'),
     ],
 )
-def test_where_no_branch_fits_the_nearest_one_says_what_is_wrong(keyword: str, answer: str, nearest: str) -> None:
+def test_nearest_branch_explains_the_failure(keyword: str, answer: str, nearest: str) -> None:
     with Judge(JudgePolicy()) as judge:
         verdict = judge.judge({keyword: [CARD, IBAN]}, answer)
 

@@ -30,9 +30,7 @@ def folder(tmp_path: Path) -> Path:
         (b"[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_file_that_holds_no_schema_is_a_broken_case_with_its_path(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_file_without_a_schema_is_a_broken_case_with_its_path(tmp_path: Path, content: bytes, message: str) -> None:
     path = write(tmp_path, {"bad.json": content}) / "bad.json"
 
     assert problem(path).startswith(f"{path}: ")
@@ -159,7 +157,7 @@ def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[1], "{}"])
-def test_a_tool_whose_schema_is_none_is_a_broken_case(tmp_path: Path, arguments: object) -> None:
+def test_tool_with_invalid_schema_is_a_broken_case(tmp_path: Path, arguments: object) -> None:
     source = write(tmp_path, {"tools.json": {"name": "weather", "inputSchema": arguments}})
 
     assert "is not a JSON Schema; expected an object, true or false" in problem(source, "weather")

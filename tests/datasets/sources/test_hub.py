@@ -70,7 +70,7 @@ def hub(tmp_path: Path, files: str) -> Path:
     )
 
 
-def test_a_path_that_is_not_there_is_told_from_a_package_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_path_is_distinguished_from_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
     with pytest.raises(DatasetError, match=r"'pytest-jsbench\[datasets\]' \(no local file or directory has this name"):
@@ -84,7 +84,7 @@ def test_a_card_that_no_package_can_read_is_one_line(hub: Path, monkeypatch: pyt
         opened(str(hub))
 
 
-def test_configs_are_tasks_and_the_test_split_is_taken_or_another_or_all_of_them(hub: Path) -> None:
+def test_configs_are_tasks_and_split_selects_the_rows(hub: Path) -> None:
     assert keys(hub) == ["easy::e1", "easy::e2", "easy::e3", "hard::h1"]
     assert keys(hub, split="train") == ["easy::t1", "hard::t2"]
     assert keys(hub, split="all", tasks=("hard",)) == ["hard::t2", "hard::h1"]
@@ -160,7 +160,7 @@ def test_another_table_is_one_line_that_names_the_columns(tmp_path: Path, files:
         opened(source)
 
 
-def test_a_hub_that_cannot_be_reached_is_one_line_that_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_hub_is_one_line_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
@@ -230,7 +230,7 @@ def test_a_folder_may_have_an_at_sign_in_its_name(tmp_path: Path, files: str, mo
 
 
 @pytest.mark.parametrize("source", ["nobody/nothing@", "nobody/nothing@-x", "nobody/nothing@a@b", "nobody@a/b"])
-def test_what_is_no_revision_is_no_dataset(source: str) -> None:
+def test_invalid_revision_is_not_a_dataset(source: str) -> None:
     with pytest.raises(DatasetError, match=f"^no dataset '{source}': expected builtin, ") as refused:
         opened(source)
     assert refused.value.found == source
@@ -243,9 +243,7 @@ def test_a_folder_of_broken_tables_is_one_line(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-def test_a_hub_that_does_not_answer_is_not_asked_again_and_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hub_that_does_not_answer_is_not_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import huggingface_hub
 
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")

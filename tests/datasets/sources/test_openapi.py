@@ -70,7 +70,7 @@ def api(version: str, schemas: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"openapi": version, "info": {}, "components": {"schemas": schemas}, **more}
 
 
-def test_components_requests_and_responses_are_tasks_and_nothing_is_asked_twice(pets: Path) -> None:
+def test_components_requests_and_responses_are_tasks_without_duplicates(pets: Path) -> None:
     assert keys(pets) == [
         "pets.schemas::Pet",
         "pets.schemas::Owner",
@@ -83,7 +83,7 @@ def test_components_requests_and_responses_are_tasks_and_nothing_is_asked_twice(
     ]
 
 
-def test_a_3_0_schema_is_said_in_2020_12_and_stands_alone(pets: Path) -> None:
+def test_openapi_3_0_schema_becomes_self_contained_2020_12(pets: Path) -> None:
     pet = schema(pets, "Pet")
 
     assert pet["properties"] == {
@@ -110,7 +110,7 @@ def test_it_judges_as_the_document_means_it(pets: Path, judge: Judge) -> None:
     assert not judge.judge(whole, json.dumps(pet | {"owner": None})).passed
 
 
-def test_a_body_need_not_hold_what_never_goes_that_way(pets: Path) -> None:
+def test_read_only_property_is_not_required_in_requests(pets: Path) -> None:
     assert schema(pets, "Pet")["required"] == ["id", "name", "secret"]
     assert schema(pets, "addPet")["required"] == ["name", "secret"]
     assert schema(pets, "addPet.200")["required"] == ["id", "name"]
@@ -141,7 +141,7 @@ def test_a_3_1_schema_is_json_schema_already(tmp_path: Path, judge: Judge) -> No
         ),
     ],
 )
-def test_a_schema_says_its_dialect_where_its_document_names_another_than_the_usual(
+def test_schema_declares_the_dialect_of_its_document_if_unusual(
     tmp_path: Path, declared: dict[str, str], expected: dict[str, str]
 ) -> None:
     write(tmp_path, {"api.json": api("3.1.0", {"A": {"type": "string"}}, **declared)})
@@ -205,7 +205,7 @@ def test_each_keyword_of_3_0_is_converted(before: Any, after: Any) -> None:
         ({"openapi": 3, "paths": {}}, "has version 3; expected"),
     ],
 )
-def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any, message: str) -> None:
+def test_document_without_schemas_is_reported(tmp_path: Path, document: Any, message: str) -> None:
     assert message in problem(write(tmp_path, {"api.json": document}))
 
 
@@ -218,7 +218,7 @@ def test_a_document_with_nothing_to_ask_is_said_so(tmp_path: Path, document: Any
         {"openapi": "3.1.0", "paths": {"/": {"get": {"responses": {"200": {"content": {"text/html": {}}}}}}}},
     ],
 )
-def test_document_without_json_bodies_is_no_case_and_one_message(tmp_path: Path, document: Any) -> None:
+def test_document_without_json_bodies_has_no_cases_and_one_message(tmp_path: Path, document: Any) -> None:
     source = write(tmp_path, {"api.json": document, "other.json": True})
 
     assert [key for key in keys(source) if "api" in key] == []

@@ -66,7 +66,7 @@ def test_another_table_is_one_line(tmp_path: Path, rows: list[dict[str, Any]], m
     assert message in str(caught.value)
 
 
-def test_what_is_no_parquet_is_one_line(tmp_path: Path) -> None:
+def test_invalid_parquet_file_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra datasets")
     path = tmp_path / "rows.parquet"
     path.write_bytes(b"PAR1 or not")
@@ -75,7 +75,7 @@ def test_what_is_no_parquet_is_one_line(tmp_path: Path) -> None:
         keys(path)
 
 
-def test_without_the_package_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_one_line_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
@@ -116,7 +116,7 @@ def many(tmp_path: Path, count: int, value: int | None) -> Path:
     return path
 
 
-def test_a_few_bytes_that_stand_for_millions_of_values_are_one_line(tmp_path: Path) -> None:
+def test_few_bytes_that_decompress_to_millions_of_values_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"rows\.parquet: has a row group of 408,000,008 bytes after decompression"):
         keys(many(tmp_path, 51_000_000, None))
 
@@ -158,7 +158,7 @@ def test_rows_that_come_to_too_much_together_are_read_one_by_one(tmp_path: Path,
     assert reads == [16, *[1] * 9]
 
 
-def test_threads_that_want_rows_beside_each_other_have_them_read_once(tmp_path: Path, reads: list[int]) -> None:
+def test_threads_that_need_adjacent_rows_read_them_once(tmp_path: Path, reads: list[int]) -> None:
     path = table(tmp_path, [{"schema": json.dumps({"maxLength": n})} for n in range(64)])
     dataset = opened(path)
     with ThreadPoolExecutor(64) as threads:

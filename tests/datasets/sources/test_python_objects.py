@@ -73,7 +73,7 @@ def test_a_model_or_a_schema_is_one_case_of_its_module(shop: str, name: str, pro
     assert set(whole["properties"]) == properties
 
 
-def test_a_model_s_schema_is_what_pydantic_says(shop: str) -> None:
+def test_schema_of_a_model_is_pydantics_own(shop: str) -> None:
     import importlib
 
     model = importlib.import_module(shop).Line
@@ -106,7 +106,7 @@ def test_a_mapping_a_list_or_a_module_is_a_case_per_part(shop: str, name: str, c
         ("NUMBER", "NUMBER is an int; expected a Pydantic model, a dataclass, a TypedDict, a JSON Schema, or a"),
     ],
 )
-def test_what_is_no_source_of_schemas_is_one_line(shop: str, name: str, message: str) -> None:
+def test_object_without_schemas_is_one_line(shop: str, name: str, message: str) -> None:
     with pytest.raises(DatasetError, match=f"^dataset '{shop}:{re.escape(name)}'.*{re.escape(message)}"):
         keys(f"{shop}:{name}")
 

@@ -21,7 +21,7 @@ def lines(tmp_path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_a_row_is_a_schema_or_holds_one_beside_its_name_and_task(tmp_path: Path) -> None:
+def test_row_is_a_schema_or_contains_one_with_name_and_task(tmp_path: Path) -> None:
     path = lines(
         tmp_path,
         STRING,
@@ -89,9 +89,7 @@ def test_a_row_may_bring_its_prompt_or_messages_its_reference_and_tags(tmp_path:
         ({"schema": True, "tags": "eu"}, "tags are not a list of texts"),
     ],
 )
-def test_a_broken_row_is_a_named_case_with_its_file_and_line_and_loses_no_other(
-    tmp_path: Path, row: Any, message: str
-) -> None:
+def test_broken_row_becomes_a_case_with_file_and_line(tmp_path: Path, row: Any, message: str) -> None:
     path = lines(tmp_path, True, b"", row, {"id": "last", "schema": STRING})
 
     assert keys(path) == ["rows::line-1", "rows::line-3", "rows::last"]
@@ -146,7 +144,7 @@ def test_a_file_that_shrank_since_is_a_broken_case(tmp_path: Path) -> None:
     assert "not JSON" in getattr(dataset.case(dataset.keys()[1]), "problem", "")
 
 
-def test_a_row_whose_schema_is_text_expects_the_instance_that_its_text_writes(tmp_path: Path) -> None:
+def test_row_with_schema_as_text_has_its_expected_instance_parsed(tmp_path: Path) -> None:
     text = json.dumps(STRING)
     path = lines(
         tmp_path,
@@ -166,7 +164,7 @@ def test_a_row_whose_schema_is_text_expects_the_instance_that_its_text_writes(tm
     assert "not JSON" in problem(path, "broken")
 
 
-def test_a_schema_is_shown_without_comparers_also_where_nothing_is_expected(tmp_path: Path) -> None:
+def test_schema_is_shown_without_comparers_even_without_expected_value(tmp_path: Path) -> None:
     named = {"type": "string", "x-jsbench-compare": {"casefold": True}}
     text = json.dumps(named)
     escaped = text.replace("-compare", "\\u002dcompare")
@@ -176,7 +174,7 @@ def test_a_schema_is_shown_without_comparers_also_where_nothing_is_expected(tmp_
     assert [schema(path, name) for name in ("line-1", "a", "b", "c", "d")] == [STRING] * 5
 
 
-def test_a_schemas_text_that_names_no_comparer_is_not_searched_again_as_a_value(
+def test_schema_text_without_comparers_is_not_searched_as_a_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = lines(tmp_path, {"id": "a", "schema": json.dumps(STRING)})

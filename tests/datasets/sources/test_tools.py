@@ -241,7 +241,7 @@ def test_provider_side_tools_alone_are_no_cases(tmp_path: Path) -> None:
         {"name": "now", "inputs": {}, "output_type": "string"},
     ],
 )
-def test_function_without_parameters_takes_an_empty_object(tmp_path: Path, tool: Any, judge: Judge) -> None:
+def test_function_without_parameters_accepts_only_an_empty_object(tmp_path: Path, tool: Any, judge: Judge) -> None:
     source = write(tmp_path, {"t.json": {"tools": [tool]}})
 
     assert keys(source) == ["t::now"]
