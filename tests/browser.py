@@ -1,4 +1,4 @@
-"""A real browser without a screen, for tests of pages: Chromium, driven through its debugging pipe."""
+"""Drive a headless Chromium for tests of pages, through its debugging pipe."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any, Self
 import pytest
 
 needs_chromium = pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-#: the pipe that Chromium reads is its third file, the one that it writes its fourth
+#: Chromium reads from file descriptor 3 and writes to 4.
 _START = 'exec chromium "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1'
 _OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run")
 
 
 class Browser:
     """
-    A page in Chromium, as wide as a phone.
+    A page in Chromium, with the width of a phone.
 
-    A test opens it in a `with`; what it evaluates runs in the page, whatever scripts the page's policy allows.
+    Use it in a `with` block. Evaluated code runs in the page even if the page's policy forbids scripts.
     """
 
     def __init__(self, profile: Path, *, width: int = 390, height: int = 844) -> None:
         command = ["sh", "-c", _START, "chromium", *_OPTIONS, f"--user-data-dir={profile}"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self._alarm = threading.Timer(120, self._process.kill)  # for one that does not answer
+        self._alarm = threading.Timer(120, self._process.kill)  # for a browser that does not answer
         self._alarm.start()
         self._calls = 0
         self._session: dict[str, str] = {}

@@ -13,10 +13,12 @@ from pytest_jsbench.engines.base import EngineConfig
 from pytest_jsbench.engines.registry import find
 from tests.warm_python import CHILD, can_be_warm, warm_python
 
-with contextlib.suppress(ImportError):  # pytest reads this file also where a checkout only asks a model
+with contextlib.suppress(
+    ImportError
+):  # pytest also reads this file in a checkout without the requirements of the tests
     from hypothesis import HealthCheck, settings
 
-    # how long anything takes depends on what else the machine does, and is no test's to say
+    # durations depend on the load of the machine, so tests do not check them
     settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
 
@@ -29,14 +31,14 @@ def _warm_python() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def _starts_fast(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that this one starts need not import anew what all of them do."""
+    """Start processes from one that has already imported their modules."""
     if can_be_warm():
         monkeypatch.setattr(sys, "executable", request.getfixturevalue("_warm_python"))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _templates_are_compiled_once() -> Iterator[None]:
-    """The page's templates take longer to compile than most runs take that write one."""
+    """Compile the page's templates once, since this takes longer than most runs with a page."""
     try:
         from jinja2 import Environment
     except ImportError:
@@ -57,7 +59,7 @@ def _templates_are_compiled_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def local_config() -> Iterator[EngineConfig]:
-    """A local server, the same for all tests."""
+    """Return the configuration of a local server, which all tests share."""
     config = EngineConfig(name="local")
     factory = find("local")
     try:
@@ -70,7 +72,7 @@ def local_config() -> Iterator[EngineConfig]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Ctrl-C as in a terminal: what a script starts in the background ignores it, and hands that on."""
+    """Handle Ctrl-C as in a terminal; processes that a script starts in the background ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""A conversation as an application has it: instructions, a question, two calls with their results, and an answer."""
+"""A conversation of an application: instructions, a question, two calls with their results, and an answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TURNS: list[dict[str, Any]] = [
     {"role": "assistant", "content": "One is in Oslo.", "refusal": None},
     {"role": "user", "content": "In which city? As JSON."},
 ]
-#: as it is sent to OpenAI, and kept
+#: The messages as they are sent to OpenAI and recorded.
 WRITTEN: list[dict[str, Any]] = [
     TURNS[0],
     {"role": "user", "content": "Where are orders 7 and 8?\n?"},

@@ -1,4 +1,4 @@
-"""Count the calls of Python functions: work that must not double is tested without a clock and without large input."""
+"""Count calls of Python functions, to test for wasted work without a clock and without large input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Return how many Python functions were called while the work ran."""
+    """Return the number of Python function calls during the work."""
     count = 0
 
     def trace(_frame: object, event: str, _argument: object) -> None:

@@ -69,7 +69,7 @@ def completion(
 
 
 def batched(batch: str = "batch_1") -> Completion:
-    """An answer out of a provider's batch."""
+    """Return an answer from a provider's batch."""
     sent = Sent(response_format=ResponseFormat.JSON_SCHEMA, batch=batch)
     return replace(completion(), timing=None, sent=sent)
 
@@ -79,7 +79,7 @@ def declined() -> Declined:
 
 
 def decided(*wrong: str, seconds: float = 0.01) -> Decided:
-    """Two valid and two invalid answers; those named are decided wrongly."""
+    """Return decisions on two valid and two invalid answers; the named ones are wrong."""
     labels = {"v0": True, "v1": True, "i0": False, "i1": False}
     return Decided(
         decisions=tuple(
@@ -95,7 +95,7 @@ def failed(kind: FaultKind = FaultKind.TIMEOUT) -> Failed:
 
 
 def replace(value: T, **changes: Any) -> T:
-    """The value with these changes; of a record also with another case, schema or prompt."""
+    """Return the value with these changes; a record may also get another case, schema or prompt."""
     if not isinstance(value, msgspec.Struct):
         changed: T = dataclasses.replace(value, **changes)  # type: ignore[type-var]
         return changed
@@ -149,35 +149,35 @@ def metadata(**changes: object) -> RunMetadata:
 
 
 def of_records(metadata: RunMetadata, planned: Iterable[CaseKey], records: Iterable[Record]) -> Run:
-    """The run of records that are held in memory."""
+    """Return a run of records in memory."""
     return Run(metadata=metadata, planned=tuple(planned), outcomes=tuple(map(AttemptOutcome.of, records)))
 
 
 def run(*records: Record, planned: tuple[CaseKey, ...] | None = None, **changes: object) -> Run:
-    """A run of these records; the changes are those of its metadata."""
+    """Return a run of these records, with changes to its metadata."""
     keys = tuple(record.key for record in records) if planned is None else planned
     return of_records(metadata(**changes), keys, records)
 
 
 def evaluation(run: Run, source: str = "run.json") -> Evaluation:
-    """What is read of the run's own file."""
+    """Read the evaluation from the run's own file."""
     written = run_to_dict(run, summarize(run), config_path="c")
     return parse(json.loads(json.dumps(written)), source=source)
 
 
 def variants(**changes: Mapping[str, object]) -> RunMetadata:
-    """The metadata of a run of variants: by name, in what each is not as usual."""
+    """Return the metadata of a run with variants; each has its changes, by name."""
     return together([replace(metadata(**change), variant=name) for name, change in changes.items()])
 
 
 def run_of_variants(metadata: RunMetadata, *records: Record) -> Run:
-    """A run that planned what it recorded."""
+    """Return a run whose plan is exactly what it recorded."""
     planned = metadata.with_plan(one.attempt for one in records)
     return of_records(planned, planned.planned() or (), records)
 
 
 def compared(**outcomes: str) -> Run:
-    """A run of variants, each given by how its cases end, a letter each: passed, violated, broken or missing."""
+    """Return a run of variants with one letter for each case: passed, violated, broken or missing."""
     kinds = {
         "p": record("x"),
         "v": record("x", verdict=VIOLATED),

@@ -1,4 +1,4 @@
-"""How much is tried of what is drawn by chance, and of the large public data: `tox -e fuzz` tries it all."""
+"""Set how many random examples and public data the tests use; `tox -e fuzz` uses all of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-#: by how many times what is named in a test; `JSBENCH_EXAMPLES=100` is for a long night
+#: Factor for the numbers that the tests name; `JSBENCH_EXAMPLES=100` is for a run over night.
 TIMES = float(os.environ.get("JSBENCH_EXAMPLES", "0.2"))
 
 needs_all_data = pytest.mark.skipif(TIMES < 1, reason="all of the public data are read by 'tox -e fuzz'")
 
 
 def examples(number: int, *suppressed: HealthCheck) -> Callable[[Any], Any]:
-    """Draw so many examples of what a test is given."""
+    """Draw this many examples for a test."""
     return settings(max_examples=max(1, int(number * TIMES)), deadline=None, suppress_health_check=suppressed)
 
 
 def each(number: int) -> int:
-    """Of how many data one is read where it is one of that number when all is tried."""
+    """Return the step with which data are read that are read with this step when all are used."""
     return max(number, round(number / TIMES))
 
 
 def at_least(number: int) -> int:
-    """How many there are at least of what are so many when all is tried."""
+    """Return the minimum number of results, given the minimum when all data are used."""
     return int(number * min(1, TIMES))

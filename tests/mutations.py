@@ -1,8 +1,8 @@
 """
-Hostile variants of good input, each by its seed: what whoever reads a foreign file must survive.
+Create hostile variants of good input from seeds, which readers of foreign files must survive.
 
-`mutated` changes a JSON value at a place, `text_of` writes it down (with tokens that no JSON value can hold),
-`mutated_json`, `mutated_lines` and `mutated_bytes` change what a file holds. `survive` tries a reader.
+`mutated` changes a JSON value, `text_of` writes it as text (with tokens that no JSON value has), and `mutated_json`,
+`mutated_lines` and `mutated_bytes` change a file's contents. `survive` tests a reader.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from pytest_jsbench.core.errors import JSBenchError
 from tests.fuzzing import TIMES
 
-#: mutations of a reader that are tried
+#: Number of mutations to try on a reader.
 TRIED = max(1, int(100 * TIMES))
 
 STRINGS = (
@@ -47,7 +47,7 @@ NUMBERS = (
     10**400,
     -(10**400),
 )
-#: what no JSON value can hold, but a file of JSON can
+#: Tokens that a JSON file may contain but a JSON value cannot.
 TOKENS = (
     "", "NaN", "-Infinity", "1e999", "-1e999", "9" * 5_000, "1" + "0" * 400, "0." + "0" * 5_000 + "1", "'a'", "01",
     "1 2",
@@ -60,7 +60,7 @@ Place = tuple[Any, Any]
 
 
 def mutated(value: Any, chance: random.Random) -> Any:
-    """A copy of a JSON value with one to three of its places changed."""
+    """Return a copy of a JSON value with one to three changed places."""
     holder = [json.loads(json.dumps(value))]
     for _ in range(chance.choice((1, 1, 2, 3))):
         container, key = chance.choice(list(_places(holder)))
@@ -69,7 +69,7 @@ def mutated(value: Any, chance: random.Random) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """The value as JSON text, in which the places that a mutation marked hold what no JSON value can."""
+    """Return the value as JSON text, with invalid tokens at the places that a mutation marked."""
     text = json.dumps(value)
     for token in TOKENS:
         text = text.replace(json.dumps(_MARK + token), token)
@@ -77,14 +77,14 @@ def text_of(value: Any) -> str:
 
 
 def mutated_json(data: bytes, chance: random.Random) -> bytes:
-    """What a file of JSON holds, changed in its values, in its bytes, or in both."""
+    """Return the contents of a JSON file with changed values, changed bytes, or both."""
     if chance.random() < 0.7:
         data = text_of(mutated(json.loads(data), chance)).encode("utf-8", "surrogatepass")
     return mutated_bytes(data, chance) if chance.random() < 0.4 else data
 
 
 def mutated_lines(data: bytes, chance: random.Random) -> bytes:
-    """What a file of JSON lines holds, with some of its lines changed, doubled, dropped, joined or put elsewhere."""
+    """Return the contents of a JSON Lines file with some lines changed, doubled, dropped, joined or moved."""
     lines = data.splitlines()
     for _ in range(chance.choice((1, 1, 2, 3))):
         number = chance.randrange(len(lines)) if lines else 0
@@ -105,7 +105,7 @@ def mutated_lines(data: bytes, chance: random.Random) -> bytes:
 
 
 def mutated_bytes(data: bytes, chance: random.Random) -> bytes:
-    """The bytes with some flipped, cut off, put in, doubled or moved."""
+    """Return the bytes with some flipped, removed, inserted, doubled or moved."""
     for _ in range(chance.choice((1, 1, 2, 5))):
         begin, end = sorted((chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)))
         match chance.randrange(7):
@@ -130,14 +130,14 @@ def mutated_bytes(data: bytes, chance: random.Random) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survived:
-    """What became of the mutations of one reader's input."""
+    """Results of the mutations of one reader's input."""
 
     tried: int
-    #: seed, and the traceback of what was no error of ours
+    #: Seeds and tracebacks of exceptions other than our errors.
     broken: list[tuple[str, str]] = field(default_factory=list)
-    #: seconds, and the seed that took them
+    #: Seconds of the slowest mutation, and its seed.
     slowest: tuple[float, str] = (0.0, "")
-    #: bytes by which the process's peak grew
+    #: Bytes by which the process's peak memory grew.
     grown: int = 0
 
     def __str__(self) -> str:
@@ -149,7 +149,7 @@ class Survived:
 
 
 def survive(name: str, attempt: Callable[[random.Random], object], kept: Iterable[str] = ()) -> Survived:
-    """Try a reader on the suite's mutations, and on kept seeds; `attempt` mutates with the chance that it is given."""
+    """Test a reader on mutations and on kept seeds; `attempt` mutates with the given random generator."""
     seeds = [*kept, *(f"{name} {number}" for number in range(TRIED))]
     broken: list[tuple[str, str]] = []
     slowest = (0.0, "")
@@ -168,7 +168,7 @@ def survive(name: str, attempt: Callable[[random.Random], object], kept: Iterabl
 
 
 def _peak() -> int:
-    """Bytes that the process has had at most; 0 where the system does not say."""
+    """Return the peak memory of the process in bytes; 0 if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -197,7 +197,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def _replace(container: Any, key: Any, chance: random.Random) -> None:
-    """Another type, a hostile string or number, or what no JSON value can hold."""
+    """Return another type, a hostile string or number, or a token that no JSON value has."""
     kinds: Sequence[Sequence[Any]] = (
         STRINGS,
         NUMBERS,

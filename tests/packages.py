@@ -1,4 +1,4 @@
-"""Packages of strangers, as pip would leave them."""
+"""Install third-party packages as pip does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def install(site: Path, files: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a package's modules, and what its pyproject.toml says of it, where Python finds them."""
+    """Write a package's modules and the metadata of its pyproject.toml to a place where Python finds them."""
     for name, text in files.items():
         path = site / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The modules of the package as their authors wrote them, parsed once for all tests that read them."""
+"""Parse the modules of the package once, for all tests that read them."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from tests.docs.reference import PACKAGE
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """Parse each module, by its path inside the package."""
+    """Parse each module; return the trees by path inside the package."""
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8")) for path in PACKAGE.rglob("*.py")}

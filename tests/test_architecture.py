@@ -1,4 +1,4 @@
-"""The package is laid out as docs/architecture.md says, and names that others were told about are still there."""
+"""Test that the package has the layout of docs/architecture.md, and that documented names exist."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.sources import trees
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PAGE = ROOT / "docs" / "architecture.md"
-#: the pictures of the page, in order, and the package that each draws
+#: Figures of the page in order, as level and package.
 PICTURED = [(0, "pytest_jsbench"), (1, "pytest_jsbench.plugin")]
-#: what the pages for authors of extensions have shown or named, by module
+#: Names that are documented for authors of extensions, by module.
 DOCUMENTED = {
     "pytest_jsbench": (
         *("CallError", "Case", "Completion", "EngineConfig", "EngineInfo", "JSBench", "JudgePolicy", "Record"),
@@ -85,18 +85,18 @@ def test_names_documented_for_extensions_exist(module: str, name: str) -> None:
 
 
 def pictures() -> list[str]:
-    """Read the pictures of the page, as Mermaid writes them."""
+    """Return the figures of the page in Mermaid syntax."""
     return re.findall(r"^```mermaid\n(.*?)^```$", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def drawn(picture: str) -> list[list[str]]:
-    """Read the boxes of each layer, from top to bottom."""
+    """Return the boxes of each layer, from top to bottom."""
     layers = re.findall(r"^ *subgraph .*?\n(.*?)^ *end$", picture, flags=re.MULTILINE | re.DOTALL)
     return [re.findall(r"^ *(\w+)(?:\[.*\])?$", layer, flags=re.MULTILINE) for layer in layers]
 
 
 def arrows(picture: str) -> Iterator[tuple[str, str]]:
-    """Read where each arrow starts and ends."""
+    """Return the start and the end of each arrow."""
     for line in re.findall(r"^ *\w+(?: --> \w+)+$", picture, flags=re.MULTILINE):
         yield from itertools.pairwise(line.strip().split(" --> "))
 
@@ -116,7 +116,7 @@ def test_each_arrow_of_the_picture_leads_from_a_layer_to_the_one_below(number: i
 
 @pytest.mark.skipif(not (ROOT / "tox.ini").exists(), reason="needs a whole checkout")
 @pytest.mark.parametrize(("page", "least"), [("architecture", 40), ("contributing", 15)])
-def test_every_path_that_a_page_about_the_house_names_exists(page: str, least: int) -> None:
+def test_every_path_on_pages_about_the_package_exists(page: str, least: int) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
     named = set(re.findall(r"`([\w./]+(?:\.(?:py|json|toml|md|ini|yml)|/))`", text))
 

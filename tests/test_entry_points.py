@@ -1,4 +1,4 @@
-"""The same run by both doors: pytest's options, and the arguments of a program, give the same records."""
+"""Test that pytest's options and the arguments of a program give the same records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.lab.batches.batch_server import OpenAIServer
 from tests.plugin.conftest import NUMBER, Bench
 from tests.plugin.test_records import without_times
 
-# as tests/plugin/conftest.py says
+# see tests/plugin/conftest.py
 for _name in ("pytest_jsbench.lab.batches.providers", "pytest_jsbench.lab.decoding.engines"):
     importlib.import_module(_name)
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": -1}', "prose": "no", "fenced": '```json\n{"n": 2}\n```', "other": "{}"}
 
 
 @dataclass(kw_only=True)
-class Doors:
-    """A folder in which the same is asked through both doors."""
+class EntryPoints:
+    """A directory for the same run with pytest and from a program."""
 
     bench: Bench
-    #: of both runs, by the names of the options
+    #: Options of both runs, by name.
     options: dict[str, Any] = field(default_factory=dict)
 
     def by_plugin(self, *args: str, output: str = "plugin") -> Path:
@@ -55,7 +55,7 @@ def _text(value: object) -> str:
 
 
 def lines(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Read the header and the records of a run, without what differs from one run to the next."""
+    """Return the header and the records of a run, without what differs between runs."""
     header, *records = (json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines())
     for name in ("run_id", "uuid", "started_at", "entry", "resumed_from"):
         header["run"].pop(name, None)
@@ -63,7 +63,7 @@ def lines(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return header, [without_times(record) for record in records]
 
 
-def assert_alike(*folders: Path) -> list[dict[str, Any]]:
+def assert_same(*folders: Path) -> list[dict[str, Any]]:
     (header, records), *others = map(lines, folders)
     assert records
     for other_header, other_records in others:
@@ -73,12 +73,12 @@ def assert_alike(*folders: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def doors(pytester: pytest.Pytester) -> Doors:
+def entry_points(pytester: pytest.Pytester) -> EntryPoints:
     bench = Bench(pytester=pytester)
     for name, answer in ANSWERS.items():
         bench.case(name, answer)
     (bench.path / "answers.json").write_text(json.dumps(bench.answers))
-    return Doors(bench=bench)
+    return EntryPoints(bench=bench)
 
 
 TABLE = """
@@ -108,14 +108,14 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("engine", "names"), [(ROWS, {}), (None, {"variants": "all"})], ids=["mapping", "table"])
-def test_two_variants_three_repeats_and_a_shard(doors: Doors, engine: Any, names: dict[str, str]) -> None:
-    doors.bench.write({"pyproject.toml": TABLE})
-    doors.options = {"repeats": 3, "shard": "1/2", "seed": 5}
+def test_two_variants_three_repeats_and_a_shard(entry_points: EntryPoints, engine: Any, names: dict[str, str]) -> None:
+    entry_points.bench.write({"pyproject.toml": TABLE})
+    entry_points.options = {"repeats": 3, "shard": "1/2", "seed": 5}
 
-    by_plugin = doors.by_plugin("--jsbench-variants=all", "--jsbench-dataset=schemas")
-    by_library = doors.by_library(engine, "schemas", **names)
+    by_plugin = entry_points.by_plugin("--jsbench-variants=all", "--jsbench-dataset=schemas")
+    by_library = entry_points.by_library(engine, "schemas", **names)
 
-    records = assert_alike(by_plugin, by_library)
+    records = assert_same(by_plugin, by_library)
     assert len(records) == 3 * 2 * 3
     assert {record["variant"] for record in records} == {"plain", "warm"}
 
@@ -134,27 +134,34 @@ def test_two_variants_three_repeats_and_a_shard(doors: Doors, engine: Any, names
     ids=["redacted", "judged", "chosen", "strict", "recorded", "classified", "preset"],
 )
 def test_run_without_variants_has_one_variant(
-    doors: Doors, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], broken: tuple[str, ...]
+    entry_points: EntryPoints, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], broken: tuple[str, ...]
 ) -> None:
     salted = Redaction.new()
     monkeypatch.setattr(Redaction, "new", lambda: salted)
     for name in broken:
-        doors.bench.case(name, schema={**NUMBER, "requird": []})
-    doors.bench.write({"codes.py": "def code(record):\n    return 'short' if record.verdict.keyword else None\n"})
-    monkeypatch.syspath_prepend(doors.bench.path)
-    doors.options = {**options, "engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
+        entry_points.bench.case(name, schema={**NUMBER, "requird": []})
+    entry_points.bench.write(
+        {"codes.py": "def code(record):\n    return 'short' if record.verdict.keyword else None\n"}
+    )
+    monkeypatch.syspath_prepend(entry_points.bench.path)
+    entry_points.options = {
+        **options,
+        "engine": "scripted",
+        "engine_option": "answers=answers.json",
+        "dataset": "schemas",
+    }
 
-    by_plugin = doors.by_plugin()
-    doors.options["engine_option"] = {"answers": "answers.json"}
-    if doors.options.pop("comparer", None):
-        doors.options["comparers"] = {"n": "tolerance:1"}
-    by_library = doors.by_library("scripted", "schemas")
+    by_plugin = entry_points.by_plugin()
+    entry_points.options["engine_option"] = {"answers": "answers.json"}
+    if entry_points.options.pop("comparer", None):
+        entry_points.options["comparers"] = {"n": "tolerance:1"}
+    by_library = entry_points.by_library("scripted", "schemas")
 
-    records = assert_alike(by_plugin, by_library)
+    records = assert_same(by_plugin, by_library)
     verdicts = [json.loads((folder / "run.json").read_text())["verdict"] for folder in (by_plugin, by_library)]
     assert ("min_pass_rate" in options) == (verdicts[1] is not None)
     if "min_pass_rate" in options:
-        # only pytest has tests that failed, which the gate allows
+        # only pytest runs have failed tests, which the gate allows
         (tests,) = (reason for reason in verdicts[0]["because"] if "tests failed, which the gate allows: " in reason)
         verdicts[0]["because"].remove(tests)
         assert verdicts[0] == verdicts[1]
@@ -165,25 +172,25 @@ def test_run_without_variants_has_one_variant(
         assert all(digests)
 
 
-def test_a_resumed_run(doors: Doors) -> None:
-    doors.options = {"engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
-    doors.by_plugin("--jsbench-limit=2", output="first")
-    first = doors._newest("first")
-    doors.options["resume"] = first
+def test_a_resumed_run(entry_points: EntryPoints) -> None:
+    entry_points.options = {"engine": "scripted", "engine_option": "answers=answers.json", "dataset": "schemas"}
+    entry_points.by_plugin("--jsbench-limit=2", output="first")
+    first = entry_points._newest("first")
+    entry_points.options["resume"] = first
 
-    by_plugin = doors.by_plugin()
-    doors.options["engine_option"] = {"answers": "answers.json"}
-    by_library = doors.by_library("scripted", "schemas")
+    by_plugin = entry_points.by_plugin()
+    entry_points.options["engine_option"] = {"answers": "answers.json"}
+    by_library = entry_points.by_library("scripted", "schemas")
 
-    assert len(assert_alike(by_plugin, by_library)) == len(ANSWERS)
+    assert len(assert_same(by_plugin, by_library)) == len(ANSWERS)
     headers = [
         json.loads((folder / "records.jsonl").read_text().partition("\n")[0]) for folder in (by_plugin, by_library)
     ]
     assert {header["run"]["resumed_from"] for header in headers} == {first.name}
 
 
-def test_a_labelled_run(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
-    doors.bench.write(
+def test_a_labelled_run(entry_points: EntryPoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry_points.bench.write(
         {
             "labelled/schemas.jsonl": json.dumps(
                 {"schema_id": "number", "task": "simple", "schema": {"type": "integer"}}
@@ -195,26 +202,26 @@ def test_a_labelled_run(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
             ),
         }
     )
-    monkeypatch.syspath_prepend(doors.bench.path)
-    doors.options = {"instances": "labelled"}
+    monkeypatch.syspath_prepend(entry_points.bench.path)
+    entry_points.options = {"instances": "labelled"}
 
-    by_plugin = doors.by_plugin("--jsbench-engine=answering:Grammars")
-    by_library = doors.by_library("answering:Grammars", None)
+    by_plugin = entry_points.by_plugin("--jsbench-engine=answering:Grammars")
+    by_library = entry_points.by_library("answering:Grammars", None)
 
-    (record,) = assert_alike(by_plugin, by_library)
+    (record,) = assert_same(by_plugin, by_library)
     assert record["verdict"]["failure_type"] == "wrong_decision"
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
-    pytest.importorskip("urllib3", reason="whatever asks a provider needs the package urllib3")
+    pytest.importorskip("urllib3", reason="calls to a provider need the package urllib3")
     monkeypatch.setenv("MY_KEY", "Zq7-not-to-be-told-4411")
     monkeypatch.setattr(pytest_jsbench.lab.batches.submission, "POLLING", Polling(first=0.01, patience=1))
     with Provider() as provider:
         yield OpenAIServer(provider=provider)
 
 
-def test_a_batch(doors: Doors, server: OpenAIServer) -> None:
+def test_a_batch(entry_points: EntryPoints, server: OpenAIServer) -> None:
     server.answers = {
         "good": '{"n": 1}',
         "bad": '{"n": -1}',
@@ -223,25 +230,25 @@ def test_a_batch(doors: Doors, server: OpenAIServer) -> None:
     }
     server.looks = 1
     for name in server.answers:
-        doors.bench.case(name, schema={**NUMBER, "title": name}, task="asked")
+        entry_points.bench.case(name, schema={**NUMBER, "title": name}, task="asked")
     asked = {"model": "m", "base_url": server.url, "api_key_env": "MY_KEY", "tasks": "asked"}
-    doors.options = {"batch": "wait", **asked}
+    entry_points.options = {"batch": "wait", **asked}
 
-    by_plugin = doors.by_plugin("--jsbench-engine=openai", "--jsbench-dataset=schemas")
-    by_library = doors.by_library("openai", "schemas")
+    by_plugin = entry_points.by_plugin("--jsbench-engine=openai", "--jsbench-dataset=schemas")
+    by_library = entry_points.by_library("openai", "schemas")
 
     assert list(server.batches) == ["batch_0", "batch_1"]
     assert server.live == []
     for folder, batch in ((by_plugin, "batch_0"), (by_library, "batch_1")):
         path = folder / "records.jsonl"
         path.write_text(path.read_text().replace(batch, "batch"))
-    assert len(assert_alike(by_plugin, by_library)) == len(server.answers)
+    assert len(assert_same(by_plugin, by_library)) == len(server.answers)
 
     server.looks = None
-    left = doors.by_library("openai", "schemas", batch="leave", output="left")
+    left = entry_points.by_library("openai", "schemas", batch="leave", output="left")
     assert (left / "records.jsonl").read_text().count("\n") == 1
     server.looks = 0
-    assert len(assert_alike(by_plugin, _renamed(doors.by_library("openai", "schemas", resume=left)))) == 4
+    assert len(assert_same(by_plugin, _renamed(entry_points.by_library("openai", "schemas", resume=left)))) == 4
     assert list(server.batches) == ["batch_0", "batch_1", "batch_2"]
 
 
@@ -251,15 +258,15 @@ def _renamed(folder: Path) -> Path:
     return folder
 
 
-def test_a_budget(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget(entry_points: EntryPoints, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("genai_prices", reason="a limit in money needs prices")
-    monkeypatch.syspath_prepend(doors.bench.path)
-    doors.options = {"max_cost": 0.0017, "concurrency": 1}
+    monkeypatch.syspath_prepend(entry_points.bench.path)
+    entry_points.options = {"max_cost": 0.0017, "concurrency": 1}
 
-    by_plugin = doors.by_plugin("--jsbench-engine=answering:Priced", "--jsbench-dataset=schemas")
-    by_library = doors.by_library("answering:Priced", "schemas")
+    by_plugin = entry_points.by_plugin("--jsbench-engine=answering:Priced", "--jsbench-dataset=schemas")
+    by_library = entry_points.by_library("answering:Priced", "schemas")
 
-    assert len(assert_alike(by_plugin, by_library)) == 2
+    assert len(assert_same(by_plugin, by_library)) == 2
     missing = [load_run(folder).unrecorded() for folder in (by_plugin, by_library)]
     assert list(missing[0]) == list(missing[1])
     assert len(missing[0]) == len(ANSWERS) - 2

@@ -1,4 +1,4 @@
-"""The example applications under `examples/`, replayed as their READMEs say."""
+"""Test the example applications under `examples/` by replay, as documented in their READMEs."""
 
 from __future__ import annotations
 
@@ -166,12 +166,12 @@ def test_each_run_of_the_main_branch_adds_a_line_to_the_history(tmp_path: Path) 
     assert "### `main`" in (folder / "page.md").read_text()
 
 
-#: by the package of each client, the tests that need it
+#: Number of tests that need each client package.
 CLIENTS = {"openai": 3, "instructor": 3, "pydantic_ai": 2, "langchain_openai": 1, "litellm": 1}
 
 
 def passes_in_applications(pytester: pytest.Pytester, *args: str) -> None:
-    """Run the example's tests; the client packages are too much for a process that goes on."""
+    """Run the example's tests in a new process, since the client packages would slow this one down."""
     pytest.importorskip("pydantic", reason="needs the package pydantic")
     shutil.copytree(APPLICATIONS, pytester.path, dirs_exist_ok=True)
     there = [count for name, count in CLIENTS.items() if importlib.util.find_spec(name) is not None]

@@ -1,4 +1,4 @@
-"""What run folders bring is never trusted: hostile variants of each file that is read back, for each reader."""
+"""Test that files of run directories are not trusted, with hostile variants of each file for each reader."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ RECORDS = (
 
 
 def write_run_folder(folder: Path) -> Path:
-    """The folder of a run with one attempt of each kind."""
+    """Write the directory of a run with one attempt of each kind."""
     found = replace(examples.run(*RECORDS), metadata=METADATA)
     folder.mkdir(parents=True)
     journal.write(folder / "records.jsonl", METADATA.with_plan(one.attempt for one in RECORDS), RECORDS)
@@ -179,7 +179,7 @@ def test_hostile_evaluation_files_are_drawn_or_refused_in_one_line(run: Path, tm
     def attempt(chance: random.Random) -> None:
         hostile.write_bytes(mutated_json(data, chance))
         run_json.read(hostile)
-        if chance.random() < 0.05:  # a picture takes long, whatever is in it
+        if chance.random() < 0.05:  # charts are slow to draw
             told("plot", "--files", hostile, run / "run.json", "--output", tmp_path / "p.svg", "--metrics", "pass_rate")
 
     said(survive("pictures", attempt))
@@ -298,12 +298,12 @@ def request(key: CaseKey, repeat: int) -> Request:
 
 
 def answered(generate: Callable[[Request], object], key: CaseKey, repeat: int) -> None:
-    with contextlib.suppress(CallError):  # one attempt's outcome
+    with contextlib.suppress(CallError):  # the outcome of one attempt
         generate(request(key, repeat))
 
 
 def told(*arguments: object) -> int:
-    """A command that shows, or that says in one line why it cannot."""
+    """Run a command that shows the run or explains in one line why it cannot."""
     out = io.StringIO()
     status = main([str(one) for one in arguments], out=out)
     assert status in {0, 1, 2}

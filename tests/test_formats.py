@@ -15,7 +15,7 @@ LINE = json.loads(json.dumps(examples.record("a").to_dict()))
 
 
 def changed(place: str, value: Any) -> Any:
-    """The record with another value at a place."""
+    """Return the record with another value at one place."""
     data = json.loads(json.dumps(LINE))
     *steps, last = (int(step) if step.isdigit() else step for step in place.split("."))
     container = data

@@ -1,4 +1,7 @@
-"""The package goes through public doors alone: no private name of another package, no trick with modules or code."""
+"""
+Test that the package uses public interfaces only: no private names of other packages, no changes to
+modules or code.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,23 @@ import pytest
 
 from tests.sources import trees
 
-#: what changes modules, classes or functions of others behind their back
+#: Calls that change other modules, classes or functions.
 _TRICKS = {"sys.modules", "sys.meta_path", "sys.path_hooks"}
 _CODE = {"FunctionType", "CodeType"}
 _CODE_OF = {"__code__", "__globals__", "__closure__"}
-#: functions that take the name of an attribute, or of a module
+#: Functions that take the name of an attribute or a module.
 _BY_NAME = {"getattr", "setattr", "delattr", "hasattr", "attrgetter", "methodcaller", "import_module", "__import__"}
 
 
-#: private by their look alone: of named tuples and of os
+#: Names that only look private, of named tuples and of os.
 _PUBLIC = {"_asdict", "_replace", "_fields", "_make", "_exit"}
 
 
 def tricks(tree: ast.Module, inherited: Set[str] = frozenset()) -> Iterator[str]:
     """
-    Find each private name of another module, and each trick, that a module has.
+    Yield each private name of another module, and each forbidden call, in a module.
 
-    On `self`, names that another module of ours gives are its own too: a class may inherit them.
+    Names that other modules of ours define are allowed on `self`, since a class may inherit them.
     """
     own = set(_own_names(tree))
     for node in ast.walk(tree):
@@ -68,7 +71,7 @@ def _is_private(name: str) -> bool:
 
 
 def _own_names(tree: ast.Module) -> Iterator[str]:
-    """Yield the private names that a module gives: functions, variables, and attributes of its classes."""
+    """Yield the private names that a module defines: functions, variables, and attributes of its classes."""
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -77,12 +80,12 @@ def _own_names(tree: ast.Module) -> Iterator[str]:
                 yield name
 
 
-def test_the_package_goes_through_public_doors_alone() -> None:
+def test_package_uses_public_names_only() -> None:
     inherited = {name for tree in trees().values() for name in _own_names(tree)}
 
     private = {(path, trick) for path, tree in trees().items() for trick in tricks(tree, inherited)}
 
-    assert private == set(), "go through a public door"
+    assert private == set(), "use public names instead"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_the_package_goes_through_public_doors_alone() -> None:
         ("FunctionType(theirs.__code__, {})", ".__code__"),
     ],
 )
-def test_private_access_is_detected(source: str, trick: str) -> None:
+def test_what_is_no_public_door_is_seen(source: str, trick: str) -> None:
     assert trick in list(tricks(ast.parse(source)))
 
 

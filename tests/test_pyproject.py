@@ -1,4 +1,4 @@
-"""Whatever the package imports is declared by pyproject.toml, in the dependencies or in the extra that uses it."""
+"""Test that pyproject.toml declares each imported package, as a dependency or in the extra that uses it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.sources import trees
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-#: where the distribution has another name than the module
+#: Distributions whose name differs from the module's.
 DISTRIBUTIONS = {"yaml": "pyyaml", "xdist": "pytest-xdist"}
-#: what is used where it happens to be there: idna as docs/rules.md says, trio by a test that runs in its loop
+#: Packages that are used if they are installed: idna (docs/rules.md), and trio for a test in its loop.
 IF_THERE = {"idna", "trio"}
 ASKING = ["openai", "anthropic", "gemini", "bedrock", "vertex", "local", "llguidance", "outlines", "xgrammar"]
-#: the extras with which a part of the package is used; the longest path that fits
+#: Extras that parts of the package are used with, by the longest matching path.
 USED_WITH = {
     "engines/http": ASKING,
     "engines/base.py": ASKING,
@@ -37,18 +37,18 @@ USED_WITH = {
     "datasets/sources/parquet.py": ["datasets", "frames"],
     "metrics/prices.py": ["openai", "anthropic", "gemini"],
 }
-#: what an engine's module needs for one of its extras only
+#: Packages that an engine's module needs for only one of its extras.
 OF_A_CLOUD = {
     ("engines/providers/clouds.py", "botocore"): ["bedrock"],
     ("engines/http/answers.py", "botocore"): ["bedrock"],
     ("engines/providers/clouds.py", "google-auth"): ["vertex"],
-    # the packages of those who asked for one of them
+    # packages that only users of one of them install
     ("lab/decoding/engines.py", "filelock"): ["outlines", "xgrammar"],
 }
 
 
 def requirements(lines: list[str]) -> set[str]:
-    """Return the names of the distributions, with those of the extras of our own that are named."""
+    """Return the names of the distributions, including those of the named extras of this package."""
     names: set[str] = set()
     for line in lines:
         name = re.match(r"[\w.-]+", line)
@@ -62,7 +62,7 @@ def requirements(lines: list[str]) -> set[str]:
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
-    """Yield the distributions that a module imports from, somewhere in its text."""
+    """Yield the distributions that a module imports anywhere in its text."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]
@@ -80,7 +80,7 @@ def imports(tree: ast.Module) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def imported() -> list[tuple[str, str]]:
-    """Read the distributions that each module imports from."""
+    """Return the distributions that each module imports."""
     return sorted({(path, name) for path, tree in trees().items() for name in imports(tree) if name not in IF_THERE})
 
 

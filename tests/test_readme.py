@@ -1,4 +1,4 @@
-"""What the README shows is what the code does; its blocks are run by `tests/docs`."""
+"""Test that the README matches the code; its code blocks are run by `tests/docs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract as an engine's author uses it, from another project."""
+"""Test the contract of engines as its author would use it, from another project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What third-party code raises ends its own work, in one line that names it."""
+"""Test that an error in third-party code is reported in one line with the name of the package."""
 
 from __future__ import annotations
 

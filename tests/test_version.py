@@ -1,4 +1,4 @@
-"""The version stands in one place, and everything else says the same."""
+"""Test that the version is defined in one place and used everywhere."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """
-A Python that starts fast: processes are forked from one that has imported what each of them would import anew.
+Start Python processes fast, by forking them from a process that has imported their modules.
 
-Most of the time of a short run goes into the imports of its processes. `warm_python` makes a program that is called
-like the interpreter. Where it knows what is to be run it asks a server for a fork, and it becomes the interpreter
-where it does not, and where the environment asks for new interpreters. What is forked has the caller's streams, folder,
-environment and arguments, and limits of its own; the program ends as the fork does, and a program that is killed takes
-its fork with it.
+Most of the time of a short run is spent on the imports of its processes. `warm_python` creates a program with the
+command line of the interpreter. If it supports the command, it requests a fork from a server; otherwise, or if the
+environment requires new interpreters, it becomes the interpreter. The fork has the caller's streams, directory,
+environment and arguments, and separate limits. The program ends as the fork does, and a program that is killed ends its
+fork.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-#: the servers: one forks sessions of pytest and workers of xdist, one the package's own children, in which untrusted
-#: data are worked on
+#: Servers: one forks sessions of pytest and workers of xdist, the other one the package's children for untrusted data.
 SESSION, CHILD = "session", "child"
-#: by the first argument of the interpreter, the server that forks what is asked for
+#: Server that forks each kind of process, by the first argument of the interpreter.
 _SERVERS = {"-mpytest": SESSION, "-u": SESSION, "-P": CHILD}
-#: what a session needs beside pytest's plugins, of others and of the package
+#: Third-party modules that a session needs, in addition to pytest's plugins and the package.
 _OF_OTHERS = (
     *("_pytest.stepwise", "genai_prices", "http.server", "jinja2", "jsonschema_rs", "pdb", "urllib3"),
     *("pytest_benchmark.storage.file", "xdist.dsession", "xdist.scheduler", "xdist.workermanage"),
@@ -53,7 +52,7 @@ _IMPORTS = {
     SESSION: OF_A_SESSION,
     CHILD: ("pytest_jsbench.verdicts.in_process", "pytest_jsbench.verdicts.second_opinion"),
 }
-#: variables that ask for what a fork cannot do, and one to have new interpreters
+#: Variables that require what a fork cannot do, and one to force new interpreters.
 _COLD = {"COVERAGE_PROCESS_CONFIG", "COVERAGE_PROCESS_START", "JSBENCH_COLD_START"}
 
 _PROGRAM = """#!{python} -IS
@@ -85,14 +84,14 @@ os._exit(status)
 
 
 def can_be_warm() -> bool:
-    """Return True where the platform has what is needed and the environment asks for nothing that a fork cannot do."""
+    """Return whether the platform has what is needed and the environment requires nothing that a fork cannot do."""
     possible = hasattr(os, "pidfd_open") and " " not in sys.executable
     return possible and not _COLD.intersection(os.environ)
 
 
 @contextlib.contextmanager
 def warm_python(*names: str) -> Iterator[str]:
-    """Yield the path of a program that has these servers fork until the block is left."""
+    """Yield the path of a program that uses these servers until the end of the block."""
     import pytest_jsbench
 
     servers = {kind: name for kind, name in _SERVERS.items() if name in names}
@@ -113,7 +112,7 @@ def warm_python(*names: str) -> Iterator[str]:
 
 
 def _serve(name: str, listening: socket.socket) -> None:
-    """Fork for each that connects, until the standard input ends."""
+    """Fork for each client, until the standard input ends."""
     _import(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
@@ -136,7 +135,7 @@ def _import(name: str) -> None:
     if name == SESSION:
         from _pytest.config import _prepareconfig
 
-        # plugins are imported as pytest does, with their assertions rewritten
+        # plugins are imported as in pytest, with rewritten assertions
         config = _prepareconfig(["-c", os.devnull, "--noconftest", "-p", "no:hypothesispytest", "-p", "no:anyio"])
     for module in _IMPORTS[name]:
         with contextlib.suppress(ImportError):
@@ -148,7 +147,7 @@ def _import(name: str) -> None:
 
 
 def _handle(asking: socket.socket) -> None:
-    """Fork what is asked for, and send back its exit status; end it when nobody waits for that any more."""
+    """Fork the requested process, and send back its exit status; end it when the client disconnects."""
     import marshal
 
     start, streams, _, _ = socket.recv_fds(asking, 4, 3)
@@ -171,7 +170,7 @@ def _handle(asking: socket.socket) -> None:
 
 
 def _become(streams: list[int], said: tuple[str, int, str, dict[str, str], list[str]]) -> None:
-    """Run a program as the interpreter that was called with `-c` does."""
+    """Run a program as the interpreter does for `-c`."""
     import atexit
     import threading
     import time
@@ -209,6 +208,6 @@ def _become(streams: list[int], said: tuple[str, int, str, dict[str, str], list[
 
 
 if __name__ == "__main__":
-    # the copy of the package that the tests have, whichever is installed
+    # the copy of the package that is tested, whichever is installed
     sys.path.insert(0, sys.argv[3])
     _serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""Schemas drawn by chance; and some that are small, and much once their references and alternatives are written out."""
+"""Strategies for random schemas, and small schemas that become large when references and alternatives are expanded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 
 def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Those, and arrays and objects of them."""
+    """Return a strategy for these values, and arrays and objects of them."""
     return st.recursive(
         scalars,
         lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
@@ -18,7 +18,7 @@ def values(scalars: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Schemas of one to three keywords."""
+    """Return a strategy for schemas of one to three keywords."""
     lists = st.lists(inner, min_size=1, max_size=3)
     maps = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
     likely: dict[str, st.SearchStrategy[Any]] = {
@@ -42,12 +42,12 @@ def nodes(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def schemas(leaves: list[Any], *references: str) -> st.SearchStrategy[Any]:
-    """Schemas that refer to nothing else, so that none goes in a circle."""
+    """Return a strategy for schemas without references, and so without cycles."""
     return st.recursive(st.sampled_from([*leaves, *({"$ref": r} for r in references)]), nodes, max_leaves=8)
 
 
 def chain(length: int, *, alike: bool = True, **beside: Any) -> dict[str, Any]:
-    """Definitions of which each offers the next twice, in the same words or in others."""
+    """Return definitions that each use the next one twice, in identical or different form."""
     definitions: dict[str, Any] = {"end": {"type": "object", "properties": {"a": {}}}}
     for number in range(length):
         following = {"$ref": f"#/$defs/d{number + 1}" if number + 1 < length else "#/$defs/end"}
@@ -57,7 +57,7 @@ def chain(length: int, *, alike: bool = True, **beside: Any) -> dict[str, Any]:
 
 
 def wide(levels: int, width: int) -> dict[str, Any]:
-    """Alternatives that are told apart by what many others say, level after level."""
+    """Return alternatives that are distinguished by what many others contain, level after level."""
     definitions: dict[str, Any] = {"end": {"type": "object"}}
     for number in range(levels):
         following = f"#/$defs/w{number + 1}" if number + 1 < levels else "#/$defs/end"
@@ -66,7 +66,7 @@ def wide(levels: int, width: int) -> dict[str, Any]:
 
 
 def lowered_one_by_one(length: int) -> dict[str, Any]:
-    """References of which each is known to be delicate only after the one that stands behind it."""
+    """Return references that are each known to be delicate only after the following one."""
     definitions = {f"r{number:05}": {"allOf": [{"$ref": f"#/$defs/r{number + 1:05}"}, {}]} for number in range(length)}
     ordered = dict(sorted(definitions.items(), reverse=True))
     return {"not": {"$ref": "#/$defs/r00000"}, "$defs": {f"r{length:05}": {"type": "string"}, **ordered}}

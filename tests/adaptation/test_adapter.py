@@ -24,7 +24,7 @@ from tests.adaptation.shapes import chain, lowered_one_by_one, wide
 from tests.counting import calls_of
 from tests.mutations import mutated, survive, text_of
 
-#: a few thousand ways, which take the adapter seconds and a validator no time at all
+#: A few thousand paths, which take the adapter seconds and a validator no time.
 SLOW = chain(12, alike=False)
 SCHEMAS: tuple[Any, ...] = (
     chain(4), chain(3, alike=False, type="object"), lowered_one_by_one(4),
@@ -53,7 +53,7 @@ def test_equal_choices_are_adapted_once_each(subset: str) -> None:
         return calls_of(lambda: adapt(chain(length), SUBSETS[subset], "narrow"))
 
     calls(1)
-    assert calls(10) < 4 * calls(5)  # 32 times as many ways
+    assert calls(10) < 4 * calls(5)  # 32 times as many paths
 
 
 def test_outline_of_each_reference_is_made_once() -> None:
@@ -61,7 +61,7 @@ def test_outline_of_each_reference_is_made_once() -> None:
         return calls_of(lambda: bounded(wide(levels, 4)))
 
     calls(1)
-    assert calls(6) < 4 * calls(3)  # 64 times as many ways
+    assert calls(6) < 4 * calls(3)  # 64 times as many paths
 
 
 def test_adapting_too_slow_a_schema_is_inexpressible_and_the_next_works() -> None:
@@ -122,7 +122,7 @@ def test_no_mutation_of_a_schema_breaks_what_adapts_bounds_or_shows_it() -> None
         try:
             attempt(chance)
         except (ValueError, RecursionError) as error:
-            # what is no JSON, or nested too deeply for any text, is the reader's to refuse
+            # the reader rejects invalid JSON and values that are nested too deeply
             if isinstance(error, json.JSONDecodeError) or "digits" in str(error) or isinstance(error, RecursionError):
                 return
             raise

@@ -27,7 +27,7 @@ NULL = {"type": "null"}
 
 
 def obj(*optional: str, **properties: Any) -> dict[str, Any]:
-    """A closed object that requires all properties but the optional ones."""
+    """Return a closed object that requires all properties except the optional ones."""
     required = [name for name in properties if name not in optional]
     return {
         "type": "object",
@@ -44,12 +44,12 @@ def adapted_to(subset: Subset, schema: Any, mode: Any = "narrow") -> Adapted:
 
 
 def said(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
-    """The adapted schema."""
+    """Return the adapted schema."""
     return adapted_to(subset, schema, mode).schema
 
 
 def said_of(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
-    """The adapted schema of a property of that schema."""
+    """Return the adapted schema of one property."""
     return said(obj(a=schema), subset, mode)["properties"]["a"]
 
 
@@ -166,7 +166,7 @@ def test_what_has_no_words_is_named_and_when_relaxing_left_out(subset: Subset, s
     found, path = obstacle(obj(a=schema), subset)
     assert (found, path[:13]) == (keyword, "/properties/a")
     relaxed = adapted_to(subset, obj(a=schema), "relax")
-    # nothing is left out where closing the object says it all
+    # nothing is removed if closing the object has the same effect
     assert relaxed.lossy or keyword in ("additionalProperties", "patternProperties")
     assert any(change.keyword == keyword and change.path.startswith("/properties/a") for change in relaxed.changes)
 
@@ -467,7 +467,7 @@ def test_all_of_within_all_of_many_times_ends_soon() -> None:
 
 @pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
 def test_only_objects_are_distinguished_by_a_tag(subset: Subset) -> None:
-    """A text conforms to both alternatives, and so not to the `oneOf`."""
+    """Reject a text, which is valid for both alternatives and so not for the `oneOf`."""
     both = [{**obj(k={"const": tag}), "type": ["object", "string"]} for tag in ("x", "y")]
     narrowed = Draft202012Validator(said(obj(a={"oneOf": both}), subset))
     assert narrowed.is_valid({"a": {"k": "x"}})
@@ -475,7 +475,7 @@ def test_only_objects_are_distinguished_by_a_tag(subset: Subset) -> None:
 
 
 def kind(name: str, *required: str, **properties: Any) -> dict[str, Any]:
-    """As Pydantic writes a model whose tag has a default."""
+    """Return the schema that Pydantic writes for a model whose tag has a default."""
     tag = {"const": name, "default": name, "type": "string"}
     return {"type": "object", "properties": {"kind": tag, **properties}, "required": list(required)}
 
@@ -504,7 +504,7 @@ def test_optional_constant_that_distinguishes_alternatives_is_required(subset: S
     for what in ({"kind": "water", "litres": 3}, {"kind": "fire"}):
         assert validator.is_valid({"what": what})
         assert original.is_valid({"what": what})
-    # valid for the fire by its default alone, and for the water too
+    # valid for the fire only because of its default, and valid for the water, too
     assert not original.is_valid({"what": {"litres": 3}})
     assert not validator.is_valid({"what": {"litres": 3}})
 

@@ -27,12 +27,12 @@ from tests.adaptation.shapes import nodes, schemas, values
 from tests.fuzzing import at_least, each, examples
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
-#: a subset of each provider; None: as it is bounded for a small model
+#: A subset of each provider; None for the bounds of a small model.
 TAKERS: tuple[Subset | None, ...] = (*SUBSETS.values(), None)
 
 
 def keywords(schema: Any) -> set[str]:
-    """All keywords of an adapted schema, data and names left aside."""
+    """Return all keywords of an adapted schema, without those in data and names."""
     if isinstance(schema, list):
         return set().union(*map(keywords, schema))
     if not isinstance(schema, dict):
@@ -47,7 +47,7 @@ def keywords(schema: Any) -> set[str]:
 
 
 def narrowed(schema: Any, subset: Subset | None) -> Any:
-    """The schema as a provider takes it, or for a small model; None where it cannot be said to it."""
+    """Return the schema for a provider or a small model; None if it cannot be adapted."""
     if subset is None:
         return bounded(schema)
     adapted = check_form(schema, subset, "narrow")
@@ -55,7 +55,7 @@ def narrowed(schema: Any, subset: Subset | None) -> Any:
 
 
 def check_form(schema: Any, subset: Subset, mode: Mode) -> Adapted | None:
-    """What holds for every adaptation, whatever the schema."""
+    """Check what is true for every adaptation of any schema."""
     before = copy.deepcopy(schema)
     adapted = adapt(schema, subset, mode)
     assert schema == before, "the original has changed"
@@ -95,7 +95,7 @@ _BOUNDED: list[Any] = [
 
 
 def whole(leaves: list[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Schemas of these leaves, with definitions that they refer to."""
+    """Return a strategy for schemas of these leaves, with definitions that they refer to."""
     definitions = st.fixed_dictionaries({"d": schemas(leaves, "#/$defs/e"), "e": schemas(leaves)})
     root = nodes(schemas(leaves, "#/$defs/d", "#/$defs/e"))
     kind = st.sampled_from([{}, {"type": "object"}])
@@ -158,7 +158,7 @@ def test_it_is_sound_on_the_official_suite(folder: str, uri: str, dialect: Any) 
 
 @pytest.fixture(scope="module")
 def answers() -> list[tuple[str, Any, Any]]:
-    """Name, schema and value of each labelled answer; of one schema there are many."""
+    """Return name, schema and value of each labelled answer; many of them share one schema."""
     return [(name, schema, json.loads(text)) for name, schema, text, _ in labelled()]
 
 
@@ -188,7 +188,7 @@ def test_relaxed_real_schema_is_in_the_providers_subset(answers: list[tuple[str,
 def _validators(schema: Any, taker: Subset | None) -> tuple[Any, Any]:
     try:
         original = validator_for(schema) if meta.is_valid(schema) else None
-    except ValueError:  # a dialect, a pattern or a reference that is not read here
+    except ValueError:  # a dialect, a pattern or a reference that is not supported here
         original = None
     sent = narrowed(schema, taker)
     return (None, None) if original is None or sent is None else (original, type(original)(sent))

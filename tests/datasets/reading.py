@@ -1,4 +1,4 @@
-"""What tests of datasets have in common."""
+"""Helpers for tests of datasets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def keys(source: object, **selection: Any) -> list[str]:
 
 
 def read(source: object, name: str | None = None) -> Case | BrokenCase:
-    """The only case, or the one whose id that is."""
+    """Return the only case, or the one with this id."""
     dataset = opened(source)
     (key,) = [key for key in dataset.keys() if name in {None, key.id}]
     return dataset.case(key)
@@ -41,7 +41,7 @@ def problem(source: object, name: str | None = None) -> str:
 
 
 def write(root: Path, files: dict[str, Any]) -> Path:
-    """Files by name; what is not text or bytes is written as JSON."""
+    """Write files by name; values that are not text or bytes are written as JSON."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write(root: Path, files: dict[str, Any]) -> Path:
 
 
 class CallsHere:
-    """Calls in this process what `GuardedCalls` calls in a child, which takes a third of a second to start."""
+    """A replacement for `GuardedCalls` that calls in this process, since a child takes a third of a second to start."""
 
     def __init__(self, **_bounds: int) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What a hostile source of cases cannot do: lead out of its folder, fill the memory, or take for ever."""
+"""Test that a hostile source of cases cannot read outside files, fill the memory, or hang."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ from pytest_jsbench.datasets.labelled import open_labelled
 from pytest_jsbench.datasets.sources.hub import find_layout
 from tests.datasets.reading import keys, opened, problem, schema, write
 
-#: seconds that nothing here comes near, on a machine that does other things too
+#: Seconds that no test here needs, even on a busy machine.
 PATIENCE = 20.0
 
 

@@ -197,7 +197,7 @@ def test_judge_agrees_with_each_label_of_the_official_suite(judge: Judge, draft:
     whole = {key: case for key in dataset.keys() if isinstance(case := dataset.case(key), Case)}
     sound = {key: case.schema for key, case in whole.items() if judge.inspect(case.schema) is None}
 
-    # references that lead to what depends on the way there, and metaschemas of one's own that stand elsewhere
+    # references to dynamic targets, and schemas with their own metaschemas in other files
     assert (len(dataset.keys()), len(dataset.keys()) - len(sound)) == (cases, broken)
     wrong = [
         str(key)

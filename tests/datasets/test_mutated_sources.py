@@ -1,4 +1,4 @@
-"""Sources of every kind, mutated: a case, a broken case, or one line; never a traceback, a hang or a full memory."""
+"""Mutate sources of every kind: the result is a case, a broken case or a one-line error, but no traceback or hang."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ Attempt = Callable[[random.Random, Path], object]
 
 
 def read_all(source: Path) -> None:
-    """Open a source, and look at each of its cases as a run does."""
+    """Open a source and read each of its cases, as a run does."""
     dataset = opened(source)
     for key in list(dataset.keys())[:20]:
         case = dataset.case(key)
@@ -123,7 +123,7 @@ def parquet(chance: random.Random, root: Path) -> None:
     written = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([ROW, ROW | {"id": "r2"}]), written)
     data = mutated_bytes(written.getvalue(), chance)
-    # a name of its own, since the child keeps what it has read
+    # a new name each time, since the child keeps what it has read
     (root / f"rows-{chance.getrandbits(32)}.parquet").write_bytes(data)
     read_all(root / "*.parquet")
 
@@ -185,7 +185,7 @@ READERS: dict[str, Attempt] = {
     "scripts": scripts,
     "condition": condition,
 }
-#: seeds that once ended in a traceback, of each reader
+#: Seeds that once ended in a traceback, by reader.
 KEPT: dict[str, tuple[str, ...]] = {
     "json": ("json 315",),
     "openapi": ("openapi 33", "openapi 220", "openapi 369"),

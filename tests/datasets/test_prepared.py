@@ -21,7 +21,7 @@ ROWS = {
 
 
 def dataset(reads: list[CaseKey], *, texts: bool) -> Listing:
-    """A dataset that notes which cases are read of it, and gives the texts of its rows or does not."""
+    """Return a dataset that notes which cases are read, with or without the texts of its rows."""
 
     def read(key: CaseKey) -> Case | BrokenCase:
         reads.append(key)

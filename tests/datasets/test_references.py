@@ -1,4 +1,4 @@
-"""References between the files of a folder resolve inside of it and nowhere else."""
+"""Test that references between files of a directory resolve inside of it only."""
 
 from __future__ import annotations
 

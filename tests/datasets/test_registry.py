@@ -1,4 +1,4 @@
-"""From a name to a dataset: globs, installed packages, typing errors."""
+"""Test how datasets are opened by name: globs, installed packages, misspelled names."""
 
 from __future__ import annotations
 

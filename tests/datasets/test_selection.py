@@ -33,7 +33,7 @@ def selected(source: Path, **selection: object) -> list[str]:
     [
         (("keywords:pattern", "task:few or id:s00"), None, ["few::s03", "few::s06", "few::s09", "many::s00"]),
         (("id:s00",), None, ["few::s00", "many::s00"]),
-        # of a broken row nothing is known, neither a condition nor its contrary
+        # neither a condition nor its negation is known for a broken row
         (("not keywords:type", "id:s00"), None, ["many::s00"]),
         (("keywords:pattern",), 1, ["few::s03", "many::s00"]),
     ],

@@ -1,8 +1,8 @@
 """
-Bounds that contradict each other, or that are too large.
+Test bounds that contradict each other or are too large.
 
 Some of them make a decoding library look for a grammar without end, so the tests use bounds that no library reads:
-numbers that are no integers, and a limit far below 64 bits.
+numbers that are not integers, and a limit far below 64 bits.
 """
 
 from __future__ import annotations

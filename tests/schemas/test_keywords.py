@@ -10,7 +10,7 @@ from pytest_jsbench.schemas.keywords import ANNOTATIONS, BY_KIND, KEYWORDS, last
 
 
 def published() -> set[str]:
-    """The keywords that the metaschemas of all dialects, and their vocabularies, name."""
+    """Return the keywords in the metaschemas and vocabularies of all dialects."""
     names: set[str] = set()
     for uri in jsonschema_specifications.REGISTRY:
         schema = jsonschema_specifications.REGISTRY.contents(uri)

@@ -1,4 +1,4 @@
-"""Tests of objects of Python types: each valid object conforms to the JSON Schema of its type, in both forms."""
+"""Test that valid objects of Python types are valid for the JSON Schema of their type, in both forms."""
 
 from __future__ import annotations
 

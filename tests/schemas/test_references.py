@@ -1,4 +1,4 @@
-"""Where a `$ref` leads inside one document, offline."""
+"""Test the resolution of `$ref` inside one document, offline."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_schema_with_infinite_recursion_is_found_with_its_place(schema: dict[str
         {"properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}},
         {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}},
         {"$ref": "#/enum/0", "enum": [{"$ref": "#"}]},
-        # what only some values come to: it is judged wherever they do not
+        # only some values reach the recursion; others are judged
         {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}},
     ],
 )

@@ -39,7 +39,7 @@ FAILED = record("a", verdict=examples.VIOLATED, schema={"type": "object"})
 
 
 def classifier(function: object, name: str = "mine") -> Classifier:
-    return Classifier(name=name, origin="a test", function=function)  # type: ignore[arg-type]  # some are none
+    return Classifier(name=name, origin="a test", function=function)  # type: ignore[arg-type]  # some are not functions
 
 
 @pytest.fixture

@@ -220,7 +220,7 @@ def test_a_table_makes_a_variant_of_each_of_its_entries(pytester: pytest.Pyteste
 
     assert {name: (one.engine.name, one.engine.model) for name, one in variants.items()} == {
         "small-one": ("openai", "gpt-5.4-mini"),
-        "free": ("scripted", None),  # what the ini file says is of its own engine
+        "free": ("scripted", None),  # the options of the ini file are for its own engine
         "plain": ("local", "tiny.gguf"),
     }
     assert variants["small-one"].params.temperature == 0.5

@@ -1,8 +1,8 @@
 """
-The remote documents of the official suite, bundled into the schemas that refer to them.
+Bundle the remote documents of the official suite into the schemas that refer to them.
 
-Nothing is ever fetched, so a schema is judged as the compound document that JSON Schema 2020-12 (section 9.3)
-describes: each document that it refers to is embedded under its own URI.
+Nothing is fetched. A schema is judged as the compound document that JSON Schema 2020-12 (section 9.3) describes: each
+referenced document is embedded with its own URI.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _IGNORES_SIBLINGS = ("Draft4Validator", "Draft6Validator", "Draft7Validator")
 
 
 def bundle(schema: Any, dialect: Dialect) -> Any:
-    """The schema with every document of the suite that it refers to, by whatever way."""
+    """Return the schema with every document of the suite that it refers to, directly or indirectly."""
     embedded: dict[str, dict[str, Any]] = {}
     pending = _outside(schema, dialect, "") if isinstance(schema, dict) else set()
     while pending:
@@ -45,7 +45,7 @@ def bundle(schema: Any, dialect: Dialect) -> Any:
 
 
 def _outside(document: dict[str, Any], dialect: Dialect, base: str) -> set[str]:
-    """The URIs that the document refers to and does not define itself."""
+    """Return the URIs that the document refers to and does not define itself."""
     defined, referred = {base}, set()
     pending = [(document, base)]
     while pending:
@@ -63,7 +63,7 @@ def _outside(document: dict[str, Any], dialect: Dialect, base: str) -> set[str]:
 
 
 def _resources(uri: str, document: dict[str, Any], dialect: Dialect) -> Iterator[dict[str, Any]]:
-    """The document under its own URI, and what leads to that from the one by which it was asked for."""
+    """Return the document with its own URI, and a redirection from the requested one if they differ."""
     own = urljoin(uri, document.get(dialect.id_keyword, ""))
     yield {**document, dialect.id_keyword: own}
     if own != uri:

@@ -1,4 +1,4 @@
-"""Public data that stands beside the repository while it is developed, and is no part of it."""
+"""Read public data that is next to the repository during development, and not part of it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ needs_suite = pytest.mark.skipif(
 
 
 def labelled(every: int = 1) -> Iterator[tuple[str, Any, str, bool]]:
-    """Name, schema, answer text and label of every n-th labelled answer."""
+    """Yield name, schema, answer text and label of every n-th labelled answer."""
     schemas = {}
     for row in _rows("schemas"):
         schemas.update(dict.fromkeys((row["schema_id"], *row["aliases"]), row["schema"]))
     for row in list(_rows("instances"))[::every]:
-        # the schema of a few answers is not among those published here
+        # the schemas of a few answers are not published here
         if row["schema_id"] in schemas:
             yield row["id"], schemas[row["schema_id"]], json.dumps(row["data"]), row["valid"]
 
@@ -37,7 +37,7 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def suite(draft: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The cases of the official suite for that draft, each with its file."""
+    """Yield the cases of the official suite for that draft, each with its file."""
     folder = DATA / "JSON-Schema-Test-Suite" / "tests" / draft
     for path in sorted(folder.rglob("*.json")):
         for case in json.loads(path.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""Strings of each format, made from its grammar, and the same with a few characters changed."""
+"""Create strings of each format from its grammar, and variants with a few changed characters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DIGIT = "0123456789"
 HEX = "0123456789abcdefABCDEF"
 UNRESERVED = ALPHA + DIGIT + "-._~"
 SUB_DELIMS = "!$&'()*+,;="
-#: of other scripts, of both directions, at the borders of ucschar and iprivate, and what is judged by its context
+#: Characters of other scripts and directions, at the borders of ucschar and iprivate, and with context rules.
 BEYOND_ASCII = (
     "\u00e9\u00fc\u00df\u03c2\u00c9\u0130\u0131\u017f\u212a\u2126\u00b7\u0375\u03b1\u05d0\u05f3\u0627\u0628\u0660\u06f0"
     "\u0966\u0915\u094d\u200c\u200d\u30fb\u3042\u30a2\u4e08\uac00\u1100\u0301\u0323\u0488\u0903\u302e\u0640\u0f0b\u3007"
@@ -18,18 +18,21 @@ BEYOND_ASCII = (
     "\ufdf0\uffef\ufff0\ufffd\uffff\U00010000\U0001fffe\U0001f600\U000e0001\U000e1000\U000efffd\U000f0000\U000ffffe"
     "\U0010fffd\U0010ffff\uab70\u13a0\u1e9e\u2170\u00aa\u2160"
 )
-#: what is put into a string: what grammars are made of, what is taken for a digit, white space, controls
+#: Characters to insert: those of the grammars, other digits, white space and control characters.
 INSERTED = "".join(map(chr, range(0x21, 0x7F))) + " \t\n\r\x00\x7f\u0662\u09e8\uff11\u2028" + BEYOND_ASCII
 
 
 class Strings:
-    """One source of strings, by its seed."""
+    """One source of strings, with a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def pairs(self, count: int) -> Iterator[tuple[str, str]]:
-        """That many pairs of each format and a string; three in four strings are changed at one to three places."""
+        """
+        Yield this many pairs of each format and a string; three in four strings are changed at one
+        to three places.
+        """
         for name, make in self._makers().items():
             for number in range(count):
                 text = make()
@@ -87,7 +90,7 @@ class Strings:
         return make() if self._random.random() < chance else ""
 
     def _number(self, most: int, width: int = 2) -> str:
-        """A number at its bounds, or a little beyond them, as often as between."""
+        """Return a number within or slightly beyond its bounds; the bounds are as frequent as the values between."""
         return str(self._random.choice((0, 1, most, most + 1, *self._random.choices(range(most + 1), k=4)))).zfill(
             width
         )

@@ -1,9 +1,9 @@
 """
-A judge whose validators hang, die or fill the memory when the schema's `$comment` asks for it.
+A judge whose validators hang, die or fill the memory if the schema's `$comment` requires it.
 
-No input that makes a real validator hang belongs in this repository. `StandInCalls` sends a judge's requests to this
-module, which the child imports: it judges as the package does, except that one step of it misbehaves. The guards
-around the child cannot tell the difference.
+The repository must not contain input that makes a real validator hang. `StandInCalls` sends a judge's requests to this
+module, which the child imports. It judges as the package does, except that one step misbehaves. For the guards around
+the child there is no difference.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Trouble = Literal["hang", "no memory in Python", "no memory in Rust"]
 
 
 def troubled(step: Step, trouble: Trouble = "hang", **schema: Any) -> dict[str, Any]:
-    """Return a schema with which one step of judging hangs or ends its process."""
+    """Return a schema for which one step of judging hangs or ends its process."""
     return {**schema, "$comment": f"{trouble}: {step}"}
 
 
 class StandInCalls(GuardedCalls):
-    """Calls of a judge that are answered by this module."""
+    """Calls of a judge that this module answers."""
 
     def values_of(self, function: str, *arguments: Any, **bounds: Any) -> ChildReply:
         return super().values_of(f"{__name__}:{function.partition(':')[2]}", *arguments, **bounds)
@@ -54,7 +54,7 @@ def _misbehave(trouble: str) -> None:
 
 @dataclass(frozen=True)
 class TroubledValidator:
-    """The validator of a schema, with trouble in one of its steps."""
+    """Validator of a schema with trouble in one of its steps."""
 
     validator: Any
     trouble: str
@@ -83,7 +83,7 @@ class TroubledValidator:
 
 
 class TroubledJudge(InProcessJudge):
-    """A judge that reads from a schema's `$comment` where it is to misbehave."""
+    """Judge that reads the misbehaving step from a schema's `$comment`."""
 
     def _compile(self, schema_text: str) -> Compiled | Verdict:
         schema = json.loads(schema_text)
@@ -96,7 +96,7 @@ class TroubledJudge(InProcessJudge):
             second = compiled.second
             validator: Any = TroubledValidator(compiled.validator, trouble, step)
             compiled.validator = validator
-            # as if the schema had references: the first violation is asked for before all of them
+            # as if the schema had references: the first violation is requested before all of them
             compiled.refers = True
             vars(compiled)["second"] = second and TroubledValidator(second, trouble, step)
         return compiled

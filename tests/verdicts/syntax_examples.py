@@ -1,4 +1,4 @@
-"""For each reason why a text is not one JSON document: what it says of the text, and texts that have it."""
+"""For each reason why a text is not one JSON document: its meaning and examples."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FENCED = '```json\n{"a": 1}\n```'
 class ReasonExamples:
     """One row of the page's table."""
 
-    #: goes on after "the text"
+    #: End of a sentence that begins with "the text".
     meaning: str
     texts: tuple[str, ...]
     policy: JudgePolicy = field(default_factory=JudgePolicy)
-    #: where the texts themselves are too long to be shown
+    #: Description of the examples if they are too long to show.
     shown: str | None = None
 
 
@@ -29,7 +29,7 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         shown="a string of 10 million characters in its quotes",
     ),
     SyntaxReason.FENCE_FORBIDDEN: ReasonExamples(
-        meaning="begins with a fence, where `--jsbench-fences=forbid`",
+        meaning="begins with a fence, and `--jsbench-fences=forbid` is set",
         texts=(_FENCED,),
         policy=JudgePolicy(fences="forbid"),
     ),
@@ -41,18 +41,18 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         meaning="nests more than 128 levels deep", texts=("[" * 129 + "]" * 129,), shown="129 times `[`, then `]`"
     ),
     SyntaxReason.EMPTY: ReasonExamples(
-        meaning="holds nothing, or its fence does, or nothing follows the reasoning",
+        meaning="is empty, or its fence is, or nothing follows the reasoning",
         texts=("", " \r\n", "\u00a0", "```json\n```"),
     ),
     SyntaxReason.BOM: ReasonExamples(meaning="begins with a byte order mark", texts=('\ufeff{"a": 1}',)),
     SyntaxReason.NAN_OR_INFINITY: ReasonExamples(
-        meaning="has a number that JSON does not know", texts=('{"a": NaN}', "-Infinity")
+        meaning="has a number that JSON does not have", texts=('{"a": NaN}', "-Infinity")
     ),
     SyntaxReason.NUMBER_OUT_OF_RANGE: ReasonExamples(
         meaning="has a number beyond a double, or of more than 4,300 digits", texts=('{"a": 1e400}', "-1e309")
     ),
     SyntaxReason.LONE_SURROGATE: ReasonExamples(
-        meaning="has half a surrogate pair, which no UTF-8 text can hold", texts=('{"a": "\\ud800"}',)
+        meaning="has half a surrogate pair, which UTF-8 cannot encode", texts=('{"a": "\\ud800"}',)
     ),
     SyntaxReason.UNCLOSED_REASONING: ReasonExamples(
         meaning="begins with a reasoning block that never ends, so that there is no answer",
@@ -63,14 +63,14 @@ REASONS: Mapping[SyntaxReason, ReasonExamples] = {
         texts=('<think>Hm.</think>{"a": 1}', 'Hm.</think>\n{"a": 1}', '<think>{"a": 2}</think><think></think>{"a": 1}'),
     ),
     SyntaxReason.FENCE_NOT_ALONE: ReasonExamples(
-        meaning="has a fence with something beside it",
+        meaning="has a fence with text before or after it",
         texts=(
             f"Here you are:\n{_FENCED}", f"{_FENCED}\nI hope this helps!", '{"a": 1}\n```',
             '```json {"a": 1}``` Done.',
         ),
     ),
     SyntaxReason.SEVERAL_DOCUMENTS: ReasonExamples(
-        meaning="holds more than one document",
+        meaning="contains more than one document",
         texts=('{"a": 1} {"b": 2}', '{"a": 1},\n{"b": 2}', '{"a": 1}\n{"b":', "1 2", '"a" true'),
     ),
     SyntaxReason.TRAILING_TEXT: ReasonExamples(

@@ -34,7 +34,7 @@ def document(text: str, policy: JudgePolicy = DEFAULT) -> AnswerDocument:
 
 
 def doubles(value: object) -> object:
-    """The value with its Decimals rounded."""
+    """Return the value with its Decimals rounded."""
     return json.loads(json.dumps(value, default=float))
 
 
@@ -72,26 +72,26 @@ def test_each_way_not_to_be_one_document_has_its_reason(reason: SyntaxReason) ->
     }
 
 
-#: texts with two faults, or with one that looks like another
+#: Texts with two faults, or with one that looks like another.
 TELLING: dict[str, list[str]] = {
     "nan_or_infinity": ["{\"a\": NaN, 'b'}"],
     "number_out_of_range": ["1" * 5000, "0." + "1" * 5000],
     "lone_surrogate": ['{"a": "\ud800"}', '{"\\udc00": 1}'],
     "too_deep": ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000],
-    # a tag in a string is data; elsewhere it ends reasoning, whatever that looks like
+    # a tag in a string is data; elsewhere it ends reasoning, even if that looks like an answer
     "reasoning_preamble": ['[draft] </think> {"a": 1}', '{"a": 1}</think>{"a": 2}'],
     "several_documents": ['{"a": 1}\u00a0{"b": 2}', '{"a": 1}{'],
     "trailing_text": ['{"a": 1} [a note]'],
-    # what does not show hides no other fault
+    # invisible characters do not hide other faults
     "incomplete": ['\u200b{"a":'],
     "white_space": ["{\x00}"],
-    # the first fault from the left decides, and no beginning of JSON stands where none may
+    # the first fault from the left decides, and a truncated value counts only where a value is allowed
     "malformed": [
         "{'b': 1, \"a\": NaN}", '{"a": "x\ny"}', '{"a": "</think>", }', '["a"t', "[u12", "[1.5.", "[1,,", "{a: 1}",
         '{"a": "\\x"}', '{\\"a\\": 1}', '{"a": 1, // one\n"b": 2}', "+1", ".5", "0x10", "1,000", "[1,]",
         "undefined",
     ],
-    # a sentence is no JSON because of its first word
+    # a sentence is not JSON because its first word is
     "prose": [
         "\u00a0Sure.", "Sure <think> so", "1. First, second", "true story", "Infinity is large", 'json{"a": 1}',
         'so {"a": 1}', "a: 1",
@@ -131,7 +131,7 @@ def test_brackets_inside_strings_are_not_depth() -> None:
 @pytest.mark.parametrize("string", [r"\\", r"\"", r"\\\"[", r"[[\\", "é[[", "\ud800[[", ""])
 def test_depth_ignores_brackets_in_strings(string: str) -> None:
     for nested, depth in ((f'["{string}", [["{string}"], "{string}"]]', 3), (f'{{"{string}": ["{string}"', 2)):
-        # a string that has no end holds the rest
+        # an unterminated string contains the rest
         assert too_deep(nested + ' "' + "[{" * 10, depth - 1)
         assert not too_deep(nested + ' "' + "[{" * 10, depth)
 
@@ -171,7 +171,7 @@ def test_an_unclosed_fence_runs_to_the_end_and_is_noted() -> None:
     assert document('```json\n{"a": 1}') == AnswerDocument(instance={"a": 1}, notes=(Note.UNCLOSED_FENCE,))
 
 
-#: texts with a fence that is not opened, or whose inside is no document
+#: Texts with a fence that is not opened, or whose contents are not a document.
 OTHER_FENCES: dict[str, list[str]] = {
     "fence_not_alone": [
         'Here you are:\n```json\n{"a": 1}\n```', '```json\n{"a": 1}\n```\nI hope this helps!',
@@ -236,7 +236,7 @@ def test_a_document_that_quotes_the_tags_has_no_reasoning(text: str) -> None:
 words = st.text("aZé .!?'", min_size=1).filter(lambda text: not text.isspace())
 blanks = st.sampled_from(["\u00a0", "\u2028", "\u200b", "\f", "\u3000", "\ufeff"])
 containers = st.builds(json.dumps, st.lists(json_values) | st.dictionaries(st.just("é\\"), json_values))
-#: what can end any text that is the beginning of a document, but for brackets
+#: Endings of any text that is the beginning of a document, except for brackets.
 _ENDINGS = [
     in_string + value
     for in_string in ("", '"', 'n"', '0"', '00"', '000"', '0000"', "x", '\\udc00"', '\\"', "\\n")
@@ -245,7 +245,7 @@ _ENDINGS = [
 
 
 def can_be_ended(text: str) -> bool:
-    """Try whether some text after this one makes a document of it."""
+    """Return whether some ending turns the text into a document."""
     brackets = "".join({"{": "}", "[": "]"}.get(c, "") or "<" * (c in "]}") for c in STRING.sub("", text))
     while (closed := re.sub(r"[\]}]<", "", brackets)) != brackets:
         brackets = closed

@@ -1,4 +1,4 @@
-"""The nearest branch of a failed union, checked against cases of which the right branch is known."""
+"""Test the nearest branch of a failed union with cases for which the right branch is known."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ NESTED_UNION = {
     ]
 }
 
-#: schema, answer, and what the message has to name
+#: Schema, answer, and what the message must name.
 CASES: list[tuple[Any, Any, str]] = [
     (WORKFLOW, {"jobs": {"a": {"runs-on": "x", "steps": [{"run": 5}]}}}, "$.jobs.a.steps[0].run: 5"),
     (WORKFLOW, {"jobs": {"a": {"runs-on": "x", "stepz": []}}}, "(normalJob): $.jobs.a: Additional"),
@@ -201,7 +201,7 @@ def test_all_valid_branches_are_named_if_only_one_is_allowed(judge: Judge) -> No
 
 
 def broken_leaves(value: Any, rng: random.Random) -> Iterator[tuple[str, Any]]:
-    """Give the places of some scalars, each with a copy of the value that has another type there."""
+    """Yield the places of some scalars, each with a copy of the value that has another type there."""
     paths = [path for path in _scalars(value) if path]
     for path in rng.sample(paths, min(3, len(paths))):
         copy = deepcopy(value)
@@ -221,7 +221,7 @@ def _scalars(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
 
 
 def says_nearest(verdict: Verdict, place: str) -> bool:
-    """Tell whether a union was broken by a value inside it, and the message names its nearest branch."""
+    """Return whether a union failed because of a value inside it, and whether the message names its nearest branch."""
     violation = verdict.violations[0] if verdict.violations else None
     return violation is not None and violation.instance_path != place and "; nearest is" in violation.message
 
@@ -239,7 +239,7 @@ def test_nearest_branch_leads_to_the_value_that_was_changed(rs_judge: Judge) -> 
                     found += 1
                     wrong += f": {place}: " not in verdict.violations[0].message and "…" not in place
     assert found > 400
-    # a message of bounded length may cut the place
+    # a message of limited length may truncate the place
     assert wrong <= 0.01 * found
 
 

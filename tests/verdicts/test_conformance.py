@@ -13,7 +13,7 @@ from tests.fuzzing import at_least, each, needs_all_data
 from tests.verdicts.bundles import bundle
 from tests.verdicts.data import labelled, needs_labels, needs_suite, suite
 
-#: name, schema, text and label
+#: Name, schema, text and label.
 Answer = tuple[str, Any, str, bool]
 
 
@@ -59,14 +59,14 @@ def test_the_second_opinion_disputes_no_labelled_verdict(judge: Judge, answers: 
 
 
 FOLDERS = dict(zip(DIALECTS, ("draft4", "draft6", "draft7", "draft2019-09", "draft2020-12"), strict=True))
-#: so that a suite that is there in part only is no suite that is passed
+#: Number of tests, so that an incomplete copy of the suite does not pass.
 TESTS = {"draft4": 937, "draft6": 1270, "draft7": 1721, "draft2019-09": 2174, "draft2020-12": 2225}
 
 
 def suite_verdicts(
     dialect: Dialect, validator: Literal["both", "jsonschema-rs"] = "jsonschema-rs", files: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, str, str], dict[str, Any], Verdict]]:
-    """Each test of the suite for that dialect: its case, itself, its verdict."""
+    """Yield each test of the suite for that dialect: its case, the test, and its verdict."""
     judges = {
         formats: InProcessJudge(JudgePolicy(default_dialect=dialect.uri, formats=formats, validator=validator))
         for formats in ("assert", "ignore")
@@ -74,7 +74,7 @@ def suite_verdicts(
     for file, case in suite(FOLDERS[dialect]):
         if files and file not in files:
             continue
-        # elsewhere the suite wants formats, and contents, to be annotations only
+        # elsewhere the suite expects formats and contents to be annotations only
         judge = judges["assert" if file.startswith("optional/format/") or file == "optional/content.json" else "ignore"]
         schema = json.dumps(bundle(case["schema"], dialect))
         for test in case["tests"]:

@@ -237,7 +237,7 @@ def test_a_chain_of_references_too_long_to_follow_flags_nothing() -> None:
 
 
 def branching(depth: int, leaf: Any) -> dict[str, Any]:
-    """Return definitions of which each refers to the next four times: 4 ** depth ways to the leaf."""
+    """Return definitions that each refer to the next one four times: 4 ** depth paths to the leaf."""
     definitions = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 4} for i in range(depth)}
     return {**definitions, f"d{depth}": leaf}
 
@@ -265,9 +265,9 @@ def test_branching_references_are_followed_once_each(schema: dict[str, Any]) -> 
     def calls(depth: int) -> int:
         return calls_of(lambda: unnamed({**A, **schema, "$defs": branching(depth, A)}, {"z": 1}))
 
-    calls(1)  # what is made once for all
+    calls(1)  # done once for all
     assert unnamed({**A, **schema, "$defs": branching(6, A)}, {"z": 1}) == ["$.z"]
-    assert calls(6) < 2.5 * calls(3)  # 64 times as many ways
+    assert calls(6) < 2.5 * calls(3)  # 64 times as many paths
 
 
 def test_a_schema_that_refers_to_itself_for_its_own_keys_ends() -> None:
@@ -301,16 +301,16 @@ def test_many_extra_fields_are_all_counted_but_only_some_listed() -> None:
     assert fields.rest == {"a": 1}
 
 
-#: what each keyword says of names, a row each, with schemas by column; docs/rules.md shows them
+#: Effect of each keyword on names, one row each, with schemas by column; shown in docs/rules.md.
 ROWS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("keywords.json").read_text("utf-8"))
-#: what is extra in the answer, by the column
+#: Extra fields of the answer, by column.
 EXTRA = {"names `z`": [], "makes a map": ["z.y"], "closed: `z` is extra": ["z"], "open": []}
 ANSWER = {"a": 1, "z": {"y": 2}}
 COUNTING = {"minItems", "maxItems", "uniqueItems", "minContains", "maxContains"}
 
 
 def knowing(cell: str) -> tuple[Dialect, ...]:
-    """The dialects that a cell of the second column is about."""
+    """Return the dialects that a cell of the second column is for."""
     names = list(NAMES)
     if cell == "all":
         return DIALECTS

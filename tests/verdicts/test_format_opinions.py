@@ -10,7 +10,7 @@ from pytest_jsbench.verdicts.in_process import InProcessJudge
 from pytest_jsbench.verdicts.verdicts import JudgePolicy, SecondOpinion
 from tests.verdicts.format_strings import Strings
 
-#: format, where its rule stands, strings that conform, strings that do not
+#: Format, section of its rule, valid strings, invalid strings.
 ROWS = [
     ("date", "RFC 3339, 5.6 and 5.7", ["2024-02-29", "2000-02-29", "0000-02-29", "9999-12-31"],
      ["2024-01-1+", "-001-01-01", "2024-1:-01", "2023-02-29", "1900-02-29", "2024-04-31", "2024-00-10", "2024-01-00",
@@ -146,7 +146,7 @@ def opinions(judge: InProcessJudge, name: str, text: str) -> tuple[bool | None, 
 def test_both_opinions_check_each_format_by_its_rfc(
     judge: InProcessJudge, name: str, _where: str, good: list[str], bad: list[str]
 ) -> None:
-    # patterns are the one grammar that the second opinion knows in part
+    # patterns are the only grammar that the second opinion supports only in part
     allowed = {SecondOpinion.AGREES, SecondOpinion.UNDECIDED} if name == "regex" else {SecondOpinion.AGREES}
     wrong = []
     for expected, texts in ((True, good), (False, bad)):

@@ -17,14 +17,14 @@ NODE = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"c
 def judged_in_time(judge: Judge, schema: Any, text: str) -> Verdict:
     start = time.perf_counter()
     verdict = judge.judge(schema, text)
-    # at most its time for the verdict, a second for its violations and for the second opinion, and a new child
+    # limits for the verdict, its violations and the second opinion, and the start of a new child
     assert time.perf_counter() - start < 5
     return verdict
 
 
 @pytest.fixture(scope="module")
 def hasty_judge() -> Iterator[Judge]:
-    """A judge that gives each step of a verdict half a second, and whose validators can misbehave."""
+    """Return a judge that gives each step of a verdict half a second, and whose validators can misbehave."""
     with contextlib.closing(StandInCalls()) as calls:
         judge = Judge(JudgePolicy(timeout=0.5), calls=calls)
         judge.inspect(True)

@@ -123,7 +123,7 @@ def test_notes_are_kept_for_each_verdict() -> None:
         ({"$ref": "#/$defs/o", "$defs": {"o": OPEN}}, [0, 1, 1, 1]),
         ({"$dynamicRef": "#/$defs/o", "$defs": {"o": OPEN}}, [0, 1, 1, 1]),
         ({**OPEN, "title": "x" * 300_000}, [0, 1, 1, 1]),
-        # of one that can only have few, all come together
+        # if there can be only few violations, all are returned at once
         (OPEN, [0, 1, 1]),
     ],
 )
@@ -136,7 +136,7 @@ def test_the_verdict_comes_first_and_its_details_after_it(schema: dict[str, Any]
 
 
 def note_compiled(judge: InProcessJudge, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The texts of the schemas that the judge compiles from now on."""
+    """Return the texts of the schemas that the judge compiles from now on."""
     compiled: list[str] = []
     compile_schema = judge._compile
 

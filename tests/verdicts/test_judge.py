@@ -241,7 +241,7 @@ def test_another_child_is_sent_the_schema_anew(forgetful: Judge) -> None:
 
 
 class BrokenCalls(GuardedCalls):
-    """Calls that end as they are told."""
+    """Calls that end with a given error."""
 
     def __init__(self, reply: ChildReply) -> None:
         super().__init__()

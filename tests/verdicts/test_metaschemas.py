@@ -1,4 +1,4 @@
-"""Schemas whose metaschema is one of their own, and stands in the same document."""
+"""Test schemas whose own metaschema is in the same document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers are compared as they are written, not as the doubles that are next to them."""
+"""Test that numbers are compared by their digits, not as the nearest doubles."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
         ({"uniqueItems": True}, "[1, 1.00000000000000000001]", True),
         ({"uniqueItems": True}, "[9007199254740993, 9007199254740992.0]", True),
         ({"const": {"a": [0.1]}}, '{"a": [0.10]}', True),
-        # what the double next to 0.1 is
+        # the exact value of the double next to 0.1
         ({"const": 0.1}, "0.1000000000000000055511151231257827021181583404541015625", False),
         ({"exclusiveMaximum": 0.1}, "0.100000000000000005", False),
         ({"uniqueItems": True}, "[0.1, 0.1000000000000000055511151231257827021181583404541015625]", True),

@@ -1,4 +1,4 @@
-"""Patterns as ECMA-262 reads them, by Rust's engine where that reads them alike, and by `regress`."""
+"""Test patterns as in ECMA-262, with Rust's engine if it reads them the same way, and with `regress`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pytest_jsbench.verdicts.patterns import (
 )
 from tests.fuzzing import examples
 
-#: the clause of ECMA-262 (ES2025), a pattern, strings that it matches and strings that it does not
+#: Clause of ECMA-262 (ES2025), pattern, matching strings, other strings.
 READ = [
     ("22.2.2.3 Disjunction", "^(?:a|)$", ["a", ""], ["b"]),
     ("22.2.2.4 Assertion ^ and $", "^a$", ["a"], ["a\n", "\na", "b\na\n"]),
@@ -56,7 +56,7 @@ READ = [
     (r"22.2.2.9 \w", r"^(?!@@)[\w@]+$", ["a_9@"], ["É", "\u017f", "\u212a"]),
     (r"22.2.2.9 \W", r"^\W$", ["é", "-", "😀"], ["a", "_"]),
     (r"12.2 WhiteSpace", r"^\s$", [*"\t\v\f \xa0\ufeff\u1680\u2003\n\r\u2028\u2029"], ["\u200b", "\u180e", "\x85"]),
-    (r"12.2 WhiteSpace beside look-around", r"^(?!x)\s$", ["\ufeff"], ["\x85", "\x1c"]),
+    (r"12.2 WhiteSpace next to look-around", r"^(?!x)\s$", ["\ufeff"], ["\x85", "\x1c"]),
     (r"22.2.1 CharacterClass", "^[a-c^-]$", ["b", "^", "-"], ["d"]),
     ("22.2.1 CharacterClass of nothing, of anything", "^(?:[]|[^])$", ["\n", "a"], [""]),
     ("22.2.1 CharacterClass has no operations", "^[a&&b~~c||d[]$", ["&", "~", "|", "[", "a"], ["e"]),

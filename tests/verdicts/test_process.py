@@ -27,7 +27,7 @@ posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX signals 
 
 @pytest.fixture(autouse=True)
 def _starts_fast() -> None:
-    """How the judge's process starts and ends is what is tested here: each is a new interpreter."""
+    """Start each process as a new interpreter, since these tests are about its start and end."""
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_judging_needs_at_most_200_mb_and_five_times_the_answer_size(tmp_path: P
             text = f"[{','.join([unit] * times)}]"
             for verdict in judge.judge(json.dumps(schema), text, truncated=False):
                 pass
-            # of this program alone: what getrusage says began with the process that started it
+            # only this program: getrusage includes the process that started it
             (peak,) = (int(line.split()[1]) << 10 for line in open("/proc/self/status") if line.startswith("VmHWM"))
             print(json.dumps([verdict.failure_type, len(verdict.violations), peak <= 5 * len(text) + 200e6, peak]))
     """
@@ -132,7 +132,7 @@ def test_forked_process_gets_its_own_child_while_a_thread_waits(tmp_path: Path) 
     program = """
         import json, os, signal, sys, threading, time, warnings
         from pytest_jsbench.verdicts import Judge, JudgePolicy
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on of each fork beside a thread
+        warnings.simplefilter("ignore", DeprecationWarning)  # for each fork with threads, since Python 3.12
         endless = json.loads(sys.stdin.readline())
         from tests.verdicts.standin import StandInCalls
         calls = StandInCalls()
@@ -205,8 +205,8 @@ def test_the_time_for_the_start_does_not_run_on() -> None:
 
 
 def test_child_that_fails_to_start_reports_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no room')")
-    with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no room; run '.* -m pip check'"):
+    monkeypatch.setattr(guarded_calls, "_BOOT", "raise RuntimeError('no memory')")
+    with pytest.raises(JudgeError, match=r"did not start: RuntimeError: no memory; run '.* -m pip check'"):
         Judge(RS_ONLY).inspect(True)
 
 

@@ -1,4 +1,4 @@
-"""What holds for any answer and any schema."""
+"""Test properties that every answer and every schema has."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DEFAULT = JudgePolicy()
 WITHOUT_INSTANCE = {
     FailureType.INVALID_SCHEMA, FailureType.TRUNCATED, FailureType.SYNTAX_ERROR, FailureType.UNJUDGED,
 }  # fmt: skip
-#: what the judge itself can say of a completion
+#: Failure types that the judge can assign to a completion.
 SAYABLE = {None, *WITHOUT_INSTANCE, FailureType.HALLUCINATION, FailureType.SCHEMA_VIOLATION}
-#: why a text that is JSON by its grammar is not read
+#: Reasons for which valid JSON is not read.
 LIMITS = {"number_out_of_range", "lone_surrogate", "too_deep"}
 
 SCHEMAS: list[Any] = [
@@ -176,7 +176,7 @@ def refuse(name: str) -> NoReturn:
 
 
 def is_json(text: str) -> bool:
-    """Whether the text is one JSON document by its grammar alone, as far as the standard library can tell."""
+    """Return whether the text is one JSON document by its grammar, as far as the standard library checks it."""
     try:
         json.loads(text, parse_constant=refuse)
     except RecursionError:
@@ -201,7 +201,7 @@ def strings_and_numbers(value: Any) -> Iterator[Any]:
 
 
 def beyond(text: str) -> str | None:
-    """The limit that a JSON text is beyond."""
+    """Return the limit that a JSON text exceeds."""
     try:
         value = json.loads(text, parse_float=str, parse_int=lambda digits: float(digits[:5]))
     except RecursionError:
@@ -220,7 +220,7 @@ def beyond(text: str) -> str | None:
 
 
 def is_tiny(digits: str) -> bool:
-    """True for a number that begins more than 4,300 digits after the point, such as 1E-5000."""
+    """Return whether a number begins more than 4,300 digits after the point, such as 1E-5000."""
     mantissa, _, exponent = digits.lower().partition("e")
     whole, _, rest = mantissa.strip("-").partition(".")
     zeros = len(rest) - len(rest.lstrip("0"))
@@ -279,7 +279,7 @@ def test_how_a_document_is_written_does_not_matter(schema: Any, value: Any) -> N
 
 names = st.sampled_from(["string", "integer", "number", "object", "array", "boolean", "null"])
 counts = st.integers(0, 4)
-# such as need no more than linear time in any engine and mean the same in all
+# patterns that need linear time and have the same meaning in any engine
 patterns = st.sampled_from(["^a", "b$", "^[a-c]*$", "[0-9]+", ".", "", "^.{2,3}$", "é", "^(a|b)$", "\\d", "a\\.b"])
 broken_patterns = st.sampled_from(
     ["(", "[", "*", "\\", "a{2,1}", "(?<a", "[z-a]", "\\p{Nope}", "\\_", "]", "{", "(?i)a"]
@@ -302,7 +302,7 @@ rarely = st.integers(0, 15).map(lambda number: number == 7)
 
 
 def keywords(inner: SearchStrategy[Any]) -> dict[str, SearchStrategy[Any]]:
-    """Every keyword of the five dialects with values that some dialect allows."""
+    """Return a strategy for every keyword of the five dialects, with values that some dialect allows."""
     some, named = st.lists(inner, min_size=1, max_size=3), st.dictionaries(keys, inner, max_size=3)
     of_schema = dict.fromkeys(
         [
@@ -403,7 +403,7 @@ def whole_schemas(draw: st.DrawFn, *, broken: bool) -> Any:
     return schema
 
 
-#: the wild ones, and those that have a meaning more often
+#: Arbitrary schemas, and those that more often have a meaning.
 any_schema = whole_schemas(broken=True) | whole_schemas(broken=False)
 
 
@@ -412,7 +412,7 @@ def dialect_of(schema: Any) -> Dialect | None:
 
 
 def by_jsonschema_rs(schema: Any, dialect: Dialect, instance: Any) -> bool | None:
-    if "(?i)" in json.dumps(schema):  # it takes flags inside a pattern in some dialects; ECMA-262 has none
+    if "(?i)" in json.dumps(schema):  # flags inside a pattern are supported for some dialects, but ECMA-262 has none
         return None
     cls = getattr(jsonschema_rs, dialect.validator)
     try:
@@ -445,7 +445,7 @@ def test_any_schema_gets_the_verdict_of_jsonschema_rs_in_its_dialect(schema: Any
         assert verdict.reason == "unknown_dialect"
         return
     has_formats = '"format"' in json.dumps(schema)
-    # which takes a reference to itself as one that says nothing: core, section 9.4.1, leaves it undefined
+    # a reference to itself has no effect there; core, section 9.4.1, leaves it undefined
     expected = None if verdict.reason == "endless_reference" else by_jsonschema_rs(schema, dialect, value)
     if expected is not None and (dialect is DRAFT_2020_12 or not has_formats):
         assert verdict.valid is expected
@@ -462,7 +462,7 @@ def test_disagreement_of_jsonschema_is_a_dispute(schema: Any, value: Any) -> Non
     assert dialect is not None
     if verdict.valid is None:
         assert verdict.second_opinion is SecondOpinion.NOT_ASKED
-    # these the second opinion reads in its own way
+    # the second opinion reads these in its own way
     elif not any(keyword in written for keyword in ('"format"', '"multipleOf"', '"dependencies"')):
         other = by_jsonschema(schema, dialect, value)
         expected = {None: SecondOpinion.UNDECIDED, verdict.valid: SecondOpinion.AGREES}
@@ -495,7 +495,7 @@ def test_child_process_gives_the_same_result_within_its_limit(
     child = judge._calls._child
     start = time.perf_counter()
     verdict = judge.judge(schema, text, truncated=truncated)
-    # the verdict, one step for its violations, one for all of them and one for the second opinion
+    # limits for the verdict, the first violation, all violations and the second opinion
     assert time.perf_counter() - start < judge.policy.timeout + 3 * 1 + 2
     check_sense(verdict)
     assert judge._calls._child is child

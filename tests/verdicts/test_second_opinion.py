@@ -24,7 +24,7 @@ def test_a_false_verdict_is_disputed(valid: bool) -> None:
     assert opinion is SecondOpinion.DISAGREES
 
 
-#: a pattern that only one of two engines knows, so that this grammar of patterns does not decide
+#: A pattern that only one of the two engines supports, so that its grammar does not decide.
 BEYOND = "(?<year>[0-9]+)"
 
 
@@ -87,7 +87,7 @@ def test_only_non_ascii_names_are_undecided_without_idna(
 @pytest.mark.parametrize(
     ("text", "valid"),
     [
-        # what the double next to 0.1 is
+        # the exact value of the double next to 0.1
         ('{"const": 0.1000000000000000055511151231257827021181583404541015625}', False),
         ('{"minimum": 0.100000000000000005}', False),
         ('{"exclusiveMaximum": 0.1000000000000000000001}', True),
@@ -129,7 +129,7 @@ def test_patterns_are_read_as_ecma_262_reads_them_by_every_keyword(keyword: str,
 
 
 def test_a_dispute_is_listed_and_decides_nothing(judge: Judge) -> None:
-    # which of two schemas of one name is meant, no specification says
+    # no specification defines which of two schemas with one name is meant
     named = {name: {"$id": "https://example.org/a", "type": name} for name in ("integer", "string")}
     verdict = judge.judge({"$ref": "https://example.org/a", "$defs": named}, "1")
     assert verdict.disputed

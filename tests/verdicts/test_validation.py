@@ -57,9 +57,9 @@ def test_jsonschema_alone_names_the_same_place(
     verdict = jsonschema_judge.judge(schema, json.dumps(instance))
     places = {(each.keyword, each.instance_path) for each in verdict.violations}
     if keyword in {"minContains", "maxContains"}:
-        keyword = "contains"  # jsonschema checks the three as one
+        keyword = "contains"  # jsonschema checks the three together
     if keyword in {"properties", "items"}:
-        instance_path = "$"  # it says of a `false` schema only where the object or the array stands
+        instance_path = "$"  # it reports a `false` schema only at the object or array that contains the value
     assert (keyword, instance_path) in places
 
 

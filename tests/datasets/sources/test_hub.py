@@ -22,7 +22,7 @@ REAL = Path(__file__).parents[3] / "shared" / "data" / "JSONSchemaBench"
 def write_hub(
     root: Path, configs: Mapping[str, Mapping[str, Sequence[Mapping[str, object]]]], *, files: str = "-*"
 ) -> Path:
-    """A folder in the hub's layout: config -> split -> rows; by other names for its files it is another layout."""
+    """Write a directory in the hub's layout: config -> split -> rows. With other file names, it is another layout."""
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs the extra datasets")
     import pyarrow
 
@@ -53,7 +53,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["-*", "-*.parquet"], ids=["as published", "another layout"])
 def files(request: pytest.FixtureRequest) -> str:
-    """How the card names files: as published, which pyarrow alone reads, or otherwise, which is the library's."""
+    """
+    Return how the card names the files: as published (read by pyarrow alone) or in another way
+    (read by the library).
+    """
     names: str = request.param
     return names
 
@@ -171,7 +174,7 @@ def test_unreachable_hub_is_one_line_with_what_to_do(monkeypatch: pytest.MonkeyP
 
 
 class StandInForTheHub:
-    """Answers in the place of the library, and keeps what it was asked for."""
+    """A replacement for the `datasets` library that keeps its calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import datasets

@@ -105,7 +105,7 @@ def test_a_machine_without_open_files_or_memory_makes_no_row_a_broken_one(
 
 
 def many(tmp_path: Path, count: int, value: int | None) -> Path:
-    """A row whose list holds so many times a value, in less than a kilobyte."""
+    """Write a row with a list that has a value this many times, in less than a kilobyte."""
     pyarrow = pytest.importorskip("pyarrow", reason="needs the extra datasets")
     from pyarrow.parquet import write_table
 
@@ -138,7 +138,7 @@ def test_a_row_that_comes_to_more_than_a_row_may_is_broken_in_one_line(
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of rows that are asked of the child at once, each time after a moment for other threads."""
+    """Return the numbers of rows in each call of the child; each call waits a moment for other threads."""
     counts: list[int] = []
     ask = parquet._call_child
 

@@ -34,7 +34,7 @@ FROM_GEMINI = {
 }
 MCP = {"name": "weather", "inputSchema": SCHEMA}
 
-#: each shape in which a list with the tool `weather` is written
+#: Each format of a list with the tool `weather`.
 LISTS: dict[str, Any] = {
     "openai chat": {
         "model": "m",
