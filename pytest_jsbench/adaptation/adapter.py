@@ -104,10 +104,10 @@ class Ledger:
         raise Blocked(Inexpressible(keyword=keyword, path=pointer_of(path), message=message))
 
     def mark(self) -> int:
-        """Return the current number of changes, for `back_to`."""
+        """Return the current number of changes, for `rollback`."""
         return len(self._changes)
 
-    def back_to(self, mark: int) -> None:
+    def rollback(self, mark: int) -> None:
         """Remove the changes since the mark, after an alternative was dropped."""
         while len(self._changes) > mark:
             self._changes.popitem()
@@ -119,12 +119,12 @@ class Ledger:
 
 def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
     """Return the changes that an engine made to a schema before sending it, keyword by keyword."""
-    from pytest_jsbench.adaptation.bounding import put_below
+    from pytest_jsbench.adaptation.bounding import schema_below_defs
 
     ledger = Ledger("relax")
     # the user's own schema may already have this form
-    was_below = isinstance(before, Mapping) and put_below(before) is not None
-    moved = put_below(after) if isinstance(after, Mapping) else None
+    was_below = isinstance(before, Mapping) and schema_below_defs(before) is not None
+    moved = schema_below_defs(after) if isinstance(after, Mapping) else None
     if not was_below and moved is not None:
         ledger.note(
             "rewritten", "$ref", (), "the engine moved the schema below $defs, so that a pointer can refer to it"
@@ -143,15 +143,15 @@ def changes_by_engine(before: Schema, after: Schema) -> tuple[Change, ...]:
                     reworded = implied or (forbids and name == "items") or name in _NAMES_OF_PLACES
                     ledger.note("rewritten" if reworded else "widened", name, path, "removed by the engine")
                 elif name not in was:
-                    ledger.note("tightened", name, path, f"set by the engine{_bound(now[name])}")
+                    ledger.note("tightened", name, path, f"set by the engine{_bound_note(now[name])}")
                 else:
                     places.append(((*path, name), was[name], now[name]))
         elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
             places += [((*path, str(at)), *pair) for at, pair in enumerate(zip(was, now, strict=True))]
         elif was != now and not (was is True and now == {}):  # an empty schema and `true` accept the same
-            lower = _bound(was) and _bound(now) and path[-1:] in _UPPER_BOUNDS and now < was
+            lower = _bound_note(was) and _bound_note(now) and path[-1:] in _UPPER_BOUNDS and now < was
             kind: ChangeKind = "tightened" if now is False or lower else "rewritten"
-            ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound(now)}")
+            ledger.note(kind, path[-1] if path else "", path[:-1], f"changed by the engine{_bound_note(now)}")
     return ledger.changes()
 
 
@@ -172,7 +172,7 @@ def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bo
 _BOUNDS_OF_A_SIDE = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1))
 
 
-def _bound(value: object) -> str:
+def _bound_note(value: object) -> str:
     """Return the value of a bound as the end of a note; empty for other values, which are in the recorded schema."""
     return f": {json.dumps(value)}" if isinstance(value, bool | int | float) else ""
 

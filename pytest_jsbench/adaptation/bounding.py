@@ -87,7 +87,7 @@ def bounded(schema: Schema) -> Schema:
     """Return the narrowed schema as a copy."""
     if not isinstance(schema, Mapping):
         return schema
-    refers_into_all_of = any("allOf" in reference for reference in _texts(schema, REFERENCES))
+    refers_into_all_of = any("allOf" in reference for reference in _texts_under(schema, REFERENCES))
     original: Mapping[str, Any] = schema if refers_into_all_of else rebuild(schema, _merge_scalars)
     return _bounded(original)
 
@@ -101,7 +101,7 @@ def _bounded(schema: Mapping[str, Any]) -> Schema:
         if not walk.lowered:
             break
     # in a subschema with its own identifier, references have another root than the one assumed here
-    embedded = (_texts(member, ("$id", "id")) for member in schema.values())
+    embedded = (_texts_under(member, ("$id", "id")) for member in schema.values())
     confined = _Care.FROZEN in limits.values() and any(map(any, embedded))
     tuples = "prefixItems" in document.dialect.keywords
     result: Schema = rebuild(schema if confined else narrowed, partial(_without_booleans, tuples=tuples))
@@ -171,8 +171,8 @@ class _Walk:
             return schema
         care = min(care, self._limits.get(path, _Care.FREE))
         if care is _Care.FROZEN:
-            for reference in _texts(schema, REFERENCES):  # following too many references only freezes more
-                self._lower(reference, _Care.FROZEN)
+            for reference in _texts_under(schema, REFERENCES):  # following too many references only freezes more
+                self._lower_limit(reference, _Care.FROZEN)
             return schema
         # if the node has only one keyword, its subschema does not share the instance
         inner = care if len(schema.keys() - _ANNOTATIONS) == 1 else _Care.LOOSE
@@ -180,41 +180,41 @@ class _Walk:
         if care is _Care.FREE:
             if "prefixItems" in self._document.dialect.keywords:
                 _end_after_tuple(result)
-            _narrow(result, closable=self._closable(schema, path))
+            _add_bounds(result, closable=self._is_closable(schema, path))
         return result
 
-    def _closable(self, schema: Mapping[str, Any], path: Path) -> bool:
+    def _is_closable(self, schema: Mapping[str, Any], path: Path) -> bool:
         """Return whether the object has only the properties that it names, unless another node adds some."""
         openers = _OPENERS & schema.keys()
         if openers and openers <= _OFTEN_TRUE:  # a slow check that only few nodes need
             openers -= set(always_true_keywords(SchemaPart(schema=schema, path=path), self._document))
-        return not openers and _names_enough(schema)
+        return not openers and _has_enough_names(schema)
 
     def _visit_value(self, schema: Mapping[str, Any], keyword: str, path: Path, inner: _Care) -> Any:
         """Return the narrowed value of one keyword; `inner` is the care for subschemas of the same instance."""
         value = schema[keyword]
         if keyword in REFERENCES and isinstance(value, str) and inner is not _Care.FREE:
-            self._lower(value, inner)
+            self._lower_limit(value, inner)
         if keyword in ("allOf", "anyOf"):
             alone = keyword == "anyOf" or (isinstance(value, list) and len(value) == 1)
-            return self._each(value, path, inner if alone else _Care.LOOSE)
+            return self._visit_each(value, path, inner if alone else _Care.LOOSE)
         if keyword == "oneOf":
-            return self._each(value, path, inner if _disjoint(self._document, path, value) else _Care.FROZEN)
+            return self._visit_each(value, path, inner if _are_disjoint(self._document, path, value) else _Care.FROZEN)
         if keyword == "contains":
             return self.visit(value, path, _Care.FROZEN if "maxContains" in schema else _Care.LOOSE)
         care = _CARE_OF_ONE.get(keyword)
         if care is not None and not (care is _Care.FREE and isinstance(value, list | bool)):
             return self.visit(value, path, care)
-        return self._each(value, path, _CARE_OF_EACH[keyword]) if keyword in _CARE_OF_EACH else value
+        return self._visit_each(value, path, _CARE_OF_EACH[keyword]) if keyword in _CARE_OF_EACH else value
 
-    def _each(self, value: Any, path: Path, care: _Care) -> Any:
+    def _visit_each(self, value: Any, path: Path, care: _Care) -> Any:
         if isinstance(value, Mapping):
             return {name: self.visit(member, (*path, name), care) for name, member in value.items()}
         if isinstance(value, list):
             return [self.visit(member, (*path, str(n)), care) for n, member in enumerate(value)]
         return value
 
-    def _lower(self, reference: str, care: _Care) -> None:
+    def _lower_limit(self, reference: str, care: _Care) -> None:
         pointer = unquote(reference.removeprefix("#"))
         if pointer and not pointer.startswith("/"):
             # an anchor or another document: the target may be anywhere
@@ -265,19 +265,19 @@ def _keep_stricter(node: dict[str, Any], inclusive: str, sign: int) -> None:
     del node[inclusive if sign * node[exclusive] >= sign * node[inclusive] else exclusive]
 
 
-def _texts(value: Any, keywords: Collection[str]) -> Iterator[str]:
+def _texts_under(value: Any, keywords: Collection[str]) -> Iterator[str]:
     """Yield all texts under these keywords, including those in data."""
     if isinstance(value, Mapping):
         for key, member in value.items():
             if key in keywords and isinstance(member, str):
                 yield member
-            yield from _texts(member, keywords)
+            yield from _texts_under(member, keywords)
     elif isinstance(value, list):
         for member in value:
-            yield from _texts(member, keywords)
+            yield from _texts_under(member, keywords)
 
 
-def _narrow(node: dict[str, Any], *, closable: bool) -> None:
+def _add_bounds(node: dict[str, Any], *, closable: bool) -> None:
     """Add the missing bounds to the node, which is a copy."""
     if "enum" in node or "const" in node:
         return
@@ -312,7 +312,7 @@ def _cap(node: dict[str, Any], keyword: str, most: int) -> None:
         node[keyword] = most
 
 
-def _names_enough(node: Mapping[str, Any]) -> bool:
+def _has_enough_names(node: Mapping[str, Any]) -> bool:
     """Return whether an instance without other properties can have all that are required."""
     properties = node.get("properties", {})
     required = node.get("required", [])
@@ -324,7 +324,7 @@ def _names_enough(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
+def _are_disjoint(document: SchemaDocument, path: Path, branches: Any) -> bool:
     """Return whether no instance is valid for two of the branches."""
     if not isinstance(branches, list):
         return False
@@ -339,7 +339,7 @@ def _bound_of(value: Any) -> int:
     return int(value) if is_valid else 0
 
 
-def put_below(schema: Mapping[str, Any]) -> Any:
+def schema_below_defs(schema: Mapping[str, Any]) -> Any:
     """Return the schema that `with_pointers` has moved below `$defs`; None if it has not."""
     return follow(schema, _ROOT) if schema.get("$ref") == f"#{pointer_of(_ROOT)}" else None
 

@@ -24,14 +24,14 @@ def object_keywords(rules: Rules) -> Node:
     """Return the keywords of an object that meets all rules."""
     _check(rules)
     properties = _property_names(rules)
-    required = _required(rules)
-    closing = rules.subset.closed or _has_to_close(rules)
+    required = _required_names(rules)
+    closing = rules.subset.closed or _must_close(rules)
     if closing:
         _check_map(rules, properties)
     adapted: Node = {}
     places: list[tuple[Node, Path]] = []
     for name in dict.fromkeys([*properties, *required]):
-        parts = _parts(rules, name)
+        parts = _subschemas(rules, name)
         where = (*rules.path, "properties", name)
         place = (*where, *(token for part in parts for token in part.path))
         if place in rules.context.omitted and name not in required:
@@ -61,7 +61,7 @@ def object_keywords(rules: Rules) -> Node:
         body["properties"] = adapted
     if required or rules.values_of("required"):
         body["required"] = required
-    return {**body, **_openness(rules, closing=closing)}
+    return {**body, **_additional_properties(rules, closing=closing)}
 
 
 def _check(rules: Rules) -> None:
@@ -79,7 +79,7 @@ def _property_names(rules: Rules) -> list[str]:
     return list(dict.fromkeys(name for value, _ in rules.values_of("properties") for name in value))
 
 
-def _required(rules: Rules) -> list[str]:
+def _required_names(rules: Rules) -> list[str]:
     """Return the required properties, with those that depend on other properties."""
     required: dict[str, None] = {}
     for names, path in rules.values_of("required"):
@@ -107,7 +107,7 @@ def _required(rules: Rules) -> list[str]:
     return list(required)
 
 
-def _has_to_close(rules: Rules) -> bool:
+def _must_close(rules: Rules) -> bool:
     constrained = [node for node in rules.nodes if BY_KIND["object"] & node.schema.keys()]
     return any(_CLOSING & node.schema.keys() for node in constrained) or (
         len(constrained) > 1 and any(node.schema.get("additionalProperties", True) is not True for node in constrained)
@@ -124,7 +124,7 @@ def _check_map(rules: Rules, properties: list[str]) -> None:
                 rules.ledger.refuse(keyword, path, "if closed, as is required, the object would have no properties")
 
 
-def _parts(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
+def _subschemas(rules: Rules, name: str) -> tuple[SchemaPart, ...]:
     """Return the subschemas that apply to the property."""
     parts = []
     for node in rules.nodes:
@@ -170,7 +170,7 @@ def _required_by_count(rules: Rules, names: list[str], required: list[str], *, c
     return required
 
 
-def _openness(rules: Rules, *, closing: bool) -> Node:
+def _additional_properties(rules: Rules, *, closing: bool) -> Node:
     stated = rules.values_of("additionalProperties")
     if closing:
         if rules.values_of("patternProperties"):
@@ -196,11 +196,11 @@ def array_keywords(rules: Rules) -> Node:
     """Return the keywords of an array that meets all rules."""
     least = math.ceil(max(rules.numbers("minItems"), default=0))
     most = min(rules.numbers("maxItems"), default=math.inf)
-    first, rest = _items(rules)
-    least = max(least, _contained(rules, rest))
+    first, rest = _item_schemas(rules)
+    least = max(least, _apply_contains(rules, rest))
     if rules.values_of("unevaluatedItems"):
         rules.give_up("unevaluatedItems", "unevaluatedItems is not supported")
-    most = _unique(rules, least, most)
+    most = _apply_unique_items(rules, least, most)
     body: Node = {}
     if first:
         body["prefixItems"] = [rules.context.place(tuple(parts), rules.path) for parts in first]
@@ -217,7 +217,7 @@ def array_keywords(rules: Rules) -> Node:
     return {**body, **_item_bounds(rules, least, most)}
 
 
-def _items(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
+def _item_schemas(rules: Rules) -> tuple[list[list[SchemaPart]], list[SchemaPart]]:
     """Return the subschemas of the first items, by position, and those of all other items."""
     tuples: list[list[SchemaPart]] = []
     rests: list[SchemaPart | None] = []
@@ -252,7 +252,7 @@ def _check_tuple(rules: Rules, keyword: str, path: Path) -> None:
         rules.ledger.give_up(keyword, path, "one schema for each of the first items is not supported")
 
 
-def _contained(rules: Rules, rest: list[SchemaPart]) -> int:
+def _apply_contains(rules: Rules, rest: list[SchemaPart]) -> int:
     """Apply `contains` to every item, and return the minimum number of items."""
     least = 0
     for node in rules.nodes:
@@ -270,7 +270,7 @@ def _contained(rules: Rules, rest: list[SchemaPart]) -> int:
     return least
 
 
-def _unique(rules: Rules, least: int, most: float) -> float:
+def _apply_unique_items(rules: Rules, least: int, most: float) -> float:
     """Return the maximum number of items that `uniqueItems` allows."""
     stated = rules.values_of("uniqueItems")
     if not stated:

@@ -45,7 +45,7 @@ class SchemaDocument:
         #: Outlines computed so far, by place, identity and depth.
         self.outlines: dict[tuple[Path, int, int], tuple[SchemaPart, Outline]] = {}
 
-    def only_refers(self, schema: Any) -> bool:
+    def is_only_a_reference(self, schema: Any) -> bool:
         """Return whether only `$ref` affects validity."""
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return False
@@ -83,15 +83,15 @@ KINDS = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 def canonical(value: Any) -> str:
     """Return the same text for values that are equal in JSON Schema."""
-    return json.dumps(_plain(value), sort_keys=True)
+    return json.dumps(_normalized(value), sort_keys=True)
 
 
-def _plain(value: Any) -> Any:
+def _normalized(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {name: _plain(member) for name, member in value.items()}
-    return [_plain(member) for member in value] if isinstance(value, list) else value
+        return {name: _normalized(member) for name, member in value.items()}
+    return [_normalized(member) for member in value] if isinstance(value, list) else value
 
 
 def kind_of(value: Any) -> str:
@@ -137,14 +137,14 @@ def _outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outlin
             return referred
     else:
         referred = Outline()
-    facts = _meet(referred, _own(document, part, deepest))
+    facts = _combine(referred, _own_outline(document, part, deepest))
     branches = schema.get("allOf")
     for number in range(len(branches) if isinstance(branches, list) else 0):
-        facts = _meet(facts, outline(document, part.below("allOf", str(number)), deepest - 1))
+        facts = _combine(facts, outline(document, part.below("allOf", str(number)), deepest - 1))
     return facts
 
 
-def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
+def _own_outline(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     schema = part.schema
     properties = schema.get("properties")
     values = schema.get("enum")
@@ -159,7 +159,7 @@ def _own(document: SchemaDocument, part: SchemaPart, deepest: int) -> Outline:
     listed = frozenset(map(canonical, values)) if isinstance(values, list) else None
     kinds = _kinds(schema.get("type"))
     if isinstance(values, list):
-        kinds = _both(kinds, frozenset(_numeric(kind_of(value)) for value in values))
+        kinds = _intersect(kinds, frozenset(_numeric(kind_of(value)) for value in values))
     return Outline(
         kinds=kinds,
         values=listed,
@@ -179,19 +179,19 @@ def _numeric(kind: str) -> str:
     return "number" if kind == "integer" else kind
 
 
-def _both(kinds: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
+def _intersect(kinds: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
     if kinds is None or others is None:
         return others if kinds is None else kinds
     return kinds & others
 
 
-def _meet(first: Outline, second: Outline) -> Outline:
+def _combine(first: Outline, second: Outline) -> Outline:
     tags = {**first.tags, **second.tags}
     for name in first.tags.keys() & second.tags.keys():
         tags[name] = first.tags[name] & second.tags[name]
     return Outline(
-        kinds=_both(first.kinds, second.kinds),
-        values=_both(first.values, second.values),
+        kinds=_intersect(first.kinds, second.kinds),
+        values=_intersect(first.values, second.values),
         required=first.required | second.required,
         tags=tags,
     )

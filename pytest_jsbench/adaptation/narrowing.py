@@ -92,7 +92,7 @@ class Narrowing:
 
     def _described_reference(self, part: SchemaPart) -> SchemaPart | None:
         """Return the reference if only it affects validity, including as the only branch of an `anyOf`."""
-        if self._document.only_refers(part.schema):
+        if self._document.is_only_a_reference(part.schema):
             return part
         if not isinstance(part.schema, Mapping) or part.schema.keys() & KEYWORDS != {"anyOf"}:
             return None
@@ -100,7 +100,7 @@ class Narrowing:
         if not isinstance(branches, list) or len(branches) != 1:
             return None
         branch = part.below("anyOf", "0")
-        return branch if self._document.only_refers(branch.schema) else None
+        return branch if self._document.is_only_a_reference(branch.schema) else None
 
     def _reference(self, part: SchemaPart, described: SchemaPart) -> Node:
         """
@@ -208,7 +208,7 @@ class Narrowing:
             try:
                 node = self._conjunction(parts, path, only_one=True) if only_one else self.place(parts, path)
             except Contradiction:
-                self._ledger.back_to(mark)
+                self._ledger.rollback(mark)
                 self._ledger.note(
                     "rewritten", "", parts[-1].path, "removed, as no instance is valid for this alternative"
                 )
@@ -235,7 +235,7 @@ class Narrowing:
         elif any(declared not in (list(kinds), *kinds[:1]) for declared, _ in rules.values_of("type")[:1]):
             rules.note("rewritten", "type", "the types that all of them allow", path=rules.path)
         self._note_vacuous(rules, kinds)
-        return _any_of(self._typed(rules, self._bodies(rules, kinds)), annotations)
+        return _any_of(self._with_types(rules, self._bodies(rules, kinds)), annotations)
 
     def _note_vacuous(self, rules: Rules, kinds: tuple[str, ...]) -> None:
         for kind, keywords in BY_KIND.items():
@@ -253,13 +253,13 @@ class Narrowing:
             try:
                 bodies.append(_body(rules, kind))
             except Contradiction:
-                self._ledger.back_to(mark)
+                self._ledger.rollback(mark)
                 rules.note("rewritten", "type", f"no {kind} is valid", path=rules.path)
         if not bodies:
             raise Contradiction
         return bodies
 
-    def _typed(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
+    def _with_types(self, rules: Rules, bodies: list[tuple[str, Node]]) -> list[Node]:
         kinds = [kind for kind, _ in bodies]
         listed = any(isinstance(value, list) for value, _ in rules.values_of("type")[:1])
         if len(kinds) == 1:

@@ -110,7 +110,7 @@ class Rules:
             listed = [declared] if isinstance(declared, str) else declared
             if not isinstance(listed, list) or not listed or not all(kind in KINDS for kind in listed):
                 self.ledger.refuse("type", path, "not a type of JSON Schema")
-            kinds = tuple(dict.fromkeys(listed)) if kinds is None else _meet(kinds, listed)
+            kinds = tuple(dict.fromkeys(listed)) if kinds is None else _common_kinds(kinds, listed)
         if kinds is not None and "number" in kinds:
             kinds = tuple(kind for kind in kinds if kind != "integer")
         if kinds == ():
@@ -143,7 +143,7 @@ class Rules:
         return kept
 
 
-def _meet(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
+def _common_kinds(kinds: tuple[str, ...], others: list[str]) -> tuple[str, ...]:
     met = [kind for kind in kinds if kind in others or (kind == "integer" and "number" in others)]
     if "number" in kinds and "integer" in others and "number" not in others:
         met.append("integer")
@@ -173,7 +173,7 @@ class _Flattening:
         while self._pending or self._add_dependencies() or self._exclusive:
             if not self._pending:
                 exclusive = self._exclusive.pop(0)
-                self._choose("oneOf", exclusive, self._exclusive_alternatives(exclusive))
+                self._add_choice("oneOf", exclusive, self._exclusive_alternatives(exclusive))
                 continue
             part = self._pending.pop(0)
             seen += 1
@@ -194,7 +194,7 @@ class _Flattening:
         if not isinstance(schema, Mapping):
             self._ledger.refuse("", part.path, "not a schema")
         if "$ref" in schema:
-            self._follow(part)
+            self._add_target(part)
             if self._document.dialect.lone_references:
                 annotations = {name: value for name, value in schema.items() if name not in KEYWORDS}
                 self._nodes.append(SchemaPart(schema=annotations, path=part.path))
@@ -207,7 +207,7 @@ class _Flattening:
             self._ledger.note("rewritten", "allOf", part.path, "merged into one schema")
             self._pending += self._branches(part, "allOf")
         if "anyOf" in schema:
-            self._choose("anyOf", part, [(branch,) for branch in self._branches(part, "anyOf")])
+            self._add_choice("anyOf", part, [(branch,) for branch in self._branches(part, "anyOf")])
         if "oneOf" in schema:
             self._exclusive.append(part)
         if "not" in schema:
@@ -227,7 +227,7 @@ class _Flattening:
         kept = {keyword: value for keyword, value in part.schema.items() if keyword not in dropped}
         return SchemaPart(schema=kept, path=part.path)
 
-    def _follow(self, part: SchemaPart) -> None:
+    def _add_target(self, part: SchemaPart) -> None:
         target = self._document.resolve(part, part.schema["$ref"])
         if target is None:
             self._ledger.give_up("$ref", part.path, f"{part.schema['$ref']!r} cannot be resolved in the schema")
@@ -241,7 +241,7 @@ class _Flattening:
             self._ledger.refuse(keyword, part.path, "not a list of schemas")
         return [part.below(keyword, str(number)) for number in range(len(branches))]
 
-    def _choose(self, keyword: str, part: SchemaPart, alternatives: list[tuple[SchemaPart, ...]]) -> None:
+    def _add_choice(self, keyword: str, part: SchemaPart, alternatives: list[tuple[SchemaPart, ...]]) -> None:
         if len(alternatives) == 1:
             self._ledger.note("rewritten", keyword, part.path, "replaced by its only alternative")
             self._pending += alternatives[0]
@@ -276,7 +276,7 @@ class _Flattening:
                     message = f"alternatives {branch.path[-1]} and {number} may both be valid"
                     self._ledger.give_up("oneOf", part.path, message)
                     continue
-                guards[f"without {name}"] = _without(name, branch.path)
+                guards[f"without {name}"] = _object_without(name, branch.path)
                 note = f"alternative {branch.path[-1]} without {name!r}, which alternative {number} requires"
                 self._ledger.note("tightened", "oneOf", part.path, note)
             alternatives.append((branch, *guards.values()))
@@ -298,8 +298,8 @@ class _Flattening:
         names = names_in(schema["required"]) if asserted == {"required"} else []
         if names:
             self._ledger.note("tightened", "not", path, f"an object without {', '.join(map(repr, names))}")
-            guards = [(_without(name, negated.path),) for name in names]
-            self._choose("not", negated, list(guards))
+            guards = [(_object_without(name, negated.path),) for name in names]
+            self._add_choice("not", negated, list(guards))
             return
         kinds = _names_of_types(schema["type"]) if asserted == {"type"} else []
         if kinds:
@@ -324,7 +324,7 @@ class _Flattening:
         if not otherwise:
             self._pending += then
         else:
-            self._choose("if", part, [(part.below("if"), *then), (*then, *otherwise)])
+            self._add_choice("if", part, [(part.below("if"), *then), (*then, *otherwise)])
 
     def _add_dependencies(self) -> bool:
         """Add the schemas that depend on properties named here; return whether any are pending."""
@@ -351,7 +351,7 @@ def _distinguishing_property(own: Outline, other: Outline) -> str | None:
     return min((name for name in both if not own.tags[name] & other.tags[name]), default=None)
 
 
-def _without(name: str, path: Path) -> SchemaPart:
+def _object_without(name: str, path: Path) -> SchemaPart:
     return SchemaPart(schema={"type": "object", "properties": {name: False}}, path=path)
 
 

@@ -31,11 +31,11 @@ _SIMPLE = re.compile(rf"\^(?P<body>(?:{_ATOM}{_QUANTIFIER})*)\$")
 
 def string_keywords(rules: Rules) -> Node:
     """Return the keywords of a string that meets all rules."""
-    body = _texts(rules)
+    body = _text_keywords(rules)
     return body | _lengths(rules, body.get("pattern"))
 
 
-def _texts(rules: Rules) -> Node:
+def _text_keywords(rules: Rules) -> Node:
     """Return the supported keywords of a string, except its lengths, each with its only value."""
     keywords: Node = {}
     for pattern, path in rules.values_of("pattern"):
@@ -92,13 +92,13 @@ def _width(pattern: str) -> tuple[int, float]:
     least = 0
     most = 0.0
     for piece in _PIECE.finditer(simple["body"]):
-        lower, upper = _times(piece["times"])
+        lower, upper = _repetitions(piece["times"])
         least += lower
         most += upper
     return least, most
 
 
-def _times(quantifier: str) -> tuple[int, float]:
+def _repetitions(quantifier: str) -> tuple[int, float]:
     if not quantifier.startswith("{"):
         return {"": (1, 1), "*": (0, math.inf), "+": (1, math.inf), "?": (0, 1)}[quantifier]
     lower, comma, upper = quantifier[1:-1].partition(",")
@@ -157,7 +157,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     if rules.document.dialect is not DRAFT_4:
         bounds += [(sign * value, 0) for value in rules.numbers(exclusive)]
     else:
-        bounds += [(sign * value, 0) for value in _old_bounds(rules, keyword, exclusive)]
+        bounds += [(sign * value, 0) for value in _draft_4_bounds(rules, keyword, exclusive)]
     if not bounds:
         return {}
     value, inclusive = min(bounds)
@@ -175,7 +175,7 @@ def _bound(rules: Rules, keyword: str, *, whole: bool) -> Node:
     return {keyword: value}
 
 
-def _old_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
+def _draft_4_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
     """Return the exclusive bounds of draft 4, which marks them with a boolean."""
     bounds = []
     for node in rules.nodes:
@@ -192,32 +192,32 @@ def _old_bounds(rules: Rules, keyword: str, exclusive: str) -> list[Any]:
 def listed_values(rules: Rules, values: list[Any], kinds: tuple[str, ...] | None) -> list[Node]:
     """Return alternatives that together list the values that all nodes allow."""
     keyword = "enum" if rules.values_of("enum") else "const"
-    kept = [value for value in values if _is_of(value, kinds) and _conforms(value, rules)]
+    kept = [value for value in values if _has_type(value, kinds) and _is_within_bounds(value, rules)]
     if not kept:
         raise Contradiction
     if len(kept) < len(values):
         rules.note("rewritten", keyword, "without the values that the other keywords reject")
     if any(isinstance(value, dict | list) for value in kept):
-        kept = _simple(kept, rules, keyword)
+        kept = _without_containers(kept, rules, keyword)
     for stated in ("minLength", "maxLength", *sorted(BY_KIND["number"])):
         if rules.values_of(stated):
             rules.note("rewritten", stated, "removed, as the listed values satisfy it")
     if kinds is None and not rules.subset.typed:
-        return [_list(rules, kept)]
+        return [_list_values(rules, kept)]
     if kinds is None:
         met = dict.fromkeys(map(kind_of, kept))
         kinds = tuple(kind for kind in met if kind != "integer" or "number" not in met)
         rules.note("rewritten", "type", "the types of the values", path=rules.path)
     if rules.subset.type_lists == "nullable" and len(set(kinds) - {"null"}) > 1:
         rules.note("rewritten", "type", "one alternative for each type")
-        groups = [(kind, [value for value in kept if _is_of(value, (kind,))]) for kind in kinds]
-        return [{"type": kind, **_list(rules, group)} for kind, group in groups if group]
+        groups = [(kind, [value for value in kept if _has_type(value, (kind,))]) for kind in kinds]
+        return [{"type": kind, **_list_values(rules, group)} for kind, group in groups if group]
     declared = [value for value, _ in rules.values_of("type")]
     single = len(kinds) == 1 and not (declared and isinstance(declared[0], list))
-    return [{"type": kinds[0] if single else list(kinds), **_list(rules, kept)}]
+    return [{"type": kinds[0] if single else list(kinds), **_list_values(rules, kept)}]
 
 
-def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
+def _without_containers(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
     """Return the values without arrays and objects, if the subset lacks these or other keywords restrict them."""
     asserting = BY_KIND["object"] | BY_KIND["array"]
     if not rules.subset.scalar_values and not any(asserting & node.schema.keys() for node in rules.nodes):
@@ -229,7 +229,7 @@ def _simple(values: list[Any], rules: Rules, keyword: str) -> list[Any]:
     return scalars
 
 
-def _list(rules: Rules, values: list[Any]) -> Node:
+def _list_values(rules: Rules, values: list[Any]) -> Node:
     """Return the keyword that lists the values, with the keywords for strings among them."""
     as_const = rules.values_of("const") and rules.has_keyword("const") and "const" in rules.document.dialect.keywords
     if as_const and not rules.values_of("enum"):
@@ -238,15 +238,15 @@ def _list(rules: Rules, values: list[Any]) -> Node:
         if rules.values_of("const"):
             rules.note("rewritten", "const", "an enum of one value")
         listed = {"enum": copy.deepcopy(values)}
-    return {**listed, **(_texts(rules) if any(isinstance(value, str) for value in values) else {})}
+    return {**listed, **(_text_keywords(rules) if any(isinstance(value, str) for value in values) else {})}
 
 
-def _is_of(value: Any, kinds: tuple[str, ...] | None) -> bool:
+def _has_type(value: Any, kinds: tuple[str, ...] | None) -> bool:
     kind = kind_of(value)
     return kinds is None or kind in kinds or (kind == "integer" and "number" in kinds)
 
 
-def _conforms(value: Any, rules: Rules) -> bool:
+def _is_within_bounds(value: Any, rules: Rules) -> bool:
     """Return whether the value is within the bounds; patterns and formats are not checked."""
     if isinstance(value, str):
         longest = rules.numbers("maxLength")
@@ -257,12 +257,12 @@ def _conforms(value: Any, rules: Rules) -> bool:
     return (
         all(value >= least for least in rules.numbers("minimum"))
         and all(value <= most for most in rules.numbers("maximum"))
-        and all(_outside(value, rules, keyword) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
+        and all(_meets_exclusive_bound(value, rules, keyword) for keyword in ("exclusiveMinimum", "exclusiveMaximum"))
         and all(Fraction(str(value)) % Fraction(str(step)) == 0 for step in rules.numbers("multipleOf") if step)
     )
 
 
-def _outside(value: float, rules: Rules, keyword: str) -> bool:
+def _meets_exclusive_bound(value: float, rules: Rules, keyword: str) -> bool:
     """Return whether the value is within that exclusive bound, in any draft."""
     sign = 1 if keyword == "exclusiveMinimum" else -1
     inclusive = keyword.removeprefix("exclusive").lower()

@@ -139,7 +139,7 @@ class ListedCase:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedPart:
     """A message about something in the source that is not a case."""
 
     text: str
@@ -154,13 +154,13 @@ class Listing:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, selection: Selection, entries: Iterable[ListedCase | LeftOut]) -> Listing:
+    def of(cls, selection: Selection, entries: Iterable[ListedCase | SkippedPart]) -> Listing:
         """Return the selected entries, with tasks in the order of their first entries."""
         by_task: dict[str, list[ListedCase]] = {}
         kept = 0
         notes: list[str] = []
         for entry in entries:
-            if isinstance(entry, LeftOut):
+            if isinstance(entry, SkippedPart):
                 notes.append(entry.text)
                 continue
             group = by_task.setdefault(safe_name(entry.task), [])

@@ -111,7 +111,7 @@ Condition = Callable[[Subject], bool | None]
 
 def parse(text: str) -> Condition:
     """Parse a condition; raise ConditionError with the position if it is invalid."""
-    return _Reader(text).whole()
+    return _Parser(text).parse()
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
@@ -144,12 +144,12 @@ def _negated(condition: Condition) -> Condition:
     return is_met
 
 
-def _comparison(field: str, comparison: str, number: int) -> Condition:
+def _number_condition(field: str, comparison: str, number: int) -> Condition:
     compare = _COMPARISONS[comparison]
     return lambda subject: None if subject.facts is None else compare(getattr(subject.facts, field), number)
 
 
-def _naming(field: str, word: str) -> Condition:
+def _word_condition(field: str, word: str) -> Condition:
     """Return a condition on the task, id, tag, dialect, feature or keyword of a case."""
 
     def is_met(subject: Subject) -> bool | None:
@@ -168,7 +168,7 @@ def _naming(field: str, word: str) -> Condition:
     return is_met
 
 
-class _Reader:
+class _Parser:
     """A recursive descent parser of one condition."""
 
     def __init__(self, text: str) -> None:
@@ -177,47 +177,49 @@ class _Reader:
         self._depth = 0
         self._take(_START)
 
-    def whole(self) -> Condition:
+    def parse(self) -> Condition:
         if len(self._text) > _LONGEST:
             message = f"the condition has {len(self._text):,} characters; expected at most {_LONGEST:,}"
             raise ConditionError(message, found=len(self._text), expected=_LONGEST)
-        condition = self._any_of()
+        condition = self._parse_any_of()
         if not self._at_end():
             raise self._error("expected 'and', 'or' or the end")
         return condition
 
-    def _any_of(self) -> Condition:
-        return self._separated("or", lambda: self._separated("and", self._term, decisive=False), decisive=True)
+    def _parse_any_of(self) -> Condition:
+        return self._parse_separated(
+            "or", lambda: self._parse_separated("and", self._parse_term, decisive=False), decisive=True
+        )
 
-    def _separated(self, word: str, part: Callable[[], Condition], *, decisive: bool) -> Condition:
+    def _parse_separated(self, word: str, part: Callable[[], Condition], *, decisive: bool) -> Condition:
         conditions = [part()]
         while self._skip(word):
             conditions.append(part())
         return _combined(conditions, decisive=decisive)
 
-    def _term(self) -> Condition:
+    def _parse_term(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(f"nested more than {_DEEPEST} levels deep")
-        condition = self._nested() or self._test()
+        condition = self._parse_nested() or self._parse_test()
         self._depth -= 1
         return condition
 
-    def _nested(self) -> Condition | None:
+    def _parse_nested(self) -> Condition | None:
         if self._skip("not"):
-            term = self._term()
+            term = self._parse_term()
             return _negated(term)
         opened = self._position
         if not self._skip("("):
             return None
-        condition = self._any_of()
+        condition = self._parse_any_of()
         if not self._skip(")"):
             if not self._at_end():
                 raise self._error("expected 'and', 'or' or ')'")
             raise self._error("'(' is not closed", at=opened)
         return condition
 
-    def _test(self) -> Condition:
+    def _parse_test(self) -> Condition:
         start = self._position
         name = self._take(_NAME)
         if name is None or name in {"and", "or"}:
@@ -228,18 +230,18 @@ class _Reader:
             raise self._error(f"unknown field '{name}': {nearest(name, FIELDS)}", at=start, found=name, known=FIELDS)
         if name == _TRIVIAL:
             return lambda subject: subject.trivial
-        return self._compared(name) if name in _NUMBERS else self._named(name)
+        return self._parse_comparison(name) if name in _NUMBERS else self._parse_named(name)
 
-    def _compared(self, field: str) -> Condition:
+    def _parse_comparison(self, field: str) -> Condition:
         comparison = self._take(_COMPARISON)
         if comparison is None:
             raise self._error(f"expected a comparison after '{field}', one of < <= > >= = !=")
         number = self._take(_NUMBER)
         if number is None:
             raise self._error("expected a whole number")
-        return _comparison(field, comparison, int(number))
+        return _number_condition(field, comparison, int(number))
 
-    def _named(self, field: str) -> Condition:
+    def _parse_named(self, field: str) -> Condition:
         if not self._skip(":"):
             raise self._error(f"expected ':' after '{field}', as in {field}:{_EXAMPLES.get(field, 'pattern')}")
         start = self._position
@@ -250,7 +252,7 @@ class _Reader:
         if field in _WORDS and word not in _WORDS[field]:
             words = _WORDS[field]
             raise self._error(f"unknown {field} '{word}': {nearest(word, words)}", at=start, found=word, known=words)
-        return _naming(field, word)
+        return _word_condition(field, word)
 
     def _at_end(self) -> bool:
         return self._position == len(self._text)

@@ -196,7 +196,7 @@ class _Bundle:
         registry = referencing.Registry(retrieve=self._resource).with_resources(resources)  # type: ignore[call-arg]
         self._resolver = registry.resolver(place.uri)
         if not place.opaque:
-            self._resolver = self._inside(place.document, self._resolver)
+            self._resolver = self._resolver_inside(place.document, self._resolver)
         self._own = {id(part): path for part, path in _paths(place.schema)}
         self._container = "definitions" if any(old in (self._dialect or "") for old in _OLD) else "$defs"
         self._taken = set(_mapping(_mapping(place.schema).get(self._container)))
@@ -261,7 +261,7 @@ class _Bundle:
             return referencing.Specification.OPAQUE.create_resource(document)
         return (self._spec if dialect else self._others).create_resource(document)
 
-    def _inside(self, schema: Any, resolver: Any) -> Any:
+    def _resolver_inside(self, schema: Any, resolver: Any) -> Any:
         """Return the resolver for references inside the schema, which may have its own URI."""
         named = any(isinstance(_mapping(schema).get(name), str) for name in ("$id", "id"))
         return resolver.in_subresource(self._spec.create_resource(schema)) if named else resolver
@@ -276,11 +276,11 @@ class _Bundle:
             message = f"contains more than {_MOST_PARTS:,} objects, with the documents that it refers to"
             raise Unreadable(message, reason="too_large")
         if not top:
-            resolver = self._inside(value, resolver)
+            resolver = self._resolver_inside(value, resolver)
         copy: dict[str, Any] = {}
         for keyword, part in value.items():
             if keyword == "$ref" and isinstance(part, str):
-                copy[keyword] = self._pointer(part, resolver, foreign=foreign)
+                copy[keyword] = self._rewrite_reference(part, resolver, foreign=foreign)
             elif keyword in DATA:
                 copy[keyword] = part
             elif keyword in NAMED and isinstance(part, dict):
@@ -289,7 +289,7 @@ class _Bundle:
                 copy[keyword] = self._rewrite(part, resolver, foreign=foreign or keyword.startswith("x-"))
         return copy
 
-    def _pointer(self, reference: str, resolver: Any, *, foreign: bool) -> str:
+    def _rewrite_reference(self, reference: str, resolver: Any, *, foreign: bool) -> str:
         """Return the reference as a pointer from the root; unchanged if only the judge can report it."""
         target = self._resolve(reference, resolver)
         full = joined(_base_of(resolver), reference) if target else ""
@@ -330,7 +330,7 @@ class _Bundle:
         try:
             if whole:
                 resolved = resolver.lookup(whole)
-                resolver = self._inside(resolved.contents, resolved.resolver)
+                resolver = self._resolver_inside(resolved.contents, resolved.resolver)
                 if not fragment:
                     return resolved.contents, resolver
             resolved = resolver.lookup(f"#{fragment}")

@@ -32,7 +32,7 @@ def is_of_tools(folder: Path) -> bool:
     return any((folder / name).exists() for name in _OF_ENVIRONMENTS)
 
 
-def is_users(path: Path, *, root: Path) -> bool:
+def is_user_file(path: Path, *, root: Path) -> bool:
     """Return whether a file below a directory is one that `files_below` gives."""
     if path.name.startswith(_METADATA):
         return False

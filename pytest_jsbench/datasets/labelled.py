@@ -114,16 +114,16 @@ def with_escaped_names(schema: Schema, instances: Sequence[Instance]) -> list[In
     for instance in instances:
         if instance.valid or len(escaped) == _MOST_ESCAPED or not names:
             continue
-        text = _escaped(json.loads(instance.text), names)
+        text = _escape_names(json.loads(instance.text), names)
         if text != instance.text:
             escaped.append(Instance(id=f"{instance.id}/escaped", valid=False, text=text))
     return [*instances, *escaped]
 
 
-def _escaped(value: object, names: Collection[str]) -> str:
+def _escape_names(value: object, names: Collection[str]) -> str:
     """Write a JSON value with the first character of these names escaped."""
     if isinstance(value, list):
-        return f"[{', '.join(_escaped(part, names) for part in value)}]"
+        return f"[{', '.join(_escape_names(part, names) for part in value)}]"
     if not isinstance(value, dict):
         return json.dumps(value, ensure_ascii=False)
     members: list[str] = []
@@ -131,7 +131,7 @@ def _escaped(value: object, names: Collection[str]) -> str:
         written = json.dumps(name, ensure_ascii=False)
         if name in names and name[:1].isalnum() and name < "\uffff":
             written = f'"\\u{ord(name[0]):04x}{written[2:]}'
-        members.append(f"{written}: {_escaped(part, names)}")
+        members.append(f"{written}: {_escape_names(part, names)}")
     return f"{{{', '.join(members)}}}"
 
 
@@ -173,7 +173,7 @@ def open_suite(selection: Selection, folder: Path) -> Listing:
     if dialect is None:
         message = f"{folder} belongs to no supported draft: expected a directory of {', '.join(_DRAFTS)}"
         raise DatasetError(message, found=folder.name, expected=list(_DRAFTS), where=folder)
-    retrieve = _remotes(folder)
+    retrieve = _remotes_reader(folder)
     entries = [
         ListedCase(
             task=path.stem,
@@ -212,7 +212,7 @@ def _is_test(test: object) -> bool:
     )
 
 
-def _remotes(folder: Path) -> Retrieve:
+def _remotes_reader(folder: Path) -> Retrieve:
     """Return the function that reads references to `remotes`, if that directory is next to the tests."""
     remotes = next((above / _REMOTES for above in folder.parents if (above / _REMOTES).is_dir()), None)
     reader = FileReader(root=remotes, error=DatasetError)

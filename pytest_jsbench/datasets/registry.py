@@ -20,8 +20,8 @@ from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey
 from pytest_jsbench.core.errors import THIRD_PARTY_ERRORS, DatasetError, JSBenchError
 from pytest_jsbench.core.extensions import installed, is_reference, load, origin
 from pytest_jsbench.core.text import described, kind_of, printable
-from pytest_jsbench.datasets.base import CaseSource, LeftOut, ListedCase, Listing, Read, Selection
-from pytest_jsbench.datasets.folders import files_below, is_users
+from pytest_jsbench.datasets.base import CaseSource, ListedCase, Listing, Read, Selection, SkippedPart
+from pytest_jsbench.datasets.folders import files_below, is_user_file
 
 _HUB_NAME = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>\w[\w./-]*))?")
 BUILTIN = "builtin"
@@ -60,9 +60,9 @@ def _open_several(selection: Selection) -> Listing:
     }
     sources_with = Counter(task for listing in listings.values() for task in {key.task for key in listing.keys()})
     labels = _labels(list(listings))
-    entries: list[ListedCase | LeftOut] = []
+    entries: list[ListedCase | SkippedPart] = []
     for source, listing in listings.items():
-        entries += map(LeftOut, listing.notes)
+        entries += map(SkippedPart, listing.notes)
         for key, entry in listing.entries.items():
             task = key.task if sources_with[key.task] == 1 else _prefixed_task(labels[source], key.task)
             entries.append(replace(entry, task=task, name=key.id, read=partial(_read_as, entry.read, key)))
@@ -197,7 +197,7 @@ def _open_glob(selection: Selection, pattern: Path) -> Listing:
     root = Path(*parts[:fixed])
     paths = [path for name in glob.glob(str(pattern), recursive=True) if (path := Path(name)).is_file()]  # noqa: PTH207  Path.glob follows other rules for `**`
     if not any(part.startswith(".") or part == "node_modules" for part in parts[fixed:]):
-        paths = [path for path in paths if is_users(path, root=root)]
+        paths = [path for path in paths if is_user_file(path, root=root)]
     if not paths:
         message = f"no file matches '{printable(selection.source)}': expected a pattern such as 'schemas/**/*.json'"
         raise DatasetError(message)

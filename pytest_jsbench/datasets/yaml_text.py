@@ -112,7 +112,7 @@ class _Builder:
             raise _invalid(event, f"the tag {printable(event.tag, 60)} has no JSON equivalent")
         plain = event.implicit[0]  # not quoted
         try:
-            return _plain(event.value) if plain else event.value
+            return _parse_plain(event.value) if plain else event.value
         except ValueError as error:
             raise _invalid(event, str(error)) from None
 
@@ -145,7 +145,7 @@ class _Builder:
             self._keys[-1] = _NO_KEY
 
 
-def _plain(text: str) -> object:
+def _parse_plain(text: str) -> object:
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

@@ -57,7 +57,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
         "texts_of", name, source, case.schema, case.key.task, case.key.id, case.about, doing=f"rendered for {case.key}"
     )
     if not texts["user"].strip():
-        raise PromptError(f"prompt {name} asks nothing of {case.key}: its text is empty")
+        raise PromptError(f"prompt {name} has an empty text for {case.key}")
     return Prompt(
         messages=tuple(
             Message(role=cast("Role", block), content=text.strip()) for block, text in texts.items() if text.strip()
@@ -139,9 +139,10 @@ def _compile(name: str, source: str) -> jinja2.Template:
     environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, indent=indent)
     try:
         tree = environment.parse(source)
-        if strangers := meta.find_undeclared_variables(tree) - environment.globals.keys() - set(VARIABLES):
-            stranger = min(strangers)
-            raise PromptError(f"prompt {name}: unknown variable '{stranger}': {nearest(stranger, VARIABLES)}")
+        unknown = meta.find_undeclared_variables(tree) - environment.globals.keys() - set(VARIABLES)
+        if unknown:
+            variable = min(unknown)
+            raise PromptError(f"prompt {name}: unknown variable '{variable}': {nearest(variable, VARIABLES)}")
         _check_blocks(name, tree)
         return environment.from_string(source)
     except jinja2.TemplateSyntaxError as error:
@@ -167,4 +168,4 @@ def _check_blocks(name: str, tree: nodes.Template) -> None:
         parts = node.nodes if isinstance(node, nodes.Output) else [node]
         blank = all(isinstance(part, nodes.TemplateData) and not part.data.strip() for part in parts)
         if not isinstance(node, nodes.Block) and not blank:
-            raise PromptError(f"prompt {name}, line {node.lineno}: text outside of the blocks is never asked")
+            raise PromptError(f"prompt {name}, line {node.lineno}: text outside of the blocks is never sent")

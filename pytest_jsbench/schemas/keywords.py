@@ -180,10 +180,10 @@ _VALUES: dict[str, type | tuple[type, ...]] = {
 
 def misspelt(schema: Schema) -> list[str]:
     """Return a message for each word that resembles a keyword in its place, or if a schema has no keyword at all."""
-    return misspelt_in(schema, [subschema for _, subschema in schemas_in(schema)])
+    return find_misspelled(schema, [subschema for _, subschema in schemas_in(schema)])
 
 
-def misspelt_in(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
+def find_misspelled(schema: Schema, subschemas: Iterable[dict[str, Any]]) -> list[str]:
     """Do the same for a schema whose objects in the place of a schema are known."""
     meanings: dict[str, str] = {}
     for subschema in subschemas:

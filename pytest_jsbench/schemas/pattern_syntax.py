@@ -33,12 +33,12 @@ _CLASS = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _ADVICE = {
     "named": "write (?<name>…)",
     "back": "write \\k<name>",
-    "call": "write the group out",
-    "flags": "write it out, as in [Aa] for both cases",
+    "call": "repeat the group",
+    "flags": "write the pattern without flags, as in [Aa] for (?i)",
     "atomic": "write (?:…)",
-    "comment": "leave the comment out",
-    "branch": "write the branches out",
-    "possessive": "leave the second + out",
+    "comment": "remove the comment",
+    "branch": "write the branches as alternatives",
+    "possessive": "remove the second +",
     "posix": "write the characters, as in [A-Za-z]",
 }
 

@@ -137,7 +137,7 @@ class References:
                 yield schema, reference
 
     @property
-    def depend_on_the_way(self) -> bool:
+    def may_skip_resources(self) -> bool:
         """Whether a `$recursiveRef` may lead past a resource without an anchor, which validators handle wrongly."""
         marked = [schema.get("$recursiveAnchor") is True for schema in self._resources.values()]
         return sum(marked) > 1 and not all(marked)

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_jsbench.core.cases import Schema
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.schemas.dialects import DIALECTS, DRAFT_4, NAMES, Dialect, dialect_of
-from pytest_jsbench.schemas.keywords import KEYWORDS, misspelt_in, schemas_in
+from pytest_jsbench.schemas.keywords import KEYWORDS, find_misspelled, schemas_in
 from pytest_jsbench.schemas.pattern_syntax import foreign_syntax_in_words
 from pytest_jsbench.schemas.references import Path, json_path
 
@@ -36,7 +36,7 @@ def schema_warnings(schema: Schema, default: Dialect) -> dict[str, str]:
     for path, part in parts:
         for warning in (*_faults(part, dialect), *_ignored(part, dialect, is_root=not path)):
             places.setdefault(warning, []).append(path)
-    found = dict.fromkeys(misspelt_in(schema, [part for _, part in parts]), "")
+    found = dict.fromkeys(find_misspelled(schema, [part for _, part in parts]), "")
     for warning, paths in places.items():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         found[warning] = f"{json_path(paths[0])}{more}"
@@ -53,7 +53,7 @@ def _faults(part: dict[str, Any], dialect: Dialect | None) -> Iterator[str]:
     if isinstance(part.get("required"), bool):
         yield "a boolean `required` is of draft 3: list the name in `required` of the object"
     if "any" in _types(part):
-        yield "type `any` is of draft 3: leave `type` out"
+        yield "type `any` is of draft 3: remove `type`"
     for keyword, bound in _BOUNDS.items():
         if isinstance(part.get(keyword), bool) and dialect != DRAFT_4:
             yield f"a boolean `{keyword}` is of draft 4: write the number there instead of `{bound}`"

@@ -116,14 +116,14 @@ class Variant:
             adapt=adaptation(mode, subset, engine=values["engine"] or "recorded"),
             context=values["context"],
             concurrency=values["concurrency"] or share,
-            **_of_run(name, values),
+            **_run_fields(name, values),
         )
 
     def asking(self, name: str, values: Values) -> Variant:
         """Return this variant with the open engine, and with the prompt and concurrency of the options."""
         context = values["context"] or self.context
         concurrency = values["concurrency"] or self.concurrency
-        return replace(self, context=context, concurrency=concurrency, **_of_run(name, values))
+        return replace(self, context=context, concurrency=concurrency, **_run_fields(name, values))
 
 
 def make_variants(
@@ -167,7 +167,7 @@ def errors_of(variant: str) -> AbstractContextManager[None]:
     return errors_about(f"variant '{variant}'" if variant else "")
 
 
-def _of_run(name: str, values: Values) -> dict[str, Any]:
+def _run_fields(name: str, values: Values) -> dict[str, Any]:
     """Return the fields of a variant that do not depend on its engine: name, prompt and recording."""
     record, recording = values["record"], None
     if record is not None:
@@ -331,9 +331,9 @@ def ways_to_ask(
     rows, left_out = _select_rows(values, table, typed)
     ways = []
     for (row_name, row), *points in itertools.product(rows.items(), *_axes(typed)):
-        changed = _changed(_without_other_engine(values, row, typed), row)
+        changed = _with_changes(_without_other_engine(values, row, typed), row)
         for _, change in points:
-            changed = _changed(changed, change)
+            changed = _with_changes(changed, change)
         parts = filter(None, map(_clean_name, (row_name, *(part for part, _ in points))))
         ways.append((_clean_name("-".join(parts)), changed))
     names = [name for name, _ in ways]
@@ -440,7 +440,7 @@ def _without_other_engine(values: Values, row: Values, typed: Mapping[str, Seque
     return {**values, **left_out, "engine_option": list(map(assignment, typed.get("engine_option", ())))}
 
 
-def _changed(values: Values, change: Values) -> Values:
+def _with_changes(values: Values, change: Values) -> Values:
     """Return the values with the changes applied; engine options accumulate."""
     options = [*(values["engine_option"] or ()), *change.get("engine_option", ())]
     return {**values, **change, "engine_option": options}

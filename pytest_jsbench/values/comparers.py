@@ -96,8 +96,8 @@ class Comparer:
         if isinstance(expected, int | float) and isinstance(actual, int | float):
             if expected == actual or not self.tolerance:
                 return expected == actual
-            room = _written(self.tolerance) * (abs(_written(expected)) if self.relative else 1)
-            return abs(_written(expected) - _written(actual)) <= room * _HAIR
+            room = _exact_number(self.tolerance) * (abs(_exact_number(expected)) if self.relative else 1)
+            return abs(_exact_number(expected) - _exact_number(actual)) <= room * _HAIR
         if isinstance(expected, str) and isinstance(actual, str):
             if expected == actual or (self.casefold and expected.casefold() == actual.casefold()):
                 return True
@@ -177,7 +177,7 @@ def _with_tolerance(comparer: Comparer, value: object) -> Comparer:
     return replace(comparer, tolerance=value, relative=False)
 
 
-def _written(number: float | Fraction) -> Fraction:
+def _exact_number(number: float | Fraction) -> Fraction:
     """Return the number exactly as written: differences of doubles are inexact, and none has 400 digits."""
     return Fraction(repr(number) if isinstance(number, float) else number)
 

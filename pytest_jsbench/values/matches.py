@@ -260,7 +260,7 @@ class _Walk:
 
     def leaves(self, spot: _Spot, expected: object, actual: object) -> Iterator[_Leaf]:
         """Yield the fields of the expected value, and the answer's additional ones."""
-        spot, comparer = self._compared(spot)
+        spot, comparer = self._find_comparer(spot)
         if comparer.how:
             self.named[field_name(spot.path)] = comparer.how
         if comparer.ignore:
@@ -279,7 +279,7 @@ class _Walk:
             right = type(actual) is type(expected)
             yield _Leaf.of(spot.path, expected, actual, right=right)
             if right:
-                yield from self._invented(spot, actual)
+                yield from self._unexpected_leaves(spot, actual)
         else:
             yield _Leaf.of(spot.path, expected, actual, right=comparer.equal(expected, actual))
 
@@ -288,7 +288,9 @@ class _Walk:
         for name, value in expected.items():
             yield from self.leaves(self._below(spot, name), value, held.get(name, _ABSENT))
         if isinstance(actual, dict):
-            yield from self._invented(spot, {name: value for name, value in actual.items() if name not in expected})
+            yield from self._unexpected_leaves(
+                spot, {name: value for name, value in actual.items() if name not in expected}
+            )
         elif actual is not _ABSENT:
             yield _Leaf(spot.path, Fault.INVENTED, actual=actual)
 
@@ -298,14 +300,16 @@ class _Walk:
             yield _Leaf(spot.path, Fault.INVENTED, actual=actual)
         pairs = dict(enumerate(range(min(len(expected), len(items)))))
         if not ordered:
-            pairs = self._assigned(spot, expected, items)
+            pairs = self._pair_items(spot, expected, items)
         for number, value in enumerate(expected):
             item = items[pairs[number]] if number in pairs else _ABSENT
             yield from self.leaves(self._below(spot, number), value, item)
         taken = set(pairs.values())
-        yield from self._invented(spot, {number: value for number, value in enumerate(items) if number not in taken})
+        yield from self._unexpected_leaves(
+            spot, {number: value for number, value in enumerate(items) if number not in taken}
+        )
 
-    def _assigned(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
+    def _pair_items(self, spot: _Spot, expected: list[object], actual: list[object]) -> dict[int, int]:
         """Return the found item for each expected one so that as many fields as possible are correct."""
         same: dict[str, list[int]] = {}
         for at in reversed(range(len(actual))):
@@ -314,9 +318,9 @@ class _Walk:
         open_ = {number: value for number, value in enumerate(expected) if number not in pairs}
         taken = set(pairs.values())
         left = {at: value for at, value in enumerate(actual) if at not in taken}
-        return pairs | (self._best(spot, open_, left) or dict(zip(open_, left, strict=False)))
+        return pairs | (self._best_pairs(spot, open_, left) or dict(zip(open_, left, strict=False)))
 
-    def _best(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
+    def _best_pairs(self, spot: _Spot, expected: dict[int, object], actual: dict[int, object]) -> dict[int, int]:
         """Return the pairs with the most correct fields, then the most correct items; empty if no pairing is better."""
         if not 1 < len(expected) * len(actual) <= self._left:
             return {}
@@ -343,19 +347,19 @@ class _Walk:
         self._left -= max(1, faults.total())
         return faults[None], set(faults) <= {None}
 
-    def _invented(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
+    def _unexpected_leaves(self, spot: _Spot, actual: object) -> Iterator[_Leaf]:
         """Yield a leaf for each unexpected value, except ignored ones."""
         members = actual.items() if isinstance(actual, dict) else enumerate(actual) if isinstance(actual, list) else ()
         for step, value in members:
-            below, comparer = self._compared(self._below(spot, step))
+            below, comparer = self._find_comparer(self._below(spot, step))
             if comparer.ignore:
                 continue
             if isinstance(value, dict | list) and value:
-                yield from self._invented(below, value)
+                yield from self._unexpected_leaves(below, value)
             else:
                 yield _Leaf(below.path, Fault.INVENTED, actual=value)
 
-    def _compared(self, spot: _Spot) -> tuple[_Spot, Comparer]:
+    def _find_comparer(self, spot: _Spot) -> tuple[_Spot, Comparer]:
         """Return the spot with all schemas that apply there, and its comparer."""
         if self._places is not None:
             spot = _Spot(spot.path, self._places.applying(spot.places))

@@ -189,7 +189,7 @@ _EXPLANATIONS = {
     SyntaxReason.FENCE_NOT_ALONE: "a fence among other text; expected the document alone",
     SyntaxReason.SEVERAL_DOCUMENTS: "more than one JSON document; expected exactly one",
     SyntaxReason.TRAILING_TEXT: "text after the JSON document; expected the document alone",
-    SyntaxReason.WHITE_SPACE: "a character that does not show, and that JSON does not allow there",
+    SyntaxReason.WHITE_SPACE: "an invisible character that JSON does not allow there",
     SyntaxReason.PROSE: "text that is not JSON; expected the document alone",
 }
 

@@ -143,7 +143,7 @@ class NearestBranches:
         branches = [self._followed(number, branch, union) for number, branch in enumerate(pairs)]
         constants = self._telling(branches)
         rating = _Rating(_at(self._instance, union.place), len(union.place), constants, self._names)
-        return rating.with_telling_first(min(branches, key=rating.distance))
+        return rating.with_constants_first(min(branches, key=rating.distance))
 
     def _schemas(self, union: ReportedError, number: int) -> list[object]:
         """Return the schema of each branch; None if it is not found."""
@@ -234,7 +234,7 @@ class _Rating:
             len(faults),
         )
 
-    def with_telling_first(self, branch: _Branch) -> _Branch:
+    def with_constants_first(self, branch: _Branch) -> _Branch:
         """
         Put the faults of distinguishing constants first, with the values of all branches if none
         has that constant.

@@ -82,7 +82,7 @@ class Compiled:
     @functools.cached_property
     def second(self) -> SecondOpinionSeeker | None:
         """The other validator; None if that has decided itself, or both may make the same mistake."""
-        doubtful = self.refers and self.field_names.references.depend_on_the_way
+        doubtful = self.refers and self.field_names.references.may_skip_resources
         if doubtful or isinstance(self.validator, PythonValidator):
             return None
         return SecondOpinionSeeker(self.read, formats=self._formats)
@@ -145,7 +145,7 @@ class InProcessJudge:
         compiled = Compiled(read, validator, formats=formats)
         if compiled.refers and (endless := compiled.field_names.references.endless()) is not None:
             place = place_of(read.schema, endless)
-            message = f"{place}: its references lead back to themselves, so that it has no meaning (core, 9.4.1)"
+            message = f"{place}: its references form a cycle, so it has no meaning (core, 9.4.1)"
             return no_instance(FailureType.UNJUDGED, "endless_reference", message)
         return compiled
 

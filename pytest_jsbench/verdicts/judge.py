@@ -148,7 +148,7 @@ class Judge:
         """Return the verdict for a request that the child did not complete."""
         message = f"the judge's process ended: {reply.detail}"
         if reply.ending == "timeout":
-            message = f"the judge had not decided after {self.policy.timeout:g} s"
+            message = f"judging was not finished after {self.policy.timeout:g} s"
         elif reply.error is not None:
             message = f"{reply.error}: {reply.detail}"
         return no_instance(FailureType.UNJUDGED, reply.ending or "crashed", message)
@@ -210,7 +210,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
         message = "a content filter stopped the answer before any text"
         return no_instance(FailureType.REFUSAL, FinishReason.CONTENT_FILTER.value, message)
     if completion.finish_reason is FinishReason.REJECTED and not completion.text.strip():
-        message = "the provider found the answer wrong, and did not show it"
+        message = "the provider rejected the answer as invalid, and did not return it"
         return no_instance(FailureType.SYNTAX_ERROR, FinishReason.REJECTED.value, message)
     truncated = completion.finish_reason in _STOPPED_BEFORE
     tools = None if completion.sent is None else completion.sent.tools
@@ -229,7 +229,7 @@ def _decide_answer(completion: Completion, schema: Schema, judge: Judge) -> Verd
         message = "no text: the answer is in the reasoning channel"
         return structs.replace(verdict, reason=IN_REASONING, message=message)
     if truncated and (completion.reasoning or completion.usage.reasoning_tokens):
-        return structs.replace(verdict, message="no text at all: the model reasoned until the limit of tokens")
+        return structs.replace(verdict, message="no text: the model reasoned up to the token limit")
     return verdict
 
 

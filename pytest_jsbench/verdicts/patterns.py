@@ -206,7 +206,7 @@ def pattern_keyword(originals: Mapping[str, str]) -> type[KeywordValidator]:
 
 
 @contextmanager
-def written_out(schema: Any) -> Iterator[dict[str, str]]:
+def rewritten_patterns(schema: Any) -> Iterator[dict[str, str]]:
     """Rewrite the schema's patterns for Rust's engine while jsonschema-rs reads it; yield a map to the originals."""
     originals: dict[str, str] = {}
     own: list[tuple[dict[str, Any], dict[str, Any]]] = []

@@ -275,7 +275,7 @@ def _is_pattern(value: object) -> bool:
 
 
 def _bad_pattern(pattern: str, path: str) -> Verdict:
-    fault = f"is no pattern of ECMA-262: {pattern_fault(pattern)}"
+    fault = f"is not an ECMA-262 pattern: {pattern_fault(pattern)}"
     foreign = foreign_syntax_in_words(pattern)
     remark = f"; it has {foreign}" if foreign else ""
     return invalid(SchemaReason.PATTERN, f"{path}: {pattern[:100]!r} {fault}{remark}")

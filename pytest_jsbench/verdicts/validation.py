@@ -18,7 +18,7 @@ from pytest_jsbench.schemas.references import References, json_path, place_of
 from pytest_jsbench.verdicts.branches import NearestBranches, ReportedError, enum_message
 from pytest_jsbench.verdicts.extra_fields import FieldNames
 from pytest_jsbench.verdicts.formats import checks
-from pytest_jsbench.verdicts.patterns import pattern_keyword, written_out
+from pytest_jsbench.verdicts.patterns import pattern_keyword, rewritten_patterns
 from pytest_jsbench.verdicts.schema_text import ReadSchema
 from pytest_jsbench.verdicts.verdicts import SchemaReason, Verdict, Violation, invalid
 
@@ -84,7 +84,7 @@ def compile_schema(read: ReadSchema, *, formats: bool) -> RustValidator | Verdic
     if has_patterns and "patternProperties/" in read.text:
         return None  # a reference may lead through an escaped one
     try:
-        with written_out(read.schema if has_patterns else {}) as originals:
+        with rewritten_patterns(read.schema if has_patterns else {}) as originals:
             keywords = {"pattern": pattern_keyword(originals)} if has_patterns else {}
             compiled = _compile(read, keywords, formats=formats)
         # the library's metaschema of draft 4 accepts any values for `enum`
@@ -175,7 +175,7 @@ def _problem(error: Exception, read: ReadSchema) -> Verdict:
     message = error.message
     if isinstance(error.instance, str) and [*error.schema_path][-2:] == ["type", "anyOf"]:
         name = printable(error.instance, 40)
-        message = f"'{name}' is no type: {nearest(name, _TYPES)}"
+        message = f"'{name}' is not a type: {nearest(name, _TYPES)}"
     return invalid(SchemaReason.METASCHEMA, f"{json_path(error.instance_path)}: {message}")
 
 
@@ -184,7 +184,9 @@ def unresolvable(read: ReadSchema) -> Verdict | None:
     whole = {} if isinstance(read.schema, bool) else read.schema
     for schema, reference in References(whole, read.dialect).unresolved():
         if not _METASCHEMA.match(reference):
-            message = f"$ref {json.dumps(reference)} leads to nothing here; nothing is ever fetched"
+            message = (
+                f"$ref {json.dumps(reference)} cannot be resolved in the schema; remote documents are never fetched"
+            )
             return invalid(SchemaReason.UNRESOLVABLE_REFERENCE, f"{place_of(whole, schema)}: {message}")
     return None
 

@@ -296,10 +296,10 @@ _WIDTH, _FIRST_LINES, _LAST_LINES, _LONGEST_EXCERPT = 100, 10, 4, 2000
 _VIOLATIONS = 3
 _MEANINGS = {
     Note.SECRET_REPLACED: "it quoted a secret of this run, and was judged with * in its place",
-    Note.CAPITALS: "a value of the schema's list but for its capitals, which not every provider guarantees",
-    Note.ADAPTATION_LOSS: "it breaks a keyword that was left out of the schema that was sent",
+    Note.CAPITALS: "an enum value except for its case, which not every provider guarantees",
+    Note.ADAPTATION_LOSS: "it violates a keyword that was removed from the schema that was sent",
     Note.NOT_TEXT: "the server sent a JSON value where its API has a text, and that was judged as JSON text",
-    Note.NOT_ENFORCED: "what carried the request left the schema out",
+    Note.NOT_ENFORCED: "the request was sent without the schema",
     Note.UNKNOWN_FINISH_REASON: "the server's finish reason does not show whether the answer is complete",
     Note.EMPTY_ARGUMENTS: "the tool has no parameters, and its empty arguments were judged as {}",
     Note.FORCED_TOOL_REPEATED: "the tool that had to be called was called several times, and each call was judged",

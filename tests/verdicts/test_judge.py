@@ -258,7 +258,7 @@ class BrokenCalls(GuardedCalls):
         (ChildReply(values=(), error="PanicException", detail="None"), "crashed", "PanicException: None"),
         (ChildReply(values=(), error="MemoryError", ending="memory"), "memory", "MemoryError: "),
         (ChildReply(values=(), ending="crashed", detail="-11"), "crashed", "the judge's process ended: -11"),
-        (ChildReply(values=(), ending="timeout"), "timeout", "the judge had not decided after 5 s"),
+        (ChildReply(values=(), ending="timeout"), "timeout", "judging was not finished after 5 s"),
     ],
 )
 def test_a_fault_of_the_judge_is_nobodys_failure(reply: ChildReply, reason: str, message: str) -> None:
@@ -391,7 +391,7 @@ def test_truncated_answer_reports_reasoning_up_to_the_token_limit(
     reasoned = replace(completion("", FinishReason.LENGTH), reasoning=reasoning, usage=Usage(reasoning_tokens=tokens))
     verdict = decide(reasoned, SCHEMA, judge)
     assert (verdict.failure_type, verdict.reason) == (FailureType.TRUNCATED, "empty")
-    assert verdict.message == "no text at all: the model reasoned until the limit of tokens"
+    assert verdict.message == "no text: the model reasoned up to the token limit"
 
 
 def test_reasoning_next_to_an_answer_is_never_judged(judge: Judge) -> None:

@@ -22,7 +22,7 @@ from pytest_jsbench.verdicts.patterns import (
     linear,
     matcher,
     pattern_fault,
-    written_out,
+    rewritten_patterns,
 )
 from tests.fuzzing import examples
 
@@ -161,7 +161,7 @@ def test_patterns_are_rewritten_in_schemas_and_restored_after_errors() -> None:
         "components": {"schemas": {"a": {"items": [{"pattern": r"(?=\_)"}, {"pattern": "("}]}}},
     }
     before = json.dumps(schema)
-    with suppress(ZeroDivisionError), written_out(schema):
+    with suppress(ZeroDivisionError), rewritten_patterns(schema):
         assert schema == {
             "properties": {"pattern": {"pattern": "_"}, "default": {"patternProperties": {"_": {}}}},
             "enum": [{"pattern": r"\_"}],
@@ -174,7 +174,7 @@ def test_patterns_are_rewritten_in_schemas_and_restored_after_errors() -> None:
 def test_two_patterns_of_one_meaning_stay_two() -> None:
     named = {r"\d": {"type": "string"}, "[0-9]": {"minLength": 2}}
     schema: dict[str, Any] = {"patternProperties": named}
-    with written_out(schema) as originals:
+    with rewritten_patterns(schema) as originals:
         assert {originals[pattern]: held for pattern, held in schema["patternProperties"].items()} == named
     assert schema["patternProperties"] is named
 

@@ -183,7 +183,7 @@ def test_schema_with_infinite_references_is_not_judged(judge: Judge, schema: dic
     problem = judge.inspect(schema)
     assert problem is not None
     assert (problem.failure_type, problem.reason) == (FailureType.UNJUDGED, "endless_reference")
-    assert problem.message.startswith("$: its references lead back to themselves")
+    assert problem.message.startswith("$: its references form a cycle")
     assert judge.judge(schema, "1").valid is None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_jsbench.core.cases import BrokenCase, Case, CaseKey, Expected
 from pytest_jsbench.core.files import Unreadable
-from pytest_jsbench.datasets.base import LeftOut, ListedCase, Listing, Selection, broken, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, broken, schema_case
 from pytest_jsbench.datasets.documents import (
     DOCUMENT_SUFFIXES,
     LARGEST_DOCUMENT,
@@ -53,7 +53,7 @@ def _expectations(paths: Iterable[Path]) -> set[Path]:
     return {path for path in paths if path.with_suffix("") in with_schema}
 
 
-def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | LeftOut]:
+def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | SkippedPart]:
     inner = path.relative_to(folder.root)
     # the directory's place on this machine must not be in node ids
     top = folder.root.name if folder.root.name not in {"", "..", "~"} else "schemas"
@@ -72,7 +72,9 @@ def _find(folder: DocumentFolder, path: Path) -> Iterator[ListedCase | LeftOut]:
             return _find_in_document(folder, path, task, file_task)
 
 
-def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: str) -> Iterator[ListedCase | LeftOut]:
+def _find_in_document(
+    folder: DocumentFolder, path: Path, task: str, file_task: str
+) -> Iterator[ListedCase | SkippedPart]:
     document = _more_than_a_schema(folder, path)
     if document is None:
         yield ListedCase(task=task, name=path.stem, where=str(path), read=partial(_read_schema, folder, path))
@@ -93,7 +95,9 @@ def _find_in_document(folder: DocumentFolder, path: Path, task: str, file_task: 
     yield from definitions.notes(str(path))
 
 
-def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: Any) -> Iterator[ListedCase | LeftOut]:
+def _find_in_api(
+    folder: DocumentFolder, path: Path, file_task: str, document: Any
+) -> Iterator[ListedCase | SkippedPart]:
     from pytest_jsbench.datasets.sources import openapi
 
     is_empty = True
@@ -110,7 +114,7 @@ def _find_in_api(folder: DocumentFolder, path: Path, file_task: str, document: A
         read = partial(_read_unsupported_api, folder, path)
         yield ListedCase(task=file_task, name=path.stem, where=str(path), read=read)
     else:
-        yield LeftOut(f"{path}: no cases, as this OpenAPI document has no schemas of components or JSON bodies")
+        yield SkippedPart(f"{path}: no cases, as this OpenAPI document has no schemas of components or JSON bodies")
 
 
 def _more_than_a_schema(folder: DocumentFolder, path: Path) -> object:

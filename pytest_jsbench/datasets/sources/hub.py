@@ -24,7 +24,7 @@ from pytest_jsbench.core.files import FileReader, Unreadable, inside
 from pytest_jsbench.core.text import described, printable
 from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_tasks
 from pytest_jsbench.datasets.sources import parquet
-from pytest_jsbench.datasets.sources.rows import of_table
+from pytest_jsbench.datasets.sources.rows import table_cases
 
 _SCHEMA, _ID = "json_schema", "unique_id"
 _SPLITS_ALL = "all"
@@ -71,15 +71,15 @@ def open_hub(selection: Selection, *, revision: str | None = None) -> Listing:
     """
     source = selection.source
     if importlib.util.find_spec("datasets") is None:
-        raise _needs_library(source)
+        raise _missing_library_error(source)
     import datasets  # slow: takes 2 s
 
     repository = source.removesuffix(f"@{revision}") if revision else source
-    with _quiet(), _offline_if_unreachable(repository, revision):
+    with _hide_output(), _offline_if_unreachable(repository, revision):
         try:
             configs: list[str] = datasets.get_dataset_config_names(repository, revision=revision)
         except Exception as error:
-            raise _unreachable(source, error) from error
+            raise _loading_error(source, error) from error
         return _listing(selection, configs, partial(_find_in_library, selection, repository, revision))
 
 
@@ -90,7 +90,7 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
     try:
         loaded = datasets.load_dataset(repository, task, revision=revision)
     except Exception as error:
-        raise _unreachable(source, error) from error
+        raise _loading_error(source, error) from error
     for split in choose_splits(selection, task, list(loaded)):
         table = loaded[split]
         columns = tuple(table.column_names)
@@ -100,17 +100,17 @@ def _find_in_library(selection: Selection, repository: str, revision: str | None
                 f"expected {_SCHEMA} and {_ID}, as JSONSchemaBench has"
             )
             raise DatasetError(message, found=columns, expected=(_SCHEMA, _ID), where=source)
-        yield from of_table(table, task=task, place=f"{source} {safe_name(task)}")
+        yield from table_cases(table, task=task, place=f"{source} {safe_name(task)}")
 
 
-def _needs_library(source: str) -> DatasetError:
+def _missing_library_error(source: str) -> DatasetError:
     message = f"dataset '{source}' needs the package datasets: pip install 'pytest-jsbench[datasets]'"
     if not Path(source).expanduser().exists():
         message += " (no local file or directory has this name, so it is a name on the hub)"
     return DatasetError(message)
 
 
-def _unreachable(source: str, error: Exception) -> DatasetError:
+def _loading_error(source: str, error: Exception) -> DatasetError:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return DatasetError(
         f"cannot load dataset '{source}': {reason}; "
@@ -158,7 +158,7 @@ def _connection_fault(repository: str, revision: str | None) -> str | None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _hide_output() -> Iterator[None]:
     """Hide the library's progress bars and log lines, which would appear in the middle of pytest's output."""
     import datasets
 
@@ -206,7 +206,7 @@ def _front_matter(folder: Path, name: str) -> object:
         if not text.strip():
             return None
         if importlib.util.find_spec("yaml") is None:
-            raise _needs_library(str(folder))
+            raise _missing_library_error(str(folder))
         return parse_yaml(text)
     except Unreadable as error:
         # the library would read it by its own rules

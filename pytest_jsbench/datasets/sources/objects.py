@@ -20,7 +20,7 @@ from pytest_jsbench.core.errors import ContractError, DatasetError, ImportFailed
 from pytest_jsbench.core.extensions import import_object
 from pytest_jsbench.core.files import Unreadable, parse_json
 from pytest_jsbench.core.text import kind_of
-from pytest_jsbench.datasets.base import LeftOut, ListedCase, Listing, Selection, schema_case
+from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, SkippedPart, schema_case
 from pytest_jsbench.datasets.sources import rows, tools
 from pytest_jsbench.datasets.sources.hub import choose_splits
 from pytest_jsbench.schemas import python_types
@@ -53,10 +53,10 @@ def open_object(selection: Selection) -> Listing:
 
 def open_in_memory(selection: Selection, value: object) -> Listing:
     """Open the cases of a program's objects; an iterable is consumed once, immediately."""
-    return Listing.of(selection, _find(selection, value))
+    return Listing.of(selection, _find_cases(selection, value))
 
 
-def _find(selection: Selection, value: Any) -> Iterable[ListedCase | LeftOut]:
+def _find_cases(selection: Selection, value: Any) -> Iterable[ListedCase | SkippedPart]:
     source = selection.source
     if isinstance(value, Mapping) and value and all(map(_is_table, value.values())):  # by split
         splits = choose_splits(selection, TASK, list(value))
@@ -67,14 +67,14 @@ def _find(selection: Selection, value: Any) -> Iterable[ListedCase | LeftOut]:
         return _schemas_of(source, value, task=TASK, name=getattr(value, "__name__", "schema"))
     if hasattr(value, "iterrows"):  # a pandas DataFrame; iterating over it would yield its columns
         rows.schema_column(list(value.columns), _TABLE)
-        return _each_of(source, (row.dropna().to_dict() for _, row in value.iterrows()))
+        return _cases_of_iterable(source, (row.dropna().to_dict() for _, row in value.iterrows()))
     if isinstance(value, Iterable) and not isinstance(value, bytes):
-        return _each_of(source, value)
+        return _cases_of_iterable(source, value)
     message = f"{kind_of(value)} is not a dataset; expected {_CASES}"
     raise DatasetError(message, found=type(value).__name__, expected=_CASES)
 
 
-def _each_of(source: str, values: Iterable[object]) -> Iterator[ListedCase | LeftOut]:
+def _cases_of_iterable(source: str, values: Iterable[object]) -> Iterator[ListedCase | SkippedPart]:
     if isinstance(values, list | tuple) and not any(map(rows.is_row, values)):
         definitions = _defined_cases(values, task=TASK, name="schema", where=source)
         if definitions is not None:
@@ -91,14 +91,14 @@ def _each_of(source: str, values: Iterable[object]) -> Iterator[ListedCase | Lef
             yield from _cases_of_row(part, name=name, where=place)
 
 
-def _cases_of_row(row: object, *, name: str, where: str) -> Iterator[ListedCase | LeftOut]:
+def _cases_of_row(row: object, *, name: str, where: str) -> Iterator[ListedCase | SkippedPart]:
     definitions = None if rows.is_row(row) else _defined_cases(row, task=TASK, name=name, where=where)
     if definitions:
         yield from definitions
         return
     # keep the row as text, so that later changes in the program do not change the case
     read = partial(_parse, _json_of(row))
-    yield rows.listed(read, row, task=TASK, name=name, where=where)
+    yield rows.listed_case(read, row, task=TASK, name=name, where=where)
 
 
 def _with_key(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
@@ -108,12 +108,12 @@ def _with_key(case: Case | BrokenCase, key: CaseKey) -> Case | BrokenCase:
 def _json_of(value: object) -> str | Unreadable:
     """Return the value as JSON text, or the error if it cannot be written as JSON."""
     try:
-        return json.dumps(value, default=_plain)
+        return json.dumps(value, default=_to_plain)
     except (TypeError, ValueError, RecursionError) as error:
         return Unreadable(f"cannot be written as JSON: {error}")
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, date | time):
@@ -134,13 +134,13 @@ def _is_table(value: object) -> bool:
     return all(hasattr(value, part) for part in ("column_names", "features", "select_columns"))
 
 
-def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | LeftOut]:
+def _rows_of_table(source: str, table: Any) -> Iterator[ListedCase | SkippedPart]:
     if table.features is not None:  # streams may not have features
         _check_features(table)
     if not hasattr(table, "__len__"):  # a stream, which has no access to rows by number
-        yield from _each_of(source, table)
+        yield from _cases_of_iterable(source, table)
         return
-    yield from rows.of_table(table, task=TASK, place=source)
+    yield from rows.table_cases(table, task=TASK, place=source)
 
 
 def _check_features(table: Any) -> None:
@@ -155,7 +155,7 @@ def _check_features(table: Any) -> None:
         raise DatasetError(message, found=kind, expected="string", where=column)
 
 
-def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | LeftOut]:
+def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[ListedCase | SkippedPart]:
     """
     Return the schemas of an object, in one task; raise DatasetError if there are none, or something
     else is among them.
@@ -166,7 +166,7 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Lis
     parts = list(_named_parts(value, name))
     if not parts:
         raise DatasetError(f"dataset '{source}' is empty: expected {_SCHEMAS}")
-    cases: list[ListedCase | LeftOut] = []
+    cases: list[ListedCase | SkippedPart] = []
     for part_name, part in parts:
         definitions = _defined_cases(part, task=task, name=part_name, where=source)
         if definitions is not None:
@@ -177,7 +177,7 @@ def _schemas_of(source: str, value: object, *, task: str, name: str) -> list[Lis
     return cases
 
 
-def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[ListedCase | LeftOut] | None:
+def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[ListedCase | SkippedPart] | None:
     """Return the cases of tools and response formats, as from the same JSON in a file; None if the value is neither."""
     plain = _dump_models(value)
     if not isinstance(plain, Mapping | list) or tools.read_definitions(plain) is None:
@@ -187,7 +187,7 @@ def _defined_cases(value: object, *, task: str, name: str, where: str) -> list[L
     definitions = tools.read_definitions(document)
     if definitions is None:
         return None
-    return [*tools.listed(definitions, document, task=task, name=name, where=where), *definitions.notes(where)]
+    return [*tools.listed_cases(definitions, document, task=task, name=name, where=where), *definitions.notes(where)]
 
 
 def _dump_models(value: Any) -> object:

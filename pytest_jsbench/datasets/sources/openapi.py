@@ -82,7 +82,7 @@ def read_openapi_schema(document: object, api: ApiSchema, *, uri: str, retrieve:
     if schema is _MISSING:
         raise Unreadable("has changed since it was first read")
     place = SchemaPlace(document=document, uri=uri, schema=schema, opaque=True)
-    whole = bundle(_dereferenced(place), retrieve)
+    whole = bundle(_follow_reference(place), retrieve)
     if version == "3.0":
         whole = convert(whole, unused=_UNUSED.get(api.group))
     dialect = _mapping(document).get("jsonSchemaDialect")
@@ -101,7 +101,7 @@ def check(document: object) -> str:
     raise Unreadable(message, reason="not_a_schema")
 
 
-def _dereferenced(place: SchemaPlace) -> SchemaPlace:
+def _follow_reference(place: SchemaPlace) -> SchemaPlace:
     """
     Return the place of the component that a schema only refers to, so that the result does not
     begin with a `$ref`.
@@ -180,12 +180,12 @@ def convert(schema: Any, *, unused: str | None) -> Any:
     the body; None for both directions.
     """
     try:
-        return rebuild(schema, lambda part: _converted(part, unused))
+        return rebuild(schema, lambda part: _convert_object(part, unused))
     except RecursionError:
         raise Unreadable("nested too deeply to be converted", reason="too_deep") from None
 
 
-def _converted(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
+def _convert_object(schema: dict[str, Any], unused: str | None) -> dict[str, Any]:
     if isinstance(schema.get("$ref"), str):
         # other keywords next to a reference are ignored; `$defs` contains the referenced schemas, at the root
         return {keyword: schema[keyword] for keyword in ("$ref", "$defs") if keyword in schema}

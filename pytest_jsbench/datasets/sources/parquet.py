@@ -44,10 +44,10 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
         first = 0
         while names := _call_child("read_names", *places, group, first):
             for index, row in enumerate(names, start=first):
-                read = partial(_row, (*places, group), index)
+                read = partial(_read_row, (*places, group), index)
                 place = f"{path} row {number}"
                 name = f"row-{number}"
-                yield rows.listed(read, row, task=task, name=name, where=place, only_schema=only_schemas)
+                yield rows.listed_case(read, row, task=task, name=name, where=place, only_schema=only_schemas)
                 number += 1
             first += len(names)
 
@@ -56,11 +56,11 @@ def find(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase]:
 _Group = tuple[str, str, str, int]
 
 
-def _row(group: _Group, index: int) -> dict[str, Any]:
+def _read_row(group: _Group, index: int) -> dict[str, Any]:
     """Read a row of a group, and the rows next to it, which are likely to be read next."""
     number, place = divmod(index, _ROWS_AT_ONCE)
     with _READING:
-        block = _block(group, number)
+        block = _read_block(group, number)
     if block is not None:
         return block[place]
     try:
@@ -73,7 +73,7 @@ def _row(group: _Group, index: int) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _block(group: _Group, number: int) -> list[dict[str, Any]] | None:
+def _read_block(group: _Group, number: int) -> list[dict[str, Any]] | None:
     """Read adjacent rows; return None if one of them is unreadable, or all of them exceed the size limit of a row."""
     try:
         block: list[dict[str, Any]] = _call_child("read_rows", *group, number * _ROWS_AT_ONCE, _ROWS_AT_ONCE)
@@ -106,7 +106,7 @@ def _call_child(function: str, root: str, start: str, name: str, *arguments: obj
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
+def _convert_errors(path: Path) -> Iterator[None]:
     """Convert the errors of pyarrow for damaged Parquet files to DatasetError with one line."""
     import pyarrow
 
@@ -130,7 +130,7 @@ def open_table(root: str, start: str, name: str) -> Iterator[Any]:
     from pyarrow import parquet
 
     path = Path(name)
-    with reading(path), FileReader(root=Path(root), start=Path(start)).open(path) as file:
+    with _convert_errors(path), FileReader(root=Path(root), start=Path(start)).open(path) as file:
         metadata = parquet.read_metadata(file)
         _check_size(path, metadata)
         columns = map(metadata.schema.column, range(metadata.num_columns))
@@ -161,8 +161,8 @@ def read_outline(root: str, start: str, name: str) -> tuple[int, bool]:
 
 def read_names(root: str, start: str, name: str, group: int, first: int) -> list[dict[str, Any]]:
     """Return the names and tasks of the group's next rows; empty at its end."""
-    with reading(Path(name)):
-        table = _group(root, start, name, group, names_only=True)
+    with _convert_errors(Path(name)):
+        table = _read_group(root, start, name, group, names_only=True)
         numbers = range(first, min(first + _NAMES_AT_ONCE, table.num_rows))
         if not table.num_columns:
             return [{}] * len(numbers)
@@ -171,10 +171,10 @@ def read_names(root: str, start: str, name: str, group: int, first: int) -> list
 
 def read_rows(root: str, start: str, name: str, group: int, first: int, count: int) -> list[dict[str, Any]]:
     """Return rows of a group."""
-    with reading(Path(name)):
-        table = _group(root, start, name, group).slice(first, count)
+    with _convert_errors(Path(name)):
+        table = _read_group(root, start, name, group).slice(first, count)
         return [
-            {field.name: _cell(row[field.name], field) for field in table.schema if field.name in row}
+            {field.name: _to_json(row[field.name], field) for field in table.schema if field.name in row}
             for row in table.to_pylist()
         ]
 
@@ -183,18 +183,18 @@ def read_rows(root: str, start: str, name: str, group: int, first: int, count: i
 _TEXTS = (*rows.SCHEMA_NAMES, "expected", "ground_truth")
 
 
-def _cell(value: Any, field: Any) -> Any:
+def _to_json(value: Any, field: Any) -> Any:
     """Return a cell as a value that can be sent to the other process as JSON."""
     if field.name in _TEXTS and isinstance(value, str):
         return value
     if field.name in rows.SCHEMA_NAMES or field.name in rows.ID_NAMES:
         return value
-    plain = rows.as_json(_decoded(value, field.type), field.name)
+    plain = rows.as_json(_decode(value, field.type), field.name)
     # a date or a time in a column of JSON text becomes the JSON text of a string
     return json.dumps(plain) if field.name in _TEXTS and isinstance(plain, str) else plain
 
 
-def _decoded(value: Any, kind: Any) -> Any:
+def _decode(value: Any, kind: Any) -> Any:
     """Return a cell with the JSON text in it parsed, if its Arrow type is JSON (`datasets.Json`)."""
     import pyarrow
 
@@ -203,9 +203,9 @@ def _decoded(value: Any, kind: Any) -> Any:
     if _is_json(kind):
         return parse_json(value)
     if pyarrow.types.is_struct(kind):
-        return {part.name: _decoded(value[part.name], part.type) for part in kind}
+        return {part.name: _decode(value[part.name], part.type) for part in kind}
     if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
-        return [_decoded(part, kind.value_type) for part in value]
+        return [_decode(part, kind.value_type) for part in value]
     return value
 
 
@@ -215,7 +215,7 @@ def _is_json(kind: Any) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
+def _read_group(root: str, start: str, name: str, group: int, *, names_only: bool = False) -> Any:
     """Read the columns of a group that are used, or only those with the names of its rows."""
     with open_table(root, start, name) as file:
         columns = _columns(name, file.metadata.schema.to_arrow_schema())

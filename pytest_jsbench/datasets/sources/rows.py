@@ -19,7 +19,7 @@ from pytest_jsbench.core.errors import DatasetError
 from pytest_jsbench.core.files import FileReader, Unreadable, parse_json
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.messages import Message, check_encodable, read_messages
-from pytest_jsbench.datasets.base import LeftOut, ListedCase, as_schema, schema_case, with_comparers
+from pytest_jsbench.datasets.base import ListedCase, SkippedPart, as_schema, schema_case, with_comparers
 from pytest_jsbench.datasets.documents import LARGEST_SCHEMA
 from pytest_jsbench.datasets.sources import tools
 from pytest_jsbench.datasets.sources.tools import format_schema
@@ -33,7 +33,7 @@ _BENCHMARK_FIELDS = ("context", "question", "ground_truth")
 OTHER_NAMES = ("task", "prompt", "messages", "expected", "reference", "tags", *_BENCHMARK_FIELDS)
 
 
-def listed(
+def listed_case(
     row: Callable[[], Any], fields: object, *, task: str, name: str, where: str, only_schema: bool = False
 ) -> ListedCase:
     """
@@ -50,7 +50,7 @@ def listed(
     )
 
 
-def of_table(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
+def table_cases(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
     """Yield the rows of a `datasets` table; only their names and tasks are read at first."""
     only_schema = are_schemas(table.column_names)
     wanted = [name for name in (*ID_NAMES, "task") if name in table.column_names]
@@ -58,7 +58,7 @@ def of_table(table: Any, *, task: str, place: str) -> Iterator[ListedCase]:
     for number, fields in enumerate(names):
         row = partial(table.__getitem__, number)
         where = f"{place} row {number}"
-        yield listed(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
+        yield listed_case(row, fields, task=task, name=f"row-{number}", where=where, only_schema=only_schema)
 
 
 def are_schemas(columns: Iterable[str]) -> bool:
@@ -208,7 +208,7 @@ def _tags(tags: object) -> tuple[str, ...]:
 _BOM = b"\xef\xbb\xbf"
 
 
-def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | LeftOut]:
+def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedCase | SkippedPart]:
     """Yield the rows of the file, each located but not parsed; `task` is used for rows without a task."""
     defined = tools.Definitions(many=True)
     try:
@@ -217,10 +217,10 @@ def find_lines(reader: FileReader, path: Path, *, task: str) -> Iterator[ListedC
                 continue
             row = partial(_parse_line, reader, path, line.start, line.size)
             place = f"{path} line {line.number}"
-            value = _peek(line.data)
+            value = _parse_or_none(line.data)
             definitions = None if is_row(value) else tools.read_definitions(value)
             if definitions is None:
-                yield listed(row, value, task=task, name=f"line-{line.number}", where=place)
+                yield listed_case(row, value, task=task, name=f"line-{line.number}", where=place)
                 continue
             for definition in definitions.schemas:
                 name = f"line-{line.number}" if definition.name is None else definition.name
@@ -237,7 +237,7 @@ def _read_definition(row: Callable[[], object], definition: tools.Definition, ke
     return tools.case_of(row(), definition, key)
 
 
-def _peek(line: bytes | None) -> object:
+def _parse_or_none(line: bytes | None) -> object:
     """Return the row if it can be parsed, for its name and task; errors are reported when the case is read."""
     try:
         return None if line is None else parse_json(line)

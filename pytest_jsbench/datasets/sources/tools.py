@@ -12,7 +12,7 @@ from pytest_jsbench.core.cases import Case, CaseKey
 from pytest_jsbench.core.files import Unreadable
 from pytest_jsbench.core.json_values import json_type
 from pytest_jsbench.core.text import printable
-from pytest_jsbench.datasets.base import LeftOut, ListedCase, schema_case
+from pytest_jsbench.datasets.base import ListedCase, SkippedPart, schema_case
 from pytest_jsbench.datasets.sources.mcp_messages import describe_message
 from pytest_jsbench.schemas.keywords import KEYWORDS, rebuild
 from pytest_jsbench.schemas.references import follow
@@ -168,18 +168,18 @@ class Definitions:
         self.messages += other.messages
         self.has_next = other.has_next
 
-    def notes(self, where: str) -> Iterator[LeftOut]:
+    def notes(self, where: str) -> Iterator[SkippedPart]:
         """Yield one message for each kind of skipped part."""
         if self.skipped:
             names = printable(", ".join(dict.fromkeys(self.skipped)), 300)
-            yield LeftOut(f"{where}: skipped tools without a JSON Schema of their arguments: {names}")
+            yield SkippedPart(f"{where}: skipped tools without a JSON Schema of their arguments: {names}")
         elif not self.schemas and not self.messages:
-            yield LeftOut(f"{where}: the list of tools is empty")
+            yield SkippedPart(f"{where}: the list of tools is empty")
         if self.messages:
             kinds = printable(", ".join(dict.fromkeys(self.messages)), 300)
-            yield LeftOut(f"{where}: skipped JSON-RPC messages without tools: {kinds}")
+            yield SkippedPart(f"{where}: skipped JSON-RPC messages without tools: {kinds}")
         if self.has_next:
-            yield LeftOut(f"{where}: the list of tools is incomplete, as nextCursor is set; add the next page")
+            yield SkippedPart(f"{where}: the list of tools is incomplete, as nextCursor is set; add the next page")
 
 
 def read_definitions(document: object) -> Definitions | None:
@@ -202,7 +202,9 @@ def read_definitions(document: object) -> Definitions | None:
     return definitions if _read_tool(definitions, (), document) else None
 
 
-def listed(definitions: Definitions, document: object, *, task: str, name: str, where: str) -> Iterator[ListedCase]:
+def listed_cases(
+    definitions: Definitions, document: object, *, task: str, name: str, where: str
+) -> Iterator[ListedCase]:
     """Yield the cases of a document that is in memory; `name` is for a definition without one."""
     for definition in definitions.schemas:
         read = partial(case_of, document, definition)
