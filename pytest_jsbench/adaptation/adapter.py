@@ -160,10 +160,12 @@ def _is_implied(name: str, was: Mapping[str, Any], now: Mapping[str, Any]) -> bo
     if name == "allOf":  # engines remove `allOf` only after merging it
         return isinstance(was[name], list)
     if name == "items":
-        listed, most = was.get("prefixItems"), now.get("maxItems")
+        listed = was.get("prefixItems")
+        most = now.get("maxItems")
         return isinstance(listed, list) and isinstance(most, int | float) and most <= len(listed)
     for exclusive, inclusive, sign in _BOUNDS_OF_A_SIDE:
-        left, kept = was.get(name), now.get(exclusive if name == inclusive else inclusive)
+        left = was.get(name)
+        kept = now.get(exclusive if name == inclusive else inclusive)
         if name in (exclusive, inclusive) and isinstance(left, int | float) and isinstance(kept, int | float):
             return sign * kept > sign * left or (kept == left and name == inclusive)
     return False

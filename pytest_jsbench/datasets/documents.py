@@ -378,7 +378,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield each object in the value once. This is twice as fast as `_paths`, and it runs on every file."""
-    pending, seen = [value], set()
+    pending = [value]
+    seen = set()
     while pending:
         part = pending.pop()
         if isinstance(part, dict | list) and id(part) not in seen:

@@ -29,7 +29,8 @@ from pytest_jsbench.verdicts.extra_fields import all_names
 
 #: Maximum number of invalid answers per schema that are repeated with escaped names.
 _MOST_ESCAPED = 3
-SCHEMAS, INSTANCES = "schemas.jsonl", "instances.jsonl"
+SCHEMAS = "schemas.jsonl"
+INSTANCES = "instances.jsonl"
 #: Required fields of a line in each file, with their types.
 _FIELDS: Mapping[str, Mapping[str, type | UnionType]] = {
     SCHEMAS: {"schema_id": str, "task": str, "schema": object},

@@ -214,7 +214,8 @@ def _open_files(selection: Selection, paths: list[Path], *, root: Path) -> Listi
 def _reject_split(selection: Selection) -> None:
     """Raise DatasetError if a split is set for a source without splits; "all" is accepted for each source."""
     if selection.split not in {Selection().split, "all"}:
-        source, split = printable(selection.source), printable(selection.split)
+        source = printable(selection.source)
+        split = printable(selection.split)
         message = f"dataset '{source}' has no splits; remove --jsbench-split={split}, which is for the hub's layout"
         raise DatasetError(message, found=selection.split, expected=Selection().split, option="split")
 

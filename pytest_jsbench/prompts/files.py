@@ -87,7 +87,8 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
     """Return the top-level fields of a schema: `name`, `type`, `required` and `description`."""
     if not isinstance(schema, Mapping):
         return []
-    properties, required = schema.get("properties"), schema.get("required")
+    properties = schema.get("properties")
+    required = schema.get("required")
     if not isinstance(properties, Mapping):
         return []
     needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
@@ -96,7 +97,8 @@ def fields_of(schema: Schema) -> list[dict[str, Any]]:
 
 def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
     keywords = schema if isinstance(schema, Mapping) else {}
-    kind, description = keywords.get("type"), keywords.get("description")
+    kind = keywords.get("type")
+    description = keywords.get("description")
     named = " or ".join(map(str, kind)) if isinstance(kind, list) else kind if isinstance(kind, str) else "any"
     shown = description if isinstance(description, str) else ""
     return {"name": name, "type": named, "required": required, "description": shown}

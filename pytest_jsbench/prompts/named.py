@@ -136,7 +136,8 @@ def _find(name: str) -> Template:
 def _function_template(name: str, function: object) -> Template:
     """Return a template that calls the named function; PromptError if it is not a function."""
     if not callable(function):
-        kind, expected = kind_of(function), "a function that takes a case"
+        kind = kind_of(function)
+        expected = "a function that takes a case"
         raise PromptError(f"prompt {name} is {kind}; expected {expected}", found=kind, expected=expected, where=name)
     return Template(name=name, digest=_digest(name, function), render=partial(_render, function, name=name))
 

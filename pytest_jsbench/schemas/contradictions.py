@@ -38,7 +38,8 @@ def find_impossible_bound(schema: Schema) -> str:
 
 def _contradiction(node: Mapping[str, Any]) -> str:
     for kind, lower, upper in _PAIRS:
-        least, most = _number(node.get(lower)), _number(node.get(upper))
+        least = _number(node.get(lower))
+        most = _number(node.get(upper))
         if least is None or most is None or not _allows(node, kind):
             continue
         open_ended = lower.startswith("exclusive") or upper.startswith("exclusive")

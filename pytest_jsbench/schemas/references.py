@@ -262,7 +262,8 @@ class SchemaPlaces:
 
     def _reached(self, starts: Iterable[Tokens], steps: Callable[[Tokens], Iterable[Tokens]]) -> list[Tokens]:
         """Return the places of schemas that are reached from these by these steps, each once."""
-        pending, seen = list(starts), dict[Tokens, None]()
+        pending = list(starts)
+        seen = dict[Tokens, None]()
         while pending:
             place = pending.pop()
             if place not in seen and isinstance(follow(self._schema, place), Mapping):
@@ -331,7 +332,8 @@ def follow(value: Any, path: Iterable[str], default: Any = None) -> Any:
 
 def place_of(root: Any, part: Mapping[str, Any]) -> str:
     """Return the place of a part of a schema as a JSON path."""
-    value, steps = root, list[str | int]()
+    value = root
+    steps = list[str | int]()
     for token in next(path for path, schema in located(root) if schema is part):
         steps.append(int(token) if isinstance(value, list) else token)
         value = follow(value, (token,))

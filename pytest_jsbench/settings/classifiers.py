@@ -79,7 +79,8 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record,
     codes: dict[str, None] = {}
     scores: dict[str, tuple[int, int]] = {}
     errors: list[str] = []
-    failed, answered = not record.verdict.passed, not isinstance(record.generation, Failed)
+    failed = not record.verdict.passed
+    answered = not isinstance(record.generation, Failed)
     for classifier in () if record.excluded else classifiers:
         try:
             if classifier.counts and answered and (count := classifier.count_of(record)) is not None:

@@ -215,7 +215,8 @@ def selection_of(values: Values) -> Selection:
     if values["sample"] is not None:
         size, seed = values["sample"]
         chosen["sample"] = Sample(size=size, seed=seed)
-    labelled, invalid = values["instances"] is not None, values["invalid_schemas"]
+    labelled = values["instances"] is not None
+    invalid = values["invalid_schemas"]
     sources = [values["instances"]] if labelled else values["dataset"] or ["builtin"]
     is_all_published = all(map(is_published, sources))
     return Selection.over(
@@ -269,7 +270,8 @@ def gates_of(values: Values) -> tuple[Gate, ...]:
         partial(Gate.least, "baseline.difference", factor=-1),
     )
     for name, read in zip(GATES, readers, strict=True):
-        flag, given = BY_NAME[name].flag, values[name]
+        flag = BY_NAME[name].flag
+        given = values[name]
         for text in given if BY_NAME[name].repeated else filter(None, [given]):
             with errors_about(flag):
                 gates.append(read(text))

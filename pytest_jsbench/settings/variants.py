@@ -169,7 +169,8 @@ def errors_of(variant: str) -> AbstractContextManager[None]:
 
 def _run_fields(name: str, values: Values) -> dict[str, Any]:
     """Return the fields of a variant that do not depend on its engine: name, prompt and recording."""
-    record, recording = values["record"], None
+    record = values["record"]
+    recording = None
     if record is not None:
         recording = RecordingFolder(
             path=record / safe_name(name) if name else record,
@@ -361,7 +362,8 @@ def _select_rows(
 ) -> tuple[Mapping[str, Values], str]:
     """Return the selected rows of the table, or one empty row, and why the table is omitted."""
     nothing: Mapping[str, Values] = {"": {}}
-    names, recorded = values["variants"], bool(values["record"] or values["replay"])
+    names = values["variants"]
+    recorded = bool(values["record"] or values["replay"])
     if table is None and names is not None:
         message = "--jsbench-variants: found neither [[tool.jsbench.variants]] in pyproject.toml nor [[variants]] in "
         raise JSBenchError(message + "jsbench.toml; expected one of them", option="variants")

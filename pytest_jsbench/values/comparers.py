@@ -140,7 +140,8 @@ def comparers_again(
 
     A run may be untrusted: no code that it names is loaded, and values that need it are not compared.
     """
-    comparers, missing = dict[str, Comparer](), dict[str, str]()
+    comparers = dict[str, Comparer]()
+    missing = dict[str, str]()
     for name, how in named.items():
         if name in given:
             continue

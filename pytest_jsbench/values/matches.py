@@ -326,7 +326,8 @@ class _Walk:
             return {}
         scores: list[list[int]] = []
         for number, value in expected.items():
-            below, row = self._below(spot, number), list[int]()
+            below = self._below(spot, number)
+            row = list[int]()
             for item in actual.values():
                 right, whole = self._score(below, value, item)
                 row.append(right * (len(expected) + 1) + whole)
@@ -338,7 +339,8 @@ class _Walk:
         from scipy.optimize import linear_sum_assignment
 
         rows, columns = linear_sum_assignment(scores, maximize=True)
-        numbers, items = list(expected), list(actual)
+        numbers = list(expected)
+        items = list(actual)
         return {numbers[row]: items[column] for row, column in zip(rows, columns, strict=True)}
 
     def _score(self, spot: _Spot, expected: object, actual: object) -> tuple[int, bool]:
@@ -383,7 +385,8 @@ def _as_sob(path: Path, expected: object, actual: object) -> Iterator[_Leaf]:
     An empty list or object has none, values are equal as in Python, and an answer whose paths match the expected ones
     too little has no correct values.
     """
-    wanted, present = dict(_scalars(path, expected)), dict(_scalars(path, actual))
+    wanted = dict(_scalars(path, expected))
+    present = dict(_scalars(path, actual))
     covered = 2 * len(wanted.keys() & present.keys()) >= _COVERED * (len(wanted) + len(present))
     for place, value in wanted.items():
         item = present.get(place, _ABSENT)

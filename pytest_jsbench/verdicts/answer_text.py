@@ -367,7 +367,8 @@ def _open(text: str, policy: JudgePolicy) -> AnswerDocument | NotJson:
 
 
 def _read_fenced(text: str, opening: re.Match[str], policy: JudgePolicy) -> AnswerDocument | NotJson:
-    fence, info = opening["fence"], opening["info"].strip()
+    fence = opening["fence"]
+    info = opening["info"].strip()
     if "\n" not in text and "\r" not in text and text[len(fence) :].endswith(fence):
         # all on one line, as models write it, although CommonMark has no such fence
         inside = text[len(fence) :].rstrip(fence[0])

@@ -23,13 +23,18 @@ from pytest_jsbench.verdicts.verdicts import Violation
 #: Maximum number of faults that are examined for one message; a union of unions can have very many.
 _MOST_FAULTS = 3_000
 _UNIONS = frozenset({"anyOf", "oneOf"})
-#: Maximum lengths in characters: of the text about the union, of the fault in its nearest branch, and of a branch's
-#: name.
-_LONGEST_OF_UNION, _LONGEST_MESSAGE, _LONGEST_NAME = 100, 120, 40
+#: Maximum length of the text about the union, in characters.
+_LONGEST_OF_UNION = 100
+#: Maximum length of the fault in its nearest branch, in characters.
+_LONGEST_MESSAGE = 120
+#: Maximum length of a branch's name, in characters.
+_LONGEST_NAME = 40
 #: Maximum number of inner branches that a message names.
 _MOST_NAMED = 3
-#: Maximum depth of a property whose constants distinguish branches, and maximum number of its values.
-_DEEPEST_CONSTANT, _MOST_CONSTANTS = 2, 100
+#: Maximum depth of a property whose constants distinguish branches.
+_DEEPEST_CONSTANT = 2
+#: Maximum number of values of such a property.
+_MOST_CONSTANTS = 100
 #: Maximum number of schemas of one branch that are read for constants.
 _MOST_READ = 200
 
@@ -70,7 +75,8 @@ class _Branch:
     def name(self) -> str:
         """Number, with the name of the referenced definition or the title."""
         schema = self.schema if isinstance(self.schema, Mapping) else {}
-        reference, title = schema.get("$ref"), schema.get("title")
+        reference = schema.get("$ref")
+        title = schema.get("title")
         name = reference.rpartition("/")[2] if isinstance(reference, str) else title
         named = f" ({printable(name, _LONGEST_NAME)})" if isinstance(name, str) and name else ""
         return f"branch {self.number}{named}"
@@ -116,7 +122,8 @@ class NearestBranches:
         chain = ", ".join(branch.name for branch in (nearest, *nearest.inner)[:_MOST_NAMED])
         if not nearest.faults:
             return f"nearest is {chain}"
-        first, more = nearest.faults[0], len(nearest.faults) - 1
+        first = nearest.faults[0]
+        more = len(nearest.faults) - 1
         message = printable(first.message, _LONGEST_MESSAGE, cut="middle")
         return f"nearest is {chain}: {json_path(first.place)}: {message}" + (f" (and {more} more)" if more else "")
 
@@ -334,8 +341,12 @@ def _at(value: Any, path: Sequence[str | int], default: object = None) -> Any:
     return value
 
 
-#: Maximum lengths in characters of a list of values and of one value, and number of values that are compared.
-_LONGEST_LIST, _LONGEST_VALUE, _MOST_COMPARED = 200, 60, 1_000
+#: Maximum length of a list of values, in characters.
+_LONGEST_LIST = 200
+#: Maximum length of one value, in characters.
+_LONGEST_VALUE = 60
+#: Maximum number of values to compare.
+_MOST_COMPARED = 1_000
 
 
 def enum_message(found: object, allowed: Sequence[object]) -> str:

@@ -130,7 +130,8 @@ def _own_below(keywords: dict[str, Any], step: str | int) -> list[object]:
     """Return the schemas that the schema's own keywords apply at a key or an index."""
     if isinstance(step, int):
         return _own_items(keywords, step)
-    properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
+    properties = _dict(keywords.get("properties"))
+    patterns = _dict(keywords.get("patternProperties"))
     schemas = [properties[step]] if step in properties else []
     schemas += [subschema for pattern, subschema in patterns.items() if matcher(pattern)(step)]
     rest = _rest(keywords)
@@ -138,7 +139,8 @@ def _own_below(keywords: dict[str, Any], step: str | int) -> list[object]:
 
 
 def _own_items(keywords: dict[str, Any], index: int) -> list[object]:
-    items, contains = keywords.get("items"), keywords.get("contains")
+    items = keywords.get("items")
+    contains = keywords.get("contains")
     first = items if isinstance(items, list) else _list(keywords.get("prefixItems"))
     rest = keywords.get("additionalItems") if isinstance(items, list) else items
     schemas = [first[index]] if index < len(first) else [rest, keywords.get("unevaluatedItems")]
@@ -355,7 +357,8 @@ class FieldNames:
 
     def _take_own(self, fields: ObjectFields, keywords: dict[str, Any]) -> None:
         """Add what the schema's own keywords define for an object's keys."""
-        properties, patterns = _dict(keywords.get("properties")), _dict(keywords.get("patternProperties"))
+        properties = _dict(keywords.get("properties"))
+        patterns = _dict(keywords.get("patternProperties"))
         fields.names.update(_names(keywords))
         fields.patterns.update(patterns)
         # a keyword that only forbids some keys does not define the others
@@ -370,7 +373,8 @@ class FieldNames:
             keys = self._look(keywords["propertyNames"], str)
             fields.names |= keys.names
             if keys.shaped:
-                fields.shaped, fields.open = True, False
+                fields.shaped = True
+                fields.open = False
             else:
                 fields.patterns |= keys.patterns
             fields.open = fields.open or keys.open

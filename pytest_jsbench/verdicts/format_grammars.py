@@ -45,7 +45,8 @@ _DATE = r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:[01]\d|2[0-3])"
 _TIME = rf"""(?P<hour>{_HOURS}):(?P<minute>[0-5]\d):(?P<second>[0-5]\d|60)(?:\.\d+)?
     (?:Z|(?P<sign>[+-])(?P<hours>{_HOURS}):(?P<minutes>[0-5]\d))"""
-_date, _time = _fullmatch(_DATE), _fullmatch(_TIME, re.IGNORECASE)
+_date = _fullmatch(_DATE)
+_time = _fullmatch(_TIME, re.IGNORECASE)
 _date_time = _fullmatch(f"{_DATE}T{_TIME}", re.IGNORECASE)
 _DURATION = r"""P(?:\d+W
     | (?:\d+Y(?:\d+M(?:\d+D)?)? | \d+M(?:\d+D)? | \d+D) (?:T TIME)? | T TIME)""".replace(
@@ -144,7 +145,8 @@ class _References:
         return host["ipv6"] is None or _is_ipv6(host["ipv6"])
 
 
-_URIS, _IRIS = _References(), _References(_UCSCHAR, _IPRIVATE)
+_URIS = _References()
+_IRIS = _References(_UCSCHAR, _IPRIVATE)
 
 # RFC 1123, section 2.1; RFC 5890, section 2.3.2; RFC 5891, section 4; RFC 5893, section 2
 

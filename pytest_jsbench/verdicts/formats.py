@@ -68,7 +68,8 @@ def _is_time(name: str, text: str) -> bool:
 
 def is_date_time(text: str) -> bool:
     """Check a date-time (RFC 3339, section 5.6); a leap second can only end a month in UTC (section 5.7)."""
-    date, time = text[:10], text[11:]
+    date = text[:10]
+    time = text[11:]
     if not (text[10:11] in {"T", "t"} and _is_time("date", date) and _is_time("time", time)):
         return False
     if time[6:8] != "60":
@@ -100,9 +101,10 @@ def _mailbox(label: str, beyond_ascii: str) -> re.Pattern[str]:
 
 _MAILBOX = _mailbox(_LABEL, "")
 _IDN_MAILBOX = _mailbox(_U_LABEL, "\u0080-\U0010ffff")
-#: Maximum length of a local part (RFC 5321, section 4.5.3.1), and of a domain without length octets (RFC 1035, section
-#: 2.3.4).
-_LONGEST_LOCAL_PART, _LONGEST_DOMAIN = 64, 253
+#: Maximum length of a local part (RFC 5321, section 4.5.3.1).
+_LONGEST_LOCAL_PART = 64
+#: Maximum length of a domain without length octets (RFC 1035, section 2.3.4).
+_LONGEST_DOMAIN = 253
 
 
 def is_email(text: str) -> bool:
@@ -154,8 +156,10 @@ _DISALLOWED = re.compile(
     "[\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
     "\u20d0-\u20ff\U0001d100-\U0001d24f\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]"
 )
-#: RFC 5892, appendices A.4 and A.7: before a Greek character, and next to Hiragana, Katakana or Han.
-_KERAIA, _MIDDLE_DOT = "\u0375", "\u30fb"
+#: Allowed before a Greek character only (RFC 5892, appendix A.4).
+_KERAIA = "\u0375"
+#: Allowed with Hiragana, Katakana or Han only (RFC 5892, appendix A.7).
+_MIDDLE_DOT = "\u30fb"
 _GREEK = ("GREEK ",)
 _JAPANESE = (
     "HIRAGANA ", "HENTAIGANA ", "KATAKANA ", "CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH",
@@ -190,13 +194,17 @@ def is_idn_hostname(text: str) -> bool:
 
 def _in_known_blocks(labels: str) -> str:
     """Replace characters for two context rules on scripts, as the library knows only one block of each script."""
-    return "".join(
-        character if character in {_KERAIA, _MIDDLE_DOT}
-        else "\u03b1" if _is_of(_GREEK, character)
-        else "\u4e00" if _is_of(_JAPANESE, character)
-        else character
-        for character in labels
-    )  # fmt: skip
+    return "".join(map(_in_known_block, labels))
+
+
+def _in_known_block(character: str) -> str:
+    if character in {_KERAIA, _MIDDLE_DOT}:
+        return character
+    if _is_of(_GREEK, character):
+        return "\u03b1"
+    if _is_of(_JAPANESE, character):
+        return "\u4e00"
+    return character
 
 
 def _u_label(label: str) -> str:

@@ -136,7 +136,8 @@ class InProcessJudge:
         read = read_schema(schema_text, default_dialect)
         if isinstance(read, Verdict):
             return read
-        formats, exact = read.asserts_formats(self._policy), self._policy.validator != "jsonschema"
+        formats = read.asserts_formats(self._policy)
+        exact = self._policy.validator != "jsonschema"
         compiled_by_rust = compile_schema(read, formats=formats) if exact else None
         # if jsonschema-rs rejects a pattern, only jsonschema can use an ECMA-262 engine
         validator = compiled_by_rust or compile_with_jsonschema(read, formats=formats, exact=exact)
@@ -177,13 +178,17 @@ class InProcessJudge:
             yield structs.replace(verdict, second_opinion=opinion)
 
     def _decide(self, compiled: Compiled, read: AnswerDocument) -> Verdict:
-        validator, policy, instance = compiled.validator, self._policy, read.instance
+        validator = compiled.validator
+        policy = self._policy
+        instance = read.instance
         valid = validator.is_valid(instance)
         names = compiled.field_names
         extra = names.extra_fields(instance, policy.ignored_fields)
-        failure_type, reason = None, None
+        failure_type = None
+        reason = None
         if policy.extra_fields == "fail" and extra.count and (valid or validator.is_valid(extra.rest)):
-            failure_type, reason = FailureType.HALLUCINATION, extra.reason
+            failure_type = FailureType.HALLUCINATION
+            reason = extra.reason
         elif not valid:
             failure_type = FailureType.SCHEMA_VIOLATION
         wanted = policy.validator == "both"
@@ -252,7 +257,8 @@ def _with_violations(verdict: Verdict, compiled: Compiled, length: int) -> Itera
 def _describe(verdict: Verdict, violations: tuple[Violation, ...]) -> Verdict:
     if verdict.failure_type is FailureType.HALLUCINATION:
         return structs.replace(verdict, violations=violations)
-    first, more = violations[0], len(violations) - 1
+    first = violations[0]
+    more = len(violations) - 1
     message = f"{first.instance_path}: {first.message}" + (f" (and {more} more)" if more else "")
     return structs.replace(verdict, violations=violations, message=message)
 

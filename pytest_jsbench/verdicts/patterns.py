@@ -161,7 +161,8 @@ def linear(pattern: str) -> str | None:
 
 def _members(text: str) -> str | None:
     """Expand the members of a class; None if that is impossible, or it is empty."""
-    written, at = "", 0
+    written = ""
+    at = 0
     while at < len(text):
         member = _MEMBER.match(text, at)
         if member is None:
@@ -177,7 +178,8 @@ def _members(text: str) -> str | None:
 
 def _code(character: str, special: frozenset[str]) -> str:
     """Escape the character, so that it has no special meaning."""
-    kind, digits = character[1:2], character[2:]
+    kind = character[1:2]
+    digits = character[2:]
     plain = chr(int(digits, 16)) if digits else _CONTROLS.get(kind, character[-1])
     if plain in special:
         return f"\\{plain}"

@@ -26,8 +26,9 @@ DEEPEST_SCHEMA = 250
 
 #: An ASCII letter, digit or sign written as an escape, which no JSON writer needs.
 _ESCAPED_ASCII = re.compile(r"\\u00[2-7]")
-#: Characters that a URI may contain unescaped, before its fragment and in it (RFC 3986, appendix A).
-_URI, _FRAGMENT = "%/?:@!$&'()*+,;=[]", "%/?:@!$&'()*+,;="
+#: Characters that a URI may contain unescaped, before its fragment and in its fragment (RFC 3986, appendix A).
+_URI = "%/?:@!$&'()*+,;=[]"
+_FRAGMENT = "%/?:@!$&'()*+,;="
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 #: An identifier that has both a URI and a fragment.
 _ID_WITH_FRAGMENT = re.compile(r'"\$?id"\s*:\s*"[^"#]+#[^"]')
@@ -122,7 +123,9 @@ def _text_of(schema: dict[str, Any], keyword: str) -> str:
 
 def _mend_references(root: dict[str, Any], dialect: Dialect) -> bool:
     """Percent-encode references, and refer to resources at their place; return whether a reference was encoded."""
-    schemas, encoded, dynamic = list(walk(root)), False, False
+    schemas = list(walk(root))
+    encoded = False
+    dynamic = False
     for schema in schemas:
         for keyword in REFERENCES & schema.keys():
             if isinstance(reference := schema[keyword], str):

@@ -139,7 +139,8 @@ def _metaschema(draft: str) -> jsonschema_rs.Validator:
 
 def _first_fault(error: jsonschema_rs.ValidationError, read: ReadSchema) -> jsonschema_rs.ValidationError:
     """Return the first fault by place, if the library reports any; of one very large part, the reported one."""
-    metaschema, schema = _metaschema(read.dialect.validator), read.schema
+    metaschema = _metaschema(read.dialect.validator)
+    schema = read.schema
     if len(read.text) > _LONGEST_SORTED and isinstance(schema, dict):
         # the metaschema of draft 4 requires them next to others
         bounds = {keyword: schema[keyword] for keyword in ("minimum", "maximum") if keyword in schema}

@@ -291,8 +291,13 @@ _ENCODER = json.JSONEncoder(allow_nan=False, default=as_dict)
 
 # verdicts as text: on one line, or on a few
 
-#: Width and numbers of lines of an excerpt.
-_WIDTH, _FIRST_LINES, _LAST_LINES, _LONGEST_EXCERPT = 100, 10, 4, 2000
+#: Maximum length of a line of an excerpt, in characters.
+_WIDTH = 100
+#: Numbers of lines at the start and the end of a long answer.
+_FIRST_LINES = 10
+_LAST_LINES = 4
+#: Maximum length of each half of a truncated excerpt, in characters.
+_LONGEST_EXCERPT = 2000
 _VIOLATIONS = 3
 _MEANINGS = {
     Note.SECRET_REPLACED: "it quoted a secret of this run, and was judged with * in its place",

@@ -26,7 +26,8 @@ from pytest_jsbench.datasets.base import ListedCase, Listing, Selection, choose_
 from pytest_jsbench.datasets.sources import parquet
 from pytest_jsbench.datasets.sources.rows import table_cases
 
-_SCHEMA, _ID = "json_schema", "unique_id"
+_SCHEMA = "json_schema"
+_ID = "unique_id"
 _SPLITS_ALL = "all"
 #: Name of the config of all tasks together, which is not a task itself.
 _WHOLE = "default"

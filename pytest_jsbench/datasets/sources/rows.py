@@ -183,7 +183,8 @@ def _expected(row: Mapping[str, Any], *, as_text: bool) -> Expected | None:
 
 
 def _messages(row: Mapping[str, Any]) -> tuple[Message, ...]:
-    prompt, messages = row.get("prompt"), row.get("messages")
+    prompt = row.get("prompt")
+    messages = row.get("messages")
     if prompt is not None and messages is not None:
         raise Unreadable("both prompt and messages; expected one of them", reason="bad_row")
     if prompt is not None and not isinstance(prompt, str):
