@@ -73,7 +73,7 @@ class CaseEvaluation:
         #: by the variant's name, engines that the program has opened
         self._engines: dict[str, Engine] = {}
         ways, held = self._ways(engine, values, given)
-        plan = Plan.of(values, ways, held=held)
+        plan = Plan.of(values, ways, own_engines=held)
         if not isinstance(dataset, Dataset):
             dataset = Dataset.of(dataset, values)
         elif settled := next((name for name in given if name in _OF_LOADING), None):

@@ -38,7 +38,7 @@ _LARGEST = 1_000_000
 
 
 def open_template(name: str) -> Template:
-    """Return the template of the file; PromptError, with its line, if it is invalid."""
+    """Return the template of the file; raise PromptError with the line if it is invalid."""
     path = Path(name).expanduser()
     try:
         data = FileReader(root=path.parent, largest=_LARGEST).read_bytes(path)
@@ -66,7 +66,7 @@ def _render(name: str, source: str, case: Case) -> Prompt:
 
 
 def _in_child(function: str, name: str, *arguments: object, doing: str) -> Any:
-    """Call a function of this module in the child; PromptError if it raises that or exceeds a limit."""
+    """Call a function of this module in the child; raise PromptError if it does or exceeds a limit."""
     try:
         return guarded_calls().call(f"{__name__}:{function}", name, *arguments, seconds=SECONDS)
     except BoundExceeded as exceeded:
@@ -105,7 +105,7 @@ def _field(name: str, schema: object, *, required: bool) -> dict[str, Any]:
 
 
 def texts_of(name: str, source: str, schema: Schema, task: str, case_id: str, about: str) -> dict[str, str]:
-    """Render the template's texts for a case, by block; PromptError, in one line, if it fails."""
+    """Render the template's texts for a case, by block; raise PromptError with one line if it fails."""
     values = {
         "schema": schema,
         "schema_json": json.dumps(schema),

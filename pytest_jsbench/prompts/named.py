@@ -101,7 +101,7 @@ MOST_SHOTS = 3
 
 
 def find_template(name: str, *, shots: int = 0) -> Template:
-    """Return the template with this name and number of examples; PromptError states what was expected."""
+    """Return the template with this name and number of examples; raise PromptError if unknown."""
     return with_shots(_find(name), shots)
 
 
@@ -134,7 +134,7 @@ def _find(name: str) -> Template:
 
 
 def _function_template(name: str, function: object) -> Template:
-    """Return a template that calls the named function; PromptError if it is not a function."""
+    """Return a template that calls the named function; raise PromptError if it is not a function."""
     if not callable(function):
         kind = kind_of(function)
         expected = "a function that takes a case"

@@ -1,4 +1,4 @@
-"""Bounds of a schema that contradict each other, or that are no 64-bit integers."""
+"""Find bounds of a schema that contradict each other, or that are not 64-bit integers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_jsbench.schemas.references import pointer_of
 if TYPE_CHECKING:
     from pytest_jsbench.core.cases import Schema
 
-#: the type whose values a pair of bounds limits, the lower bound, and the upper bound
+#: Pairs of bounds: the type that they limit, the lower bound, and the upper bound.
 _PAIRS = (
     ("string", "minLength", "maxLength"),
     ("array", "minItems", "maxItems"),
@@ -23,12 +23,15 @@ _PAIRS = (
     ("number", "exclusiveMinimum", "exclusiveMaximum"),
 )
 _INTEGER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-#: the ends of 64 bits themselves included, since libraries add 1 to a bound, or negate it
+#: Smallest number that is too large. The ends of 64 bits are included, since libraries add 1 to a bound or negate it.
 _TOO_LARGE = 2**63 - 1
 
 
 def find_impossible_bound(schema: Schema) -> str:
-    """Describe the first bounds between which there is no value or that need more than 64 bits; empty if none."""
+    """
+    Describe the first bounds that no value meets or that need more than 64 bits; empty if there are
+    no such bounds.
+    """
     for path, node in located(schema):
         problem = _contradiction(node) or _oversize(node)
         if problem:
@@ -51,7 +54,7 @@ def _contradiction(node: Mapping[str, Any]) -> str:
 def _oversize(node: Mapping[str, Any]) -> str:
     for keyword in _INTEGER_BOUNDS if _allows(node, "integer") else ():
         bound = _number(node.get(keyword))
-        # larger ones that are written as floats, such as 1e30, are answered
+        # larger bounds that are written as floats, such as 1e30, are accepted
         if isinstance(bound, int) and abs(bound) >= _TOO_LARGE:
             return f"{keyword} is not a 64-bit integer"
     return ""

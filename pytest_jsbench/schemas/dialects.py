@@ -75,7 +75,7 @@ NAMES = dict(
 )
 
 
-#: dialects of OpenAPI, each 2020-12 with keywords that only annotate: of a version, with `base` or a date
+#: Dialects of OpenAPI: 2020-12 with more annotations, by a version and `base` or a date.
 _OPENAPI = re.compile(r"spec\.openapis\.org/oas/3\.\d+/dialect/(?:base|\d{4}-\d{2}-\d{2})")
 
 

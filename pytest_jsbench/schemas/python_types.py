@@ -57,8 +57,9 @@ def schema_of(described: Any, mode: Mode = "validation") -> Schema:
 
 def parse(described: Any, instance: object) -> object:
     """
-    Convert the instance to an object of the type; ValueError states what the type rejects although its schema accepts
-    it.
+    Convert the instance to an object of the type.
+
+    Raise ValueError for what the type rejects although its schema accepts it.
     """
     __tracebackhide__ = True
     adapter = _adapter(described)

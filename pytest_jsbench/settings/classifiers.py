@@ -39,14 +39,14 @@ class Classifier:
     counts: bool = False
 
     def code_of(self, record: Record) -> str | None:
-        """Return the code of a failed attempt, or None; ClassifierError if the function raises or returns no code."""
+        """Return the code of a failed attempt, or None; raise ClassifierError if the function fails."""
         code = self._result(record)
         if code is None or (isinstance(code, str) and _CODE.fullmatch(code) and code not in _FAILURE_TYPES):
             return code
         raise self._unexpected(code, "expected None or a code such as 'refusal_in_german' that is not a failure type")
 
     def count_of(self, record: Record) -> tuple[int, int] | None:
-        """Return a part and its whole, or None; ClassifierError if the function raises or returns anything else."""
+        """Return a part and its whole, or None; raise ClassifierError if the function fails."""
         match count := self._result(record):
             case None:
                 return None
@@ -93,7 +93,7 @@ def classify(record: Record, classifiers: Sequence[Classifier]) -> tuple[Record,
 
 
 def find(named: str | Callable[[Record], object]) -> Classifier:
-    """Return the classifier or metric with this name, or wrap a function; ClassifierError if it is unknown."""
+    """Return the classifier or metric with this name, or wrap a function; raise ClassifierError if it is unknown."""
     if not isinstance(named, str):
         name = getattr(named, "__name__", type(named).__name__)
         return Classifier(name=name, origin="a function of the program", function=named)

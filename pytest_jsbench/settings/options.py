@@ -100,7 +100,7 @@ def adaptation(text: str) -> tuple[str, str]:
     return mode, subset
 
 
-#: attempts per case; each is a test, which pytest makes before the first call
+#: Maximum number of attempts per case. Each is a test, which pytest creates before the first call.
 MOST_REPEATS = 10_000
 
 
@@ -167,7 +167,7 @@ class Option:
         return f"jsbench_{self.name}"
 
     def of_value(self, value: object) -> Any:
-        """Convert a value given in Python; ValueError states what is expected."""
+        """Convert a value given in Python; raise ValueError with what is expected."""
         if self.check is not None:
             return self.check(value)
         if self.repeated:
@@ -182,7 +182,7 @@ class Option:
         return path(value) if self.name in PATHS else self.parse(self.argument(value))
 
     def of_text(self, given: str) -> Any:
-        """Parse a text; ValueError states what was expected and found."""
+        """Parse a text; raise ValueError with what was expected and found."""
         if self.check is None and not self.choices:
             return self.parse(given)
         try:

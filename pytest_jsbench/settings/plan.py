@@ -138,18 +138,18 @@ class Plan:
         ways: Mapping[str, Values],
         *,
         suite: bool = True,
-        held: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
+        own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
         hook: Callable[[Record], object] | None = None,
         workers: int = 1,
     ) -> Plan:
         """
-        Return the plan of a run from its options and those of each variant; JSBenchError names a mistake.
+        Return the plan of a run from its options and those of each variant; raise JSBenchError for a mistake.
 
-        `held` contains a program's own engines by variant. Reading the cases can take long; `over` adds them.
+        `own_engines` contains a program's own engines by variant. Reading the cases can take long; `over` adds them.
         """
         of_one_name = ("shard", "repeats", "retries", "batch", "baseline", "resume", "record", "replay", "output")
         return cls(
-            variants=make_variants(ways, held=held, workers=workers),
+            variants=make_variants(ways, own_engines=own_engines, workers=workers),
             suite=suite,
             policy=policy_of(values),
             limits=_limits_of(values),
@@ -258,7 +258,7 @@ def _limits_of(values: Values) -> RateLimits:
 
 
 def gates_of(values: Values) -> tuple[Gate, ...]:
-    """Return the gates of the run; JSBenchError names an invalid gate, or one that lacks a baseline."""
+    """Return the gates of the run; raise JSBenchError if one is invalid or lacks a baseline."""
     if not any(values[name] for name in GATES):
         return ()
     from pytest_jsbench.metrics.gates import Gate

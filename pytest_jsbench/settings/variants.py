@@ -90,7 +90,7 @@ class Variant:
 
     @classmethod
     def of(cls, name: str, values: Values, *, factory: EngineFactory | None = None, workers: int = 1) -> Variant:
-        """Return the variant that the options describe; JSBenchError names what is wrong or missing."""
+        """Return the variant that the options describe; raise JSBenchError for what is wrong or missing."""
         replay = values["replay"]
         engine = _engine(values) if replay is None else _replay_engine(replay, values, name)
         if factory is None or replay is not None:
@@ -127,12 +127,15 @@ class Variant:
 
 
 def make_variants(
-    ways: Mapping[str, Values], *, held: Mapping[str, Variant | EngineFactory] = MappingProxyType({}), workers: int = 1
+    ways: Mapping[str, Values],
+    *,
+    own_engines: Mapping[str, Variant | EngineFactory] = MappingProxyType({}),
+    workers: int = 1,
 ) -> dict[str, Variant]:
     """
-    Return the variants by name; JSBenchError names what is wrong or missing, and in which variant.
+    Return the variants by name; raise JSBenchError with the variant and its mistake.
 
-    `held` contains a program's own engines, as an open variant or as a factory.
+    `own_engines` contains a program's own engines, as an open variant or as a factory.
     """
     variants = {}
     for name, values in ways.items():
@@ -148,7 +151,7 @@ def make_variants(
                 message = f"{needs}: --jsbench-engine=NAME, or jsbench_engine in the ini file"
             raise JSBenchError(message, option="engine")
     for name, values in ways.items():
-        engine = held.get(name)
+        engine = own_engines.get(name)
         with errors_of(name):
             if isinstance(engine, Variant):
                 variant = engine.asking(name, values)
@@ -217,7 +220,7 @@ class VariantsTable:
 
     @classmethod
     def read(cls, folder: Path, *, here: Path) -> VariantsTable | None:
-        """Read the table of a directory, if any; JSBenchError names the file, the variant and the wrong key."""
+        """Read the table of a directory, if any; raise JSBenchError with the place of a mistake."""
         tables = {path: rows for name in _PLACES if (rows := _read_table(path := folder / name)) is not None}
         if len(tables) > 1:
             message = f"variants are defined in {' and in '.join(map(str, tables))}; keep them in one of the two"
@@ -227,7 +230,7 @@ class VariantsTable:
         return None
 
     def take(self, names: Sequence[str]) -> Mapping[str, Values]:
-        """Return the rows of these names, in their order; JSBenchError names one that does not exist."""
+        """Return the rows of these names, in their order; raise JSBenchError for unknown names."""
         if names == ("all",):
             return self.rows
         for name in names:
@@ -292,7 +295,7 @@ def _row_values(entry: Values, where: str, folder: Path, here: Path) -> Iterator
 
 
 def _read_value(option: Option, given: object) -> Any:
-    """Parse a value of the table as the option does; ValueError names an unexpected type."""
+    """Parse a value of the table as the option does; raise ValueError for an unexpected type."""
     if option.repeated:
         if not isinstance(given, dict) or not _is_json(given):
             raise ValueError(f"expected a table such as {{ stream = false }}, found {_kind_of(given)}")
@@ -323,7 +326,7 @@ def ways_to_ask(
     `typed` has the texts on the command line; several texts of one option make as many variants. The table is read
     from `folder`, and its paths are converted to be relative to `here`. When answers are recorded or replayed, the
     table applies only if --jsbench-variants is given, since a project's own tests record and replay without it. A
-    replayed run uses the prompts of the recorded one. JSBenchError names a mistake.
+    replayed run uses the prompts of the recorded one. Raise JSBenchError for a mistake.
     """
     if len(dict.fromkeys(typed.get("engine", ()))) > 1:
         message = "--jsbench-engine is given more than once, which would combine every model with every engine; "

@@ -56,7 +56,7 @@ class Comparer:
 
     @classmethod
     def of(cls, keyword: object) -> Comparer:
-        """Parse the keyword's value; ValueError states what was found and what was expected."""
+        """Parse the keyword's value; raise ValueError with what was found and expected."""
         if not isinstance(keyword, Mapping):
             raise ValueError(f"a JSON {json_type(keyword)}; expected an object with tolerance, {', '.join(_SWITCHES)}")
         if "function" in keyword:
@@ -106,7 +106,7 @@ class Comparer:
 
 
 def read_comparer(text: str) -> tuple[str, Comparer]:
-    """Parse FIELD=HOW, as for `--jsbench-comparer`; ValueError states what was found and what was expected."""
+    """Parse FIELD=HOW, as for `--jsbench-comparer`; raise ValueError with what was found and expected."""
     field, separator, how = text.rpartition("=")
     if not (field and separator and how.partition(":")[0]):
         raise ValueError(f"expected FIELD=HOW, such as total=tolerance:0.01, found {text!r}")
@@ -114,7 +114,7 @@ def read_comparer(text: str) -> tuple[str, Comparer]:
 
 
 def comparer_of(how: str) -> Comparer:
-    """Parse HOW, such as `tolerance:1%`; ValueError states what was found and what was expected."""
+    """Parse HOW, such as `tolerance:1%`; raise ValueError with what was found and expected."""
     kind, colon, value = how.partition(":")
     if kind == "function" and colon:
         return Comparer(function=_function(value), how=how)
@@ -199,7 +199,7 @@ def expecting(schema: Schema, value: Any) -> tuple[Schema, Expected]:
     """
     Return the schema without comparers, and the expected instance with them.
 
-    ValueError if one of them is invalid.
+    Raise ValueError if one of them is invalid.
     """
     comparers: dict[str, Any] = {}
     schema = without_comparers(schema, comparers)

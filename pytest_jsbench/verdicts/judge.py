@@ -92,7 +92,7 @@ class Judge:
             self._ask("inspected", "true")
 
     def _ask(self, function: str, schema: str, *arguments: object) -> ChildReply:
-        """Call a function of `in_process` in the child; JudgeError if there is no child."""
+        """Call a function of `in_process` in the child; raise JudgeError if there is no child."""
         try:
             return self._calls.values_of(
                 f"{_IN_CHILD}:{function}",

@@ -69,7 +69,7 @@ class NotAPatternError(ValueError):
 
 @functools.lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> tuple[regress.Regex, bool]:
-    """Return the compiled pattern, and whether it uses the flag `u`; NotAPatternError if the text is not a pattern."""
+    """Compile a pattern; return it and whether it uses the flag `u`; raise NotAPatternError if it is invalid."""
     if any(token[1] for token in _QUANTIFIED_EDGE.finditer(pattern)):
         raise NotAPatternError("Nothing to repeat")  # the engine accepts it
     try:

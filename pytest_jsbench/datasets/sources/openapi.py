@@ -49,7 +49,7 @@ class ApiSchema:
 
 
 def is_openapi(document: object) -> bool:
-    """Return whether the document is an OpenAPI document of any version. (As a schema, it would accept any value.)"""
+    """Return whether this is an OpenAPI document of any version, which as a schema would accept any value."""
     return (
         isinstance(document, Mapping)
         and any(isinstance(document.get(key), str | float | int) for key in ("openapi", "swagger"))
