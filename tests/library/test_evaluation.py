@@ -474,7 +474,7 @@ def test_values_are_compared_as_the_program_says() -> None:
 
 
 def test_a_dataset_without_cases_is_not_evaluated() -> None:
-    with pytest.raises(JSBenchError, match="is not a dataset"):
+    with pytest.raises(JSBenchError, match="holds no cases"):
         evaluate(answer, CASES.filter("id:none"), output=None)
 
 
