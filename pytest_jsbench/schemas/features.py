@@ -30,8 +30,8 @@ _BY_KEYWORD: Mapping[str, frozenset[str]] = {
 }
 #: Features of a schema, with their meaning.
 FEATURES: Mapping[str, str] = {
-    "recursive": "a reference that leads back to itself",
-    "remote": "a reference out of the document",
+    "recursive": "a reference to a schema that contains it",
+    "remote": "a reference to another document",
     "closed": "an object that allows no other properties",
     **{name: " or ".join(sorted(keywords)) for name, keywords in _BY_KEYWORD.items()},
 }
