@@ -50,7 +50,7 @@ def changed(place: str, value: Any) -> Any:
         ("tags", ["\n::error ::x", 1], "tags[1] is 1: expected str, got int"),
     ],
 )
-def test_what_is_not_as_its_type_describes_it_is_one_line_with_its_place(place: str, value: Any, said: str) -> None:
+def test_field_of_a_wrong_type_is_reported_with_its_place(place: str, value: Any, said: str) -> None:
     with pytest.raises(RecordError) as caught:
         Record.from_dict(changed(place, value))
 
@@ -59,7 +59,7 @@ def test_what_is_not_as_its_type_describes_it_is_one_line_with_its_place(place: 
     assert str(caught.value).isprintable()
 
 
-def test_what_is_required_is_named_where_it_is_missing() -> None:
+def test_missing_required_field_is_reported() -> None:
     for name in ("task", "repeat", "schema_digest", "prompt", "generation", "verdict"):
         with pytest.raises(RecordError, match=f"the whole has no {name}"):
             Record.from_dict({key: value for key, value in LINE.items() if key != name})

@@ -112,11 +112,11 @@ def test_package_uses_public_names_only() -> None:
         ("FunctionType(theirs.__code__, {})", ".__code__"),
     ],
 )
-def test_what_is_no_public_door_is_seen(source: str, trick: str) -> None:
+def test_private_access_is_detected(source: str, trick: str) -> None:
     assert trick in list(tricks(ast.parse(source)))
 
 
-def test_what_is_a_module_s_own_is_not() -> None:
+def test_private_names_within_a_module_are_allowed() -> None:
     own = "class A:\n    def __init__(self): self._x = 1\n    def same(self, other): return other._x == self._x"
 
     assert list(tricks(ast.parse(own))) == []

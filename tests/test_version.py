@@ -24,7 +24,7 @@ def test_version_is_read_from_the_package_by_pyproject() -> None:
     assert project["tool"]["hatch"]["version"]["path"] == "pytest_jsbench/core/version.py"
 
 
-def test_what_is_installed_is_this_version() -> None:
+def test_installed_version_is_this_one() -> None:
     installed = distribution("pytest-jsbench")
 
     assert installed.version == __version__

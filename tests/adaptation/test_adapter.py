@@ -41,7 +41,7 @@ SCHEMAS: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("mode", ["narrow", "relax"])
 @pytest.mark.parametrize("subset", SUBSETS)
-def test_what_the_child_adapts_is_what_is_adapted_here(subset: str, mode: Any) -> None:
+def test_child_process_adapts_as_this_process_does(subset: str, mode: Any) -> None:
     for schema in SCHEMAS:
         assert adapt_within(schema, subset, mode) == adapt(schema, SUBSETS[subset], mode)
         assert bounded_within(schema) == bounded(schema)
@@ -104,7 +104,7 @@ def test_internal_error_in_the_adaptation_is_not_the_schemas_fault(monkeypatch: 
         adapt_within({}, "nobody", "narrow")
 
 
-def test_no_mutation_of_a_schema_breaks_what_adapts_bounds_or_shows_it() -> None:
+def test_mutated_schemas_break_no_adaptation_bounds_or_display() -> None:
     def attempt(chance: random.Random) -> None:
         schema = json.loads(text_of(mutated(chance.choice(SCHEMAS), chance)))
         subset, mode = chance.choice(list(SUBSETS)), chance.choice(["narrow", "relax"])

@@ -48,7 +48,7 @@ def obj(**properties: Any) -> dict[str, Any]:
         ({"additionalProperties": TEXT}, {"additionalProperties": SHORT}),
     ],
 )  # fmt: skip
-def test_what_the_schema_leaves_open_is_bounded(schema: Any, narrowed: Any) -> None:
+def test_missing_bounds_are_added(schema: Any, narrowed: Any) -> None:
     assert bounded(schema) == narrowed
 
 
@@ -97,7 +97,7 @@ def test_where_more_would_be_let_in_nothing_changes() -> None:
         assert bounded(schema) == schema
 
 
-def test_what_such_a_place_refers_to_does_not_change_either() -> None:
+def test_targets_of_frozen_places_do_not_change() -> None:
     deep = {"$ref": "#/$defs/far"}
     schema = {
         "properties": {"free": {"$ref": "#/$defs/free"}, "a": {"not": {"$ref": "#/$defs/near"}}},
@@ -191,7 +191,7 @@ def test_values_that_are_not_schemas_raise_no_error(schema: Any) -> None:
     assert isinstance(bounded(schema), dict)
 
 
-def test_what_bounding_changes_is_listed_keyword_by_keyword() -> None:
+def test_changes_of_bounding_are_listed_by_keyword() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -275,7 +275,7 @@ def test_every_reference_is_a_pointer_and_the_schema_means_the_same(schema: dict
         {"$schema": "https://example.com/unknown", "properties": {"a": {"$ref": "#"}}},
     ],
 )
-def test_what_is_written_so_already_or_cannot_be_stays_as_it_is(schema: Any) -> None:
+def test_pointers_and_unresolvable_references_stay_unchanged(schema: Any) -> None:
     assert with_pointers(schema) == schema
 
 
@@ -315,7 +315,7 @@ def test_an_object_with_names_of_any_string_is_closed_too() -> None:
     assert bounded(restricted) == restricted
 
 
-def test_an_array_ends_with_its_tuple_where_items_would_be_ignored() -> None:
+def test_array_ends_with_its_tuple_if_items_would_be_ignored() -> None:
     listed = [{"type": "null"}, {"type": "boolean"}]
     schema = {"type": "array", "prefixItems": listed, "items": {"type": "integer"}, "minItems": 2}
     expected = {"type": "array", "prefixItems": listed, "minItems": 2, "maxItems": 2}
@@ -378,6 +378,6 @@ def test_an_all_of_next_to_a_flag_of_draft_4_is_kept() -> None:
     assert bounded(schema) == schema
 
 
-def test_an_all_of_into_which_a_reference_leads_is_kept() -> None:
+def test_all_of_with_a_reference_into_it_is_kept() -> None:
     schema = {"anyOf": [{"allOf": [{"type": "null"}]}, {"$ref": "#/anyOf/0/allOf/0"}]}
     assert bounded(schema) == schema

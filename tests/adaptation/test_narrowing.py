@@ -43,14 +43,14 @@ def adapted_to(subset: Subset, schema: Any, mode: Any = "narrow") -> Adapted:
     return adapted
 
 
-def said(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
+def narrowed_schema(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
     """Return the adapted schema."""
     return adapted_to(subset, schema, mode).schema
 
 
-def said_of(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
+def property_schema(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> Any:
     """Return the adapted schema of one property."""
-    return said(obj(a=schema), subset, mode)["properties"]["a"]
+    return narrowed_schema(obj(a=schema), subset, mode)["properties"]["a"]
 
 
 def changes(schema: Any, subset: Subset = OPENAI, mode: Any = "narrow") -> set[tuple[str, str, str]]:
@@ -134,7 +134,7 @@ WORDS: dict[str, list[tuple[Any, Any]]] = {
     ("subset", "schema", "adapted"), [(SUBSETS[name], *words) for name, listed in WORDS.items() for words in listed]
 )
 def test_schema_is_rewritten_for_the_provider(subset: Subset, schema: Any, adapted: Any) -> None:
-    assert said_of(schema, subset) == adapted
+    assert property_schema(schema, subset) == adapted
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_schema_is_rewritten_for_the_provider(subset: Subset, schema: Any, adapt
         (GEMINI, {"type": "number", "exclusiveMinimum": 0}, "exclusiveMinimum"),
     ],
 )
-def test_what_has_no_words_is_named_and_when_relaxing_left_out(subset: Subset, schema: Any, keyword: str) -> None:
+def test_inexpressible_keyword_is_reported_or_removed_in_relax_mode(subset: Subset, schema: Any, keyword: str) -> None:
     found, path = obstacle(obj(a=schema), subset)
     assert (found, path[:13]) == (keyword, "/properties/a")
     relaxed = adapted_to(subset, obj(a=schema), "relax")
@@ -196,14 +196,14 @@ def test_invalid_root_or_schema_is_not_sent_in_either_mode(schema: Any, keyword:
 
 def test_a_root_that_refers_is_written_out_for_openai() -> None:
     schema = {"$ref": "#/definitions/r", "definitions": {"r": obj(x=TEXT)}}
-    assert said(schema) == obj(x=TEXT)
-    assert said(schema, ANTHROPIC) == schema
-    assert said(schema, GEMINI) == {"$ref": "#/$defs/r", "$defs": {"r": obj(x=TEXT)}}
+    assert narrowed_schema(schema) == obj(x=TEXT)
+    assert narrowed_schema(schema, ANTHROPIC) == schema
+    assert narrowed_schema(schema, GEMINI) == {"$ref": "#/$defs/r", "$defs": {"r": obj(x=TEXT)}}
 
 
 def test_of_alternatives_at_the_root_openai_gets_the_first() -> None:
     schema = {"anyOf": [obj(x=TEXT), obj(y=TEXT)]}
-    assert said(schema) == obj(x=TEXT)
+    assert narrowed_schema(schema) == obj(x=TEXT)
     assert ("tightened", "anyOf", "") in changes(schema)
 
 
@@ -215,7 +215,7 @@ def test_properties_may_be_named_like_keywords() -> None:
         assert adapt(schema, subset, "narrow") == Adapted(schema=schema)
     opened = {"type": "object", "properties": {"properties": {"type": "object", "properties": {"properties": True}}}}
     anything = {"type": ["string", "number", "boolean", "null"]}
-    assert said(opened) == obj(properties=obj(properties=anything))
+    assert narrowed_schema(opened) == obj(properties=obj(properties=anything))
 
 
 @pytest.mark.parametrize("keyword", ["default", "examples", "const", "enum", "x-made-up"])
@@ -223,15 +223,15 @@ def test_data_is_not_treated_as_schemas(keyword: str) -> None:
     data = [{"type": "object", "properties": {"a": {}}}, "a"]
     schema = obj(a={"type": "string", keyword: "a" if keyword == "const" else data})
     for subset in SUBSETS.values():
-        kept = said(schema, subset)["properties"]["a"].get(keyword)
+        kept = narrowed_schema(schema, subset)["properties"]["a"].get(keyword)
         assert kept in (None, "a", ["a"], data)
-    assert said_of({"type": "string", "default": data}, ANTHROPIC) == {"type": "string", "default": data}
+    assert property_schema({"type": "string", "default": data}, ANTHROPIC) == {"type": "string", "default": data}
 
 
 def test_the_original_and_its_data_are_left_alone() -> None:
     schema = {**obj(a={"type": "string", "enum": ["x"], "default": {"y": []}}), "$defs": {"x": {"not": TEXT}}}
     before = copy.deepcopy(schema)
-    adapted = said(schema, ANTHROPIC)
+    adapted = narrowed_schema(schema, ANTHROPIC)
     adapted["properties"]["a"]["enum"].append("y")
     adapted["properties"]["a"]["default"]["y"].append(1)
     assert schema == before
@@ -242,7 +242,7 @@ def test_objects_are_closed_and_required_with_changes_listed() -> None:
     schema = {**obj(a={"anyOf": [node, NULL]}, b={"$ref": "#/definitions/n"}), "definitions": {"n": node}}
     closed = obj(x=TEXT)
     adapted = {**obj(a={"anyOf": [closed, NULL]}, b={"$ref": "#/$defs/n"}), "$defs": {"n": closed}}
-    assert said(schema) == adapted
+    assert narrowed_schema(schema) == adapted
     assert changes(schema) == {
         ("tightened", "additionalProperties", "/properties/a/anyOf/0"),
         ("tightened", "required", "/properties/a/anyOf/0"),
@@ -252,9 +252,9 @@ def test_objects_are_closed_and_required_with_changes_listed() -> None:
     }
 
 
-def test_required_names_are_kept_even_where_they_have_no_schema() -> None:
+def test_required_names_without_a_schema_are_kept() -> None:
     schema = {"type": "object", "properties": {"a": TEXT}, "required": ["b", "a"]}
-    assert said(schema, ANTHROPIC) == {**obj(a=TEXT, b={}), "required": ["b", "a"]}
+    assert narrowed_schema(schema, ANTHROPIC) == {**obj(a=TEXT, b={}), "required": ["b", "a"]}
 
 
 def test_exclusive_alternatives_stay_satisfiable() -> None:
@@ -263,14 +263,14 @@ def test_exclusive_alternatives_stay_satisfiable() -> None:
         "properties": {"x": TEXT, "y": TEXT},
         "oneOf": [{"required": ["x"]}, {"required": ["y"]}],
     }
-    adapted = said(obj(a=schema))["properties"]["a"]
+    adapted = narrowed_schema(obj(a=schema))["properties"]["a"]
     assert adapted == {"anyOf": [obj(x=TEXT), obj(y=TEXT)]}
     assert ("tightened", "oneOf", "/properties/a") in changes(obj(a=schema))
 
 
 def test_alternatives_with_distinct_tags_become_any_of() -> None:
     branches = [obj(kind={"type": "string", "const": name}, x=TEXT) for name in ("a", "b")]
-    assert said_of({"oneOf": branches}) == {"anyOf": branches}
+    assert property_schema({"oneOf": branches}) == {"anyOf": branches}
 
 
 def test_a_description_next_to_a_reference_is_kept() -> None:
@@ -278,34 +278,34 @@ def test_a_description_next_to_a_reference_is_kept() -> None:
     described = {**obj(a={"$ref": "#/$defs/t", "description": "d"}), **definitions}
     around = {**obj(a={"anyOf": [{"$ref": "#/$defs/t"}], "description": "d"}), **definitions}
     for subset in (OPENAI, GEMINI, SUBSETS["mistral"], GROQ):
-        assert said(described, subset) == around
+        assert narrowed_schema(described, subset) == around
         assert adapt(around, subset, "narrow") == Adapted(schema=around)
-        assert said({**described, "$schema": DRAFT_7}, subset)["properties"] == around["properties"]
+        assert narrowed_schema({**described, "$schema": DRAFT_7}, subset)["properties"] == around["properties"]
     assert changes(described) == {("rewritten", "$ref", "/properties/a")}
     assert adapt(described, ANTHROPIC, "narrow") == Adapted(schema=described)
-    assert said(around, ANTHROPIC) == described
+    assert narrowed_schema(around, ANTHROPIC) == described
     noted = {**obj(a={"$ref": "#/$defs/t", "x-note": "n"}), **definitions}
-    assert said(noted) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
+    assert narrowed_schema(noted) == {**obj(a={"$ref": "#/$defs/t"}), **definitions}
     assert changes(noted) == {("dropped_annotation", "x-note", "/properties/a")}
 
 
 def test_a_keyword_next_to_a_reference_is_merged_with_its_target() -> None:
     asking = {**obj(a={"$ref": "#/$defs/t", "pattern": "^a"}), "$defs": {"t": TEXT}}
-    assert said(asking) == obj(a={"type": "string", "pattern": "^a"})
-    assert said({**asking, "$schema": DRAFT_7})["properties"]["a"] == {"$ref": "#/$defs/t"}
+    assert narrowed_schema(asking) == obj(a={"type": "string", "pattern": "^a"})
+    assert narrowed_schema({**asking, "$schema": DRAFT_7})["properties"]["a"] == {"$ref": "#/$defs/t"}
 
 
 def test_a_description_next_to_a_recursive_reference_is_kept() -> None:
     schema = obj(next={"anyOf": [{"$ref": "#", "description": "d"}, NULL]})
-    adapted = said(schema)
+    adapted = narrowed_schema(schema)
     assert adapted["properties"]["next"]["anyOf"][0] == {"anyOf": [{"$ref": "#"}], "description": "d"}
-    assert said(adapted) == adapted
+    assert narrowed_schema(adapted) == adapted
 
 
 def test_references_by_anchor_and_by_any_path_lead_to_definitions() -> None:
     schema = {**obj(a=TEXT, b={"$ref": "#/properties/a"}, c={"$ref": "#t"}), "$defs": {"x": {"$anchor": "t", **NULL}}}
     expected = {**obj(a=TEXT, b={"$ref": "#/$defs/a"}, c={"$ref": "#/$defs/x"}), "$defs": {"a": TEXT, "x": NULL}}
-    assert said(schema) == expected
+    assert narrowed_schema(schema) == expected
 
 
 def test_a_reference_below_another_identifier_is_not_guessed() -> None:
@@ -316,7 +316,7 @@ def test_a_reference_below_another_identifier_is_not_guessed() -> None:
 def test_definitions_of_the_same_name_stay_apart() -> None:
     schema = {**obj(a={"$ref": "#/$defs/t"}, b={"$ref": "#/definitions/t"}), "$defs": {"t": TEXT},
               "definitions": {"t": NULL}}  # fmt: skip
-    assert said(schema)["$defs"] == {"t": TEXT, "t_2": NULL}
+    assert narrowed_schema(schema)["$defs"] == {"t": TEXT, "t_2": NULL}
 
 
 def test_recursion_is_kept_if_it_can_end() -> None:
@@ -328,7 +328,7 @@ def test_recursion_is_kept_if_it_can_end() -> None:
 
 def test_infinite_optional_property_is_omitted_instead_of_required() -> None:
     chain = obj("next", value=TEXT, next={"$ref": "#"})
-    assert said(chain) == obj(value=TEXT)
+    assert narrowed_schema(chain) == obj(value=TEXT)
     assert ("tightened", "properties", "") in changes(chain)
     assert obstacle(obj(next={"$ref": "#"})) == ("$ref", "")
 
@@ -345,10 +345,10 @@ def test_a_circle_of_references_is_an_obstacle_and_no_hang() -> None:
 def test_the_flags_of_draft_4_are_read() -> None:
     bounds = {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
     schema = {"$schema": DRAFT_4, **obj(a=bounds)}
-    assert said(schema)["properties"]["a"] == {"type": "integer", "minimum": 1, "maximum": 9}
+    assert narrowed_schema(schema)["properties"]["a"] == {"type": "integer", "minimum": 1, "maximum": 9}
 
 
-def test_a_dialect_without_prefix_items_gets_none() -> None:
+def test_prefix_items_are_not_written_for_dialects_without_them() -> None:
     schema = {"$schema": DRAFT_7, **obj(a={"type": "array", "items": [TEXT]})}
     assert obstacle(schema, GEMINI) == ("items", "/properties/a")
 
@@ -356,7 +356,7 @@ def test_a_dialect_without_prefix_items_gets_none() -> None:
 def test_limits_are_checked_before_anything_is_sent() -> None:
     names = [f"p{number}" for number in range(30)]
     many = obj(*names, **dict.fromkeys(names, TEXT))
-    assert said(many, ANTHROPIC)["required"] == names
+    assert narrowed_schema(many, ANTHROPIC)["required"] == names
     values = [str(number) for number in range(1001)]
     assert obstacle(obj(a={"type": "string", "enum": values})) == ("enum", "")
     deep: Any = TEXT
@@ -367,7 +367,7 @@ def test_limits_are_checked_before_anything_is_sent() -> None:
     assert obstacle(obj(**{name: {"anyOf": [TEXT, NULL]} for name in unions}), ANTHROPIC) == ("anyOf", "")
 
 
-def test_the_ledger_names_what_was_left_out() -> None:
+def test_changes_list_the_removed_keywords() -> None:
     schema = obj(a={"type": "string", "format": "uri"})
     adapted = adapted_to(OPENAI, schema, "relax")
     note = "format 'uri' is not supported"
@@ -462,14 +462,14 @@ def test_all_of_within_all_of_many_times_ends_soon() -> None:
     schema: Any = {"type": "string", "maxLength": 7}
     for _ in range(300):
         schema = {"allOf": [schema]}
-    assert said(schema, ANTHROPIC) == {"type": "string", "pattern": "^.{0,7}$"}
+    assert narrowed_schema(schema, ANTHROPIC) == {"type": "string", "pattern": "^.{0,7}$"}
 
 
 @pytest.mark.parametrize("subset", SUBSETS.values(), ids=SUBSETS.keys())
 def test_only_objects_are_distinguished_by_a_tag(subset: Subset) -> None:
     """Reject a text, which is valid for both alternatives and so not for the `oneOf`."""
     both = [{**obj(k={"const": tag}), "type": ["object", "string"]} for tag in ("x", "y")]
-    narrowed = Draft202012Validator(said(obj(a={"oneOf": both}), subset))
+    narrowed = Draft202012Validator(narrowed_schema(obj(a={"oneOf": both}), subset))
     assert narrowed.is_valid({"a": {"k": "x"}})
     assert not narrowed.is_valid({"a": "text"})
 
@@ -527,7 +527,7 @@ def test_a_documented_limit_is_met_or_refused_and_not_foretold() -> None:
     names = {f"p{number}": TEXT for number in range(31)}
     adapted = adapted_to(ANTHROPIC, obj(*names, **names))
     assert adapted.foretold == ()
-    assert len(said(obj(*names, **names), ANTHROPIC)["required"]) == 31
+    assert len(narrowed_schema(obj(*names, **names), ANTHROPIC)["required"]) == 31
 
 
 def test_older_profile_supports_less() -> None:
@@ -546,7 +546,7 @@ def test_the_newest_profile_is_the_providers_unless_dated() -> None:
 
 
 def test_item_counts_are_removed_for_providers_without_them() -> None:
-    assert said_of({"type": "array", "items": TEXT, "minItems": 0}, GROQ) == {"type": "array", "items": TEXT}
+    assert property_schema({"type": "array", "items": TEXT, "minItems": 0}, GROQ) == {"type": "array", "items": TEXT}
     assert obstacle(obj(a={"type": "array", "items": TEXT, "minItems": 1}), GROQ) == ("minItems", "/properties/a")
 
 
@@ -557,7 +557,7 @@ def test_properties_keep_the_order_in_which_the_schema_names_them(subset: Subset
         "properties": {"z": TEXT, "a": {"oneOf": [TEXT, NULL]}, "m": obj(y=TEXT, b=NULL)},
         "required": ["m", "z", "x"],
     }
-    narrowed: Any = said(schema, subset)
+    narrowed: Any = narrowed_schema(schema, subset)
     assert list(narrowed["properties"]) == ["z", "a", "m", "x"]
     assert list(narrowed["properties"]["m"]["properties"]) == ["y", "b"]
 
@@ -586,11 +586,11 @@ def test_an_object_keyword_that_accepts_everything_is_dropped(keywords: dict[str
     if keywords.get("patternProperties"):
         plain = {"type": "object"}
     schema = {"$defs": {"name": TEXT}, **plain, **keywords}
-    assert said(schema, GEMINI) == plain
+    assert narrowed_schema(schema, GEMINI) == plain
     (keyword,) = keywords
     assert ("rewritten", keyword, "") in changes(schema, GEMINI)
     closed = {**obj(a=TEXT), **keywords, "$defs": {"name": TEXT}}
-    assert said(closed, OPENAI) == obj(a=TEXT)
+    assert narrowed_schema(closed, OPENAI) == obj(a=TEXT)
 
 
 @pytest.mark.parametrize(
@@ -606,7 +606,7 @@ def test_an_object_keyword_that_accepts_everything_is_dropped(keywords: dict[str
 )
 def test_a_scalar_or_array_keyword_that_accepts_everything_is_dropped(keywords: dict[str, Any]) -> None:
     plain = {name: value for name, value in keywords.items() if name in ("type", "items")}
-    assert said_of(keywords, GROQ) == plain
+    assert property_schema(keywords, GROQ) == plain
 
 
 @pytest.mark.parametrize(
@@ -632,4 +632,4 @@ def test_patterns_that_exempt_properties_of_closed_objects_are_kept() -> None:
 
 
 def test_keyword_that_accepts_everything_still_implies_the_type() -> None:
-    assert said({"propertyNames": {"type": "string"}}, GEMINI)["type"] == "object"
+    assert narrowed_schema({"propertyNames": {"type": "string"}}, GEMINI)["type"] == "object"

@@ -139,7 +139,7 @@ def test_schema_has_the_draft_of_its_directory_by_default(tmp_path: Path) -> Non
     assert schemas == [{"$schema": "http://json-schema.org/draft-04/schema#", "type": "integer"}, other, False]
 
 
-def test_what_a_schema_refers_to_in_remotes_is_brought_into_it(tmp_path: Path, judge: Judge) -> None:
+def test_references_to_remotes_are_bundled(tmp_path: Path, judge: Judge) -> None:
     dataset = opened(suite(tmp_path, ref=[entry({"$ref": f"{URI}/nested/integer.json"})]))
     (key,) = dataset.keys()
     found = dataset.case(key)

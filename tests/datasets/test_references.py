@@ -39,7 +39,7 @@ def order(reference: str, **more: object) -> dict[str, object]:
         ("order.json", "addr%65ss.json"),
     ],
 )
-def test_another_file_is_brought_in_and_its_own_references_with_it(
+def test_referenced_file_is_bundled_with_its_references(
     tmp_path: Path, judge: Judge, main: str, reference: str
 ) -> None:
     if main.endswith(".yaml"):
@@ -53,7 +53,7 @@ def test_another_file_is_brought_in_and_its_own_references_with_it(
     assert not passes(judge, whole, {"to": {"zip": "1234"}})
 
 
-def test_only_what_is_referred_to_is_brought_in(tmp_path: Path, judge: Judge) -> None:
+def test_only_referenced_schemas_are_bundled(tmp_path: Path, judge: Judge) -> None:
     write(tmp_path, {"order.json": order("address.json#/$defs/zip"), "address.json": ADDRESS})
 
     assert schema(tmp_path, "order") == order("#/$defs/zip", **{"$defs": {"zip": {"pattern": "^[0-9]{5}$"}}})
@@ -94,7 +94,7 @@ def test_files_find_each_other_by_the_uri_that_each_gives_itself(tmp_path: Path,
     assert not passes(judge, whole, {"to": {"zip": "1234"}})
 
 
-def test_a_uri_of_its_own_is_what_a_schema_s_references_start_from(tmp_path: Path, judge: Judge) -> None:
+def test_references_are_resolved_against_the_schemas_own_uri(tmp_path: Path, judge: Judge) -> None:
     write(
         tmp_path,
         {
@@ -188,9 +188,7 @@ def test_reference_to_outside_or_missing_file_is_reported(tmp_path: Path, refere
 
 
 @pytest.mark.parametrize("reference", ["https://example.com/x.json", "http://[bad", "urn:x:y", "#/nowhere"])
-def test_what_only_a_network_could_bring_is_left_to_the_judge_who_has_none(
-    tmp_path: Path, judge: Judge, reference: str
-) -> None:
+def test_remote_references_are_left_to_the_judge(tmp_path: Path, judge: Judge, reference: str) -> None:
     write(tmp_path, {"order.json": order(reference)})
 
     verdict = judge.inspect(schema(tmp_path, "order"))
@@ -199,13 +197,13 @@ def test_what_only_a_network_could_bring_is_left_to_the_judge_who_has_none(
     assert (verdict.failure_type, verdict.reason) == (FailureType.INVALID_SCHEMA, "unresolvable_reference")
 
 
-def test_a_published_metaschema_is_what_the_judge_knows(tmp_path: Path, judge: Judge) -> None:
+def test_published_metaschema_is_known_to_the_judge(tmp_path: Path, judge: Judge) -> None:
     write(tmp_path, {"order.json": order("http://json-schema.org/draft-07/schema#")})
 
     assert judge.inspect(schema(tmp_path, "order")) is None
 
 
-def test_what_depends_on_the_way_to_it_is_not_put_elsewhere(tmp_path: Path, judge: Judge) -> None:
+def test_schema_with_dynamic_references_is_not_moved(tmp_path: Path, judge: Judge) -> None:
     write(tmp_path, {"order.json": order("tree.json"), "tree.json": {"properties": {"x": {"$dynamicRef": "#node"}}}})
 
     verdict = judge.inspect(schema(tmp_path, "order"))
@@ -223,9 +221,7 @@ OLD = {
 
 
 @pytest.mark.parametrize("dialect", ["http://json-schema.org/draft-07/schema#", None])
-def test_a_file_of_another_dialect_is_brought_in_whole_and_read_by_its_own(
-    tmp_path: Path, judge: Judge, dialect: str | None
-) -> None:
+def test_file_of_another_dialect_is_bundled_whole(tmp_path: Path, judge: Judge, dialect: str | None) -> None:
     own = {"$id": "https://example.com/order"} | ({"$schema": dialect} if dialect else {})
     write(tmp_path, {"order.json": order("https://example.com/old", **own), "beside/old.json": OLD})
 

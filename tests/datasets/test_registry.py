@@ -80,7 +80,7 @@ def test_an_installed_package_brings_a_dataset_by_name() -> None:
         ("numbrs", "no dataset 'numbrs': did you mean 'numbers'? expected builtin, "),
     ],
 )
-def test_what_a_package_gets_wrong_is_one_line(name: str, message: str) -> None:
+def test_mistake_of_a_package_is_one_line(name: str, message: str) -> None:
     with pytest.raises(DatasetError, match=f"^{re.escape(message)}"):
         keys(name)
 
@@ -113,7 +113,7 @@ def test_glob_matches_expected_files(folder: Path, pattern: str, expected: list[
     assert keys(folder / pattern) == expected
 
 
-def test_a_folder_gives_the_same_however_it_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_has_the_same_keys_for_each_form_of_its_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("yaml", reason="needs the extra yaml")
     expected = ["schemas::a", "schemas::c", "deep::d", "deep_er-4866c111::e", "x::line-1"]
 
@@ -145,14 +145,14 @@ def test_unknown_source_error_lists_all_kinds_and_the_nearest_name(
 
 
 @pytest.mark.parametrize("source", ["builtin", "{folder}", "collections:OrderedDict"])
-def test_a_split_of_what_has_none_is_refused_in_one_line(folder: Path, source: str) -> None:
+def test_split_of_a_source_without_splits_is_rejected(folder: Path, source: str) -> None:
     source = source.format(folder=folder)
 
     with pytest.raises(DatasetError, match=r"^dataset '.*' has no splits; remove --jsbench-split=nope, "):
         registry.open_dataset(Selection(source=source, split="nope"))
 
 
-def test_all_splits_of_what_has_none_are_all_of_it() -> None:
+def test_all_splits_of_a_source_without_splits_are_all_cases() -> None:
     assert keys("builtin", split="all") == keys("builtin")
 
 

@@ -58,7 +58,7 @@ def test_yaml_is_read_as_json_would_be(text: str, value: Any) -> None:
         ),
     ],
 )
-def test_what_json_does_not_have_is_refused_with_its_line(text: str, problem: str) -> None:
+def test_yaml_without_json_equivalent_is_rejected_with_its_line(text: str, problem: str) -> None:
     with pytest.raises(Unreadable) as caught:
         parse_yaml(text)
 

@@ -35,7 +35,7 @@ def template(path: Path, text: str) -> Template:
     return find_template(str(path))
 
 
-def asked(path: Path, text: str, case: Case = CASE) -> list[tuple[str, str]]:
+def rendered(path: Path, text: str, case: Case = CASE) -> list[tuple[str, str]]:
     return [(message.role, message.content) for message in template(path, text).render(case).messages]
 
 
@@ -47,13 +47,13 @@ def test_a_file_without_blocks_is_the_users_message(path: Path) -> None:
         "{% endfor %}\n"
     )
 
-    assert asked(path, text) == [("user", "orders/o1\n- a: integer! How many\n- b: any")]
+    assert rendered(path, text) == [("user", "orders/o1\n- a: integer! How many\n- b: any")]
 
 
 def test_a_schema_is_data_and_nothing_in_it_is_escaped_or_computed(path: Path) -> None:
-    (compact,) = asked(path, "{{ schema_json }}")
-    (indented,) = asked(path, "{{ schema | tojson(indent=1) }}")
-    (title,) = asked(path, "{{ schema.title }}")
+    (compact,) = rendered(path, "{{ schema_json }}")
+    (indented,) = rendered(path, "{{ schema | tojson(indent=1) }}")
+    (title,) = rendered(path, "{{ schema.title }}")
 
     assert '"title": "<b>{{ 7 * 7 }}</b> \\u00e9"' in compact[1]
     assert indented[1].startswith('{\n "properties": {\n')
@@ -65,13 +65,13 @@ def test_blocks_are_messages(path: Path) -> None:
         "{# mine #}\n{% block user %}\nAnswer {{ id }}.\n{% endblock %}\n\n{% block system %}\nRules.\n{% endblock %}\n"
     )
 
-    assert asked(path, text) == [("system", "Rules."), ("user", "Answer o1.")]
+    assert rendered(path, text) == [("system", "Rules."), ("user", "Answer o1.")]
 
 
 def test_empty_system_block_adds_no_message(path: Path) -> None:
     text = "{% block system %}{% if task == 'x' %}Rules{% endif %}{% endblock %}{% block user %}?{% endblock %}"
 
-    assert asked(path, text) == [("user", "?")]
+    assert rendered(path, text) == [("user", "?")]
 
 
 def test_its_digest_is_the_files(path: Path) -> None:
@@ -173,7 +173,7 @@ def test_missing_jinja2_is_one_line_with_what_to_install(tmp_path: Path, monkeyp
 def test_fields_are_there_for_any_schema(path: Path, schema: Any) -> None:
     case = Case(key=CASE.key, schema=schema)
 
-    assert asked(path, "{{ fields | length }}!", case)[0][1] in {"0!", "1!"}
+    assert rendered(path, "{{ fields | length }}!", case)[0][1] in {"0!", "1!"}
 
 
 def test_file_that_links_outside_is_not_called(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_schema_is_written_as_the_seeds_write_it_and_can_always_be_sent(name: 
     assert '"title": "\\u00e9\\ud800"' in prompt.messages[-1].content
 
 
-def test_each_preset_has_a_digest_of_its_own_words() -> None:
+def test_each_preset_has_its_own_digest() -> None:
     digests = {name: template.digest for name, template in PROMPTS.items()}
 
     assert len(set(digests.values())) == 3
@@ -121,15 +121,15 @@ def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "asking_mine.py"
 
 
-def asked(name: str) -> list[tuple[str, str]]:
+def rendered(name: str) -> list[tuple[str, str]]:
     prompt = find_template(f"asking_mine:{name}").render(CASE_2)
     return [(message.role, message.content) for message in prompt.messages]
 
 
 def test_a_function_returns_text_messages_or_a_prompt() -> None:
-    assert asked("text") == [("user", "Answer o1")]
-    assert asked("mappings") == [("system", "Rules"), ("user", "?")]
-    assert asked("messages") == asked("prompt") == [("user", "?")]
+    assert rendered("text") == [("user", "Answer o1")]
+    assert rendered("mappings") == [("system", "Rules"), ("user", "?")]
+    assert rendered("messages") == rendered("prompt") == [("user", "?")]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_function_returns_text_messages_or_a_prompt() -> None:
 )
 def test_a_function_that_gives_or_raises_anything_else_is_one_line(name: str, message: str) -> None:
     with pytest.raises(PromptError, match=f"asking_mine:{name} {message}"):
-        asked(name)
+        rendered(name)
 
 
 @pytest.mark.parametrize(

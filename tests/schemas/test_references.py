@@ -48,7 +48,7 @@ ROOT: dict[str, Any] = {
         (5, None),
     ],
 )
-def test_a_reference_leads_to_a_place_only_where_it_is_certain(reference: object, path: object) -> None:
+def test_reference_is_resolved_only_if_certain(reference: object, path: object) -> None:
     assert CertainReferences(ROOT).find((), reference) == path
 
 

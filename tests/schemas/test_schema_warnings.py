@@ -33,7 +33,7 @@ DRAFT_4_URI = {"$schema": DRAFT_4.uri}
         ({"patternProperties": {"(?P<a>b)": {}}}, "$", "write (?<name>…)"),
     ],
 )
-def test_schema_warnings_name_what_the_schema_does_not_mean(schema: Any, place: str, words: str) -> None:
+def test_schema_warnings_list_ineffective_keywords(schema: Any, place: str, words: str) -> None:
     ((warning, where),) = schema_warnings(schema, DRAFT_2020_12).items()
     assert (where, words in warning) == (place, True), warning
 
@@ -60,7 +60,7 @@ def test_schema_without_doubts_has_no_warning(schema: Any, default: Dialect) -> 
     assert schema_warnings(schema, default) == {}
 
 
-def test_schema_faults_name_only_what_makes_a_schema_invalid() -> None:
+def test_schema_faults_list_only_faults_of_invalid_schemas() -> None:
     schema = {"properties": {"a": {"required": True, "nullable": True, "type": "string"}}}
     (fault,) = schema_faults(schema, DRAFT_2020_12)
     assert fault.startswith("$.properties.a: a boolean `required`")
@@ -84,5 +84,5 @@ def test_schema_faults_name_only_what_makes_a_schema_invalid() -> None:
         ("[" * 5000, []),
     ],
 )
-def test_foreign_syntax_finds_what_ecma_262_reads_otherwise(pattern: str, constructs: list[str]) -> None:
+def test_foreign_syntax_finds_constructs_with_another_meaning(pattern: str, constructs: list[str]) -> None:
     assert list(foreign_syntax(pattern)) == constructs

@@ -76,7 +76,7 @@ def test_an_installed_metric_counts_of_each_answer_and_of_no_broken_call() -> No
         ((1.0, 2), {}, "metric 'mine', a test, returned (1.0, 2); expected None"),
     ],
 )
-def test_what_a_metric_counts_is_a_pair_of_whole_numbers_or_refused(
+def test_metric_returns_a_pair_of_integers_or_is_rejected(
     result: object, scores: dict[str, tuple[int, int]], error: str | None
 ) -> None:
     classified, errors = classify(record("a"), [replace(classifier(lambda _: result), counts=True)])
@@ -95,7 +95,7 @@ def test_codes_of_several_classifiers_add_up_each_once() -> None:
 
 
 @pytest.mark.parametrize("attempt", [record("a"), record("a", verdict=examples.EXCLUDED)], ids=["passed", "excluded"])
-def test_what_did_not_fail_is_shown_to_no_classifier_and_has_no_code(attempt: Record) -> None:
+def test_passed_attempt_is_not_classified(attempt: Record) -> None:
     shown: list[Record] = []
 
     classified, _ = classify(replace(attempt, codes=("of_an_earlier_verdict",)), [classifier(shown.append)])

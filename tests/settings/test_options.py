@@ -91,7 +91,7 @@ def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, g
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("options", "message"),
     [
         (
             {"instances": "builtin", "dataset": "x"},
@@ -113,16 +113,16 @@ def test_a_program_gives_values_of_their_types_and_no_texts_of_them(name: str, g
         ),
     ],
 )
-def test_what_leaves_no_room_for_another_is_refused(said: dict[str, Any], message: str) -> None:
+def test_conflicting_options_are_rejected(options: dict[str, Any], message: str) -> None:
     nothing = dict.fromkeys(BY_NAME)
 
     with pytest.raises(JSBenchError) as refused:
-        refuse_together({**nothing, **said})
+        refuse_together({**nothing, **options})
 
     assert str(refused.value).startswith(message)
-    assert refused.value.option in said
-    for name in said:
-        refuse_together({**nothing, name: said[name]})
+    assert refused.value.option in options
+    for name in options:
+        refuse_together({**nothing, name: options[name]})
     refuse_together({**nothing, "redact": "off", "record": "x", "record_mode": "all"})
 
 

@@ -90,7 +90,7 @@ def test_repeated_options_are_multiplied_in_command_line_order(
         (["--jsbench-engine-option=a=1", "--jsbench-engine-option=b=1"], [""]),
     ],
 )
-def test_a_variant_is_named_after_what_it_has_for_itself(
+def test_variant_is_named_after_its_distinct_options(
     pytester: pytest.Pytester, args: list[str], expected: list[str]
 ) -> None:
     assert names(pytester, *args) == expected

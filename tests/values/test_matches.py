@@ -33,7 +33,7 @@ def faults(compared: Match) -> dict[str, str]:
     return {difference.path: difference.fault.value for difference in compared.differences}
 
 
-def test_each_leaf_of_the_expected_instance_is_a_field_of_its_own() -> None:
+def test_each_leaf_of_the_expected_instance_is_a_field() -> None:
     compared = of(INVOICE, INVOICE)
 
     assert compared.fields == {"total": (1, 1), "items.*.name": (2, 2), "items.*.amount": (2, 2), "tags": (1, 1)}
@@ -125,7 +125,7 @@ def test_the_users_comparers_go_before_those_of_the_schema() -> None:
     assert of({"a": [1]}, {"a": [2]}, schema, **{"a.*": Comparer(tolerance=1), "a": Comparer()}).exact
 
 
-def test_what_is_ignored_is_not_invented_either() -> None:
+def test_ignored_fields_do_not_count_as_invented() -> None:
     assert of({}, {"a": {"b": 1}}, a=Comparer(ignore=True)).exact
 
 
@@ -170,7 +170,7 @@ def test_of_many_differences_the_first_are_named_and_all_are_counted() -> None:
     assert described(compared)[-1] == "… and 30 more"
 
 
-def test_long_values_are_cut_in_what_is_written_down() -> None:
+def test_long_values_are_truncated_in_records() -> None:
     (difference,) = of({"a": "x" * 1_000}, {"a": "y" * 1_000}).differences
 
     assert (len(difference.expected), len(difference.found)) == (200, 200)

@@ -60,7 +60,7 @@ def test_any_text_is_read_as_a_json_value_or_rejected(text: str) -> None:
         assert json.loads(text) == doubles(read.instance)
 
 
-def test_every_reason_has_examples_in_the_order_in_which_it_is_decided() -> None:
+def test_every_reason_has_examples_in_the_order_of_decision() -> None:
     assert list(REASONS) == list(SyntaxReason)
 
 
@@ -224,7 +224,7 @@ def test_reasoning_before_the_answer_is_dropped_only_if_set(reasoning: str, answ
         ('<think>{"a": 1}</think>{"a": 1,}', "malformed"),
     ],
 )
-def test_what_follows_the_reasoning_is_read_like_any_answer(text: str, reason: str) -> None:
+def test_text_after_reasoning_is_read_as_an_answer(text: str, reason: str) -> None:
     assert fault(text, STRIP).reason == reason
 
 

@@ -226,7 +226,7 @@ def test_key_that_differs_in_white_space_or_case_is_a_possible_misspelling(key: 
     assert (here, elsewhere) == ("userName", "userName")
 
 
-def test_a_key_that_resembles_no_name_was_meant_for_none() -> None:
+def test_key_without_a_similar_name_has_no_suggestion() -> None:
     assert meant(A, {"z": 1}) is None
     assert meant(A, {" ": 1}) is None
 

@@ -96,7 +96,7 @@ def test_fifty_thousand_invented_fields_are_counted_and_not_all_listed(judge: Ju
     assert verdict.message.endswith("and 49995 more")
 
 
-def test_jsonschema_alone_is_stopped_where_it_hangs() -> None:
+def test_jsonschema_alone_is_stopped_if_it_hangs() -> None:
     with contextlib.closing(StandInCalls()) as calls:
         judge = Judge(JudgePolicy(timeout=0.5, validator="jsonschema"), calls=calls)
         judge.inspect(True)

@@ -218,7 +218,7 @@ def sent(forgetful: Judge, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, An
     return messages
 
 
-def test_each_answer_is_judged_by_its_own_schema_however_many_there_are(forgetful: Judge) -> None:
+def test_each_answer_is_judged_by_its_own_schema(forgetful: Judge) -> None:
     numbers = random.Random(7).choices(range(12), k=60)
     for number in numbers:
         assert forgetful.judge({"const": number}, str(number)).passed

@@ -130,11 +130,11 @@ def test_pattern_is_read_without_the_flag_only_if_invalid_with_it() -> None:
         ),
     ],
 )
-def test_what_rust_reads_otherwise_is_written_out_or_left_to_regress(pattern: str, written: str | None) -> None:
+def test_pattern_with_another_meaning_in_rust_is_rewritten_or_left(pattern: str, written: str | None) -> None:
     assert linear(pattern) == written
 
 
-def test_what_is_written_out_means_the_same() -> None:
+def test_rewritten_patterns_have_the_same_meaning() -> None:
     different = [
         (question.pattern, text)
         for question in made_pattern_questions(3, 6_000)
@@ -147,7 +147,7 @@ def test_what_is_written_out_means_the_same() -> None:
 
 @examples(200)
 @given(st.text(alphabet="ab]}{_-@<>\\", max_size=12), st.text(alphabet="ab]}{_-@<>\\", max_size=6))
-def test_a_pattern_of_literals_matches_what_they_spell(pattern: str, text: str) -> None:
+def test_pattern_of_literals_matches_their_text(pattern: str, text: str) -> None:
     if pattern.endswith("\\") or re.search(r"\\[ab\\]", pattern):
         return
     literal = pattern.replace("\\", "")
@@ -182,7 +182,7 @@ def test_two_patterns_of_one_meaning_stay_two() -> None:
 @pytest.mark.parametrize(
     "schema", ['{"p\\u0061ttern": "(?i)a"}', '{"pattern\\u0050roperties": {"(?i)a": {}}}', '{"pattern"\n:"(?i)a"}']
 )
-def test_patterns_are_read_however_their_keyword_is_written(schema: str) -> None:
+def test_patterns_are_read_for_each_spelling_of_their_keyword(schema: str) -> None:
     problem = InProcessJudge(JudgePolicy()).inspect(schema)
     assert problem is not None
     assert problem.reason == "pattern"
@@ -210,7 +210,7 @@ def test_an_optional_half_of_a_surrogate_pair_may_be_absent(pattern: str, text: 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.uri)
 @pytest.mark.parametrize("pattern", ["^{a}$", r"^\w\-\_$", "^]$", "(", "a{2", r"(?P<a>b)", "^a+$", "[[:alpha:]]"])
-def test_format_regex_accepts_what_the_keyword_pattern_accepts(judge: Judge, dialect: Dialect, pattern: str) -> None:
+def test_format_regex_accepts_the_same_as_pattern(judge: Judge, dialect: Dialect, pattern: str) -> None:
     is_pattern = judge.inspect({"$schema": dialect.uri, "pattern": pattern}) is None
     verdict = judge.judge({"$schema": dialect.uri, "format": "regex"}, json.dumps(pattern))
     assert verdict.valid is is_pattern
@@ -218,7 +218,7 @@ def test_format_regex_accepts_what_the_keyword_pattern_accepts(judge: Judge, dia
 
 
 @pytest.mark.parametrize("pattern", [r"\A[a-z]*\Z", r"^\a$"])
-def test_format_regex_refuses_what_other_engines_read_otherwise(judge: Judge, pattern: str) -> None:
+def test_format_regex_rejects_syntax_of_other_engines(judge: Judge, pattern: str) -> None:
     assert judge.judge({"format": "regex"}, json.dumps(pattern)).valid is False
 
 

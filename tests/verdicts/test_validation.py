@@ -82,7 +82,7 @@ def test_the_first_twenty_violations_are_kept(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("validator", ["judge", "jsonschema_judge"])
-def test_what_a_violation_quotes_is_short_and_fit_to_show(request: pytest.FixtureRequest, validator: str) -> None:
+def test_quotes_in_violations_are_short_and_printable(request: pytest.FixtureRequest, validator: str) -> None:
     judge: Judge = request.getfixturevalue(validator)
     nasty = "\x1b[31m\n\u202e" + "é" * 5000
     verdict = judge.judge({"additionalProperties": {"type": "null"}}, json.dumps({nasty: nasty}))

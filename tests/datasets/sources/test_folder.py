@@ -54,7 +54,7 @@ def test_a_file_of_fifty_megabytes_is_not_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     "top", ['{"$ref": "b.json", "not": ', '{"openapi": "3.0.0", "info": {}, "components": {"schemas": {"A": ']
 )
-def test_a_deep_schema_ends_no_process_and_none_is_judged_by_it(
+def test_deep_schema_is_not_judged_and_does_not_end_the_process(
     folder: Path, judge: Judge, top: str, levels: int
 ) -> None:
     open_braces = levels + top.count("{") - top.count("}")
@@ -149,7 +149,7 @@ def test_a_list_of_tools_is_a_task_of_the_file_s_name(tmp_path: Path, document: 
     assert schema(source, "b") == ARGUMENTS
 
 
-def test_what_a_tool_returns_is_a_case_of_its_own(tmp_path: Path) -> None:
+def test_result_of_a_tool_is_a_separate_case(tmp_path: Path) -> None:
     source = write(tmp_path / "mcp", {"weather.json": MCP_BOTH, "other.json": {**MCP, "name": "other"}})
 
     assert keys(source) == ["mcp::other", "mcp::weather", "mcp::weather.output"]

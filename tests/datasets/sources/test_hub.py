@@ -131,7 +131,7 @@ def test_a_row_that_is_more_or_less_than_a_schema_is_not_given_as_text(tmp_path:
 
 
 @pytest.mark.parametrize("change", ["a file more", "a file less", "no card"])
-def test_what_is_not_just_as_published_is_left_to_the_library(tmp_path: Path, change: str) -> None:
+def test_other_layouts_are_left_to_the_library(tmp_path: Path, change: str) -> None:
     folder = write_hub(tmp_path / "hub", {"a": {"test": [row("x")], "train": [row("y")]}})
     selection = Selection(source=str(folder))
     assert open_folder(selection, folder) is not None
@@ -179,22 +179,22 @@ class StandInForTheHub:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         import datasets
 
-        self.asked: list[tuple[str, str | None]] = []
+        self.calls: list[tuple[str, str | None]] = []
         self.table = datasets.Dataset.from_list([row("x")])
         monkeypatch.setattr(datasets, "get_dataset_config_names", self.names)
         monkeypatch.setattr(datasets, "load_dataset", self.load)
         monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", self.info)
 
     def info(self, repository: str, *, revision: str | None, timeout: float) -> None:
-        self.asked.append((repository, revision))
+        self.calls.append((repository, revision))
 
     def names(self, repository: str, *, revision: str | None) -> list[str]:
-        self.asked.append((repository, revision))
+        self.calls.append((repository, revision))
         return ["easy"]
 
     def load(self, repository: str, task: str, *, revision: str | None) -> Mapping[str, object]:
         assert task == "easy"
-        self.asked.append((repository, revision))
+        self.calls.append((repository, revision))
         return {"test": self.table}
 
 
@@ -215,7 +215,7 @@ def test_a_revision_after_the_name_is_the_one_that_is_loaded(
     dataset = opened(source)
 
     assert [str(key) for key in dataset.keys()] == ["easy::x"]
-    assert set(hub.asked) == {("nobody/nothing", revision)}
+    assert set(hub.calls) == {("nobody/nothing", revision)}
     assert revision_of(source) == revision
     assert [entry.where for entry in dataset.entries.values()] == [f"{source} easy row 0"]
 

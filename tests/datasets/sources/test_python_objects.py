@@ -119,7 +119,7 @@ def test_object_without_schemas_is_one_line(shop: str, name: str, message: str) 
         ("DEEP", "n", "NaN is not JSON"),
     ],
 )
-def test_what_has_no_schema_is_a_broken_case(shop: str, name: str, case: str, message: str) -> None:
+def test_file_without_schema_is_a_broken_case(shop: str, name: str, case: str, message: str) -> None:
     assert problem(f"{shop}:{name}", case).startswith(f"{shop}:{name}: ")
     assert message in problem(f"{shop}:{name}", case)
 

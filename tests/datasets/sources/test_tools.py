@@ -136,7 +136,7 @@ def test_python_tools_without_a_schema_are_left_out_by_name(tmp_path: Path, monk
     assert keys(f"{module}:BY_NAME") == [f"{module}::weather"]
 
 
-def test_sdk_objects_are_read_as_what_they_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sdk_objects_are_read_as_their_dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pydantic", reason="needs the extra pydantic")
     code = f"""
 from typing import Any
