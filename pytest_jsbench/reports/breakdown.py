@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from pytest_jsbench.core.errors import RecordError, nearest
 from pytest_jsbench.core.text import counted, printable
 from pytest_jsbench.metrics.case_outcomes import MEASURES, CaseOutcome, schema_digits
-from pytest_jsbench.metrics.comparison import Comparison, beyond_drift, compare, several
+from pytest_jsbench.metrics.comparison import Comparison, adjust_together, beyond_drift, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES
 from pytest_jsbench.metrics.statistics import Rate, clustered, quantile, quantile_interval
 from pytest_jsbench.records import journal
@@ -258,7 +258,7 @@ def _against_first(
         if at != first
     }
     decided = {key: comparison for key, comparison in compared.items() if comparison.difference.n or comparison.ratios}
-    return dict(zip(decided, several(list(decided.values())), strict=True))
+    return dict(zip(decided, adjust_together(list(decided.values())), strict=True))
 
 
 def keywords_of_cases(paths: Sequence[Path]) -> KeywordsOfCases:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_jsbench.core.errors import ExportError
 from pytest_jsbench.core.json_values import to_json
 from pytest_jsbench.core.text import counted, distinct, printable
-from pytest_jsbench.metrics.comparison import Comparison, Pair, Standing, ValueComparison, same_cases
+from pytest_jsbench.metrics.comparison import Comparison, Pair, RunOutcomes, ValueComparison, same_cases
 from pytest_jsbench.metrics.comparison import pairs as paired
 from pytest_jsbench.metrics.figures import FIGURES, GRAMMAR_RUNS, RUNS
 from pytest_jsbench.records.settings import Bearing, SettingDifference, distinguishing
@@ -133,7 +133,7 @@ def _blocks(
         facts = facts_of_pairs([pair], shown, most=most)
         if margin is not None:
             names_of_pair = f"{shown[pair.second]} than {shown[pair.first]}"
-            facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_told(margin)}"))
+            facts.append(("no worse", f"{names_of_pair}: {pair.comparison.no_worse_sentence(margin)}"))
         yield facts
     if len(compared) > 1:
         yield [adjustment_of(compared)]
@@ -247,12 +247,12 @@ def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator
             yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
     if comparison.values is not None:
         yield from _of_values(comparison.values, most)
-    yield from comparison.ratios_told
+    yield from comparison.ratio_sentences
 
 
 def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
     """Return the comparison of whole answers, of fields, and the changed cases."""
-    (_, whole), *fields = values.told
+    (_, whole), *fields = values.sentences
     yield "values", whole
     for name, text in fields[:_MOST_FIELDS]:
         yield "field", f"{printable(name, _LONGEST_METRIC)}: {text}"
@@ -330,7 +330,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
 
     If several runs have the same variants, each variant is compared with itself in the other runs.
     """
-    groups: dict[int, list[Standing]] = {}
+    groups: dict[int, list[RunOutcomes]] = {}
     for name, run, first in zip(names, evaluations, firsts(evaluations), strict=True):
         if run.outcomes:
             groups.setdefault(first, []).append((name, run.outcomes, run.settings))

@@ -21,7 +21,7 @@ from pytest_jsbench.core.json_values import Digest, digest, from_json, to_json, 
 from pytest_jsbench.core.text import printable
 from pytest_jsbench.formats import METRICS
 from pytest_jsbench.metrics.case_outcomes import MEASURED, MISSING, PASSED, UNDECIDED, CaseOutcome
-from pytest_jsbench.metrics.comparison import Comparison, compare, several
+from pytest_jsbench.metrics.comparison import Comparison, adjust_together, compare
 from pytest_jsbench.metrics.figures import FIGURES, RATES, TIMES, bounded
 from pytest_jsbench.metrics.statistics import Share
 from pytest_jsbench.records import journal
@@ -373,7 +373,7 @@ class History:
         for line in sorted(self.lines, key=lambda line: line.started_at):
             by_label.setdefault(line.label, []).append(line)
         compared = {label: _last_and_first(lines) for label, lines in by_label.items()}
-        together = iter(several([since.comparison for of_label in compared.values() for since in of_label]))
+        together = iter(adjust_together([since.comparison for of_label in compared.values() for since in of_label]))
         since = {
             label: tuple(replace(pair, comparison=next(together)) for pair in of_label)
             for label, of_label in compared.items()
@@ -480,7 +480,7 @@ def _newest(series: Series) -> Iterator[Fact]:
         tests = since.comparison.difference.comparisons
         holm = f" (adjusted for {tests} tests, Holm)" if tests > 1 else ""
         yield word, f"since {when}: {since.comparison.sentence}{holm}"
-        yield from since.comparison.ratios_told
+        yield from since.comparison.ratio_sentences
         # changes since the line before are already below the table
         settings = since.comparison.settings
         yield from incomparable(settings) if since.before is series.lines[-2] else apart(settings)

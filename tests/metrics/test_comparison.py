@@ -8,7 +8,7 @@ from benchmarks.statistics import family_wise_error
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.errors import RecordError
 from pytest_jsbench.metrics.case_outcomes import CaseOutcome, outcomes
-from pytest_jsbench.metrics.comparison import ValueComparison, compare, several
+from pytest_jsbench.metrics.comparison import ValueComparison, adjust_together, compare
 from pytest_jsbench.values import Match
 from tests import examples
 from tests.examples import record, replace
@@ -108,9 +108,9 @@ def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_de
     assert comparison.difference.ci_low is not None
     assert comparison.difference.ci_low > 0
     assert comparison.sentence.endswith(
-        "not distinguishable from no change (exact test: p = 0.062; the interval leaves out 0, but is approximate)"
+        "not distinguishable from no change (exact test: p = 0.062; the interval excludes 0, but is approximate)"
     )
-    assert several([comparison] * 3)[0].sentence.endswith(
+    assert adjust_together([comparison] * 3)[0].sentence.endswith(
         "(exact test: p = 0.19, adjusted for 3 comparisons; the interval is of this pair alone)"
     )
 
@@ -140,7 +140,7 @@ def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_ev
 
     assert compare(before, now).sentence == "the same verdict on each of 20 cases"
     assert (comparison.worse, comparison.better) == (tuple(before)[:9], ())
-    whole, field = comparison.told
+    whole, field = comparison.sentences
     assert whole[1].startswith("9 fewer of 20 cases have every value right (-0.450, 95 % interval -0.")
     assert whole[1].endswith("a real difference (exact test: p = 0.012) (adjusted for 3 tests, Holm)")
     assert field[0] == "total"
@@ -175,7 +175,7 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
     before = {key(f"c{number}"): valued(1) for number in range(9)}
     one = compare(before, {name: valued(0) for name in before})
 
-    first, _, third = several([one, compare({}, {}), one])
+    first, _, third = adjust_together([one, compare({}, {}), one])
 
     assert first.values is not None
     assert third.values is not None
@@ -277,19 +277,21 @@ TIMES = {"ttft": 0.1, "tpot": 20.0, "input_tokens": 100.0, "cached_tokens": 10.0
 def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that() -> None:
     comparison, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
 
-    assert comparison.ratios_told == [
+    assert comparison.ratio_sentences == [
         ("ratios", f"TTFT 1.00 {same}; TPOT 2.50 (2.50 to 2.50 over 10 cases): longer; input tokens 1.00 {same}")
     ]
     assert comparison.to_dict(source="b")["ratios"]["tpot"]["ratio"] == pytest.approx(2.5)
-    assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratios_told[0][1].count(": shorter") == 1
+    assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratio_sentences[0][1].count(": shorter") == 1
 
 
 def test_times_are_not_set_side_by_side_without_a_word_where_more_came_from_a_cache() -> None:
-    words = [word for word, _ in compare(measured(**TIMES), measured(**{**TIMES, "cached_tokens": 60.0})).ratios_told]
+    words = [
+        word for word, _ in compare(measured(**TIMES), measured(**{**TIMES, "cached_tokens": 60.0})).ratio_sentences
+    ]
 
     assert words == ["ratios", "warning"]
-    assert len(compare(measured(**TIMES), measured(**TIMES)).ratios_told) == 1
-    assert compare({key("a"): ended("passed")}, {key("a"): ended("passed")}).ratios_told == []
+    assert len(compare(measured(**TIMES), measured(**TIMES)).ratio_sentences) == 1
+    assert compare({key("a"): ended("passed")}, {key("a"): ended("passed")}).ratio_sentences == []
 
 
 def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
@@ -305,9 +307,9 @@ def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None
     many = {key(f"c{number}"): ended("passed") for number in range(200)}
     few = dict(list(many.items())[:10])
 
-    assert compare(many, many).no_worse_told(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
-    assert compare(few, few).no_worse_told(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
-    assert "nothing can be compared" in compare({}, {}).no_worse_told(0.02)
+    assert compare(many, many).no_worse_sentence(0.02).startswith("shown for a margin of 0.02 (at worst -0.018,")
+    assert compare(few, few).no_worse_sentence(0.02).startswith("not shown for a margin of 0.02 (at worst -0.3")
+    assert "nothing can be compared" in compare({}, {}).no_worse_sentence(0.02)
 
 
 def test_the_same_server_twice_is_not_called_slower() -> None:
@@ -323,7 +325,7 @@ def test_the_same_server_twice_is_not_called_slower() -> None:
         }
 
     for _ in range(60):
-        (_, words), *_ = compare(run(), run()).ratios_told
+        (_, words), *_ = compare(run(), run()).ratio_sentences
         claims += ": " in words
 
     assert claims <= 3

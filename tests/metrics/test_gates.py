@@ -83,7 +83,7 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         ("simple.pass_hat.0>=0.5", "expected a number of attempts from 1 to 32, such as pass_hat.2, found '0'"),
         ("mini.good>=0.5", "no metric 'mini.good': did you mean 'scores.good'?"),
         ("passe - passd>=0.5", "no metric 'passe': did you mean 'passed'?"),
-        ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is none"),
+        ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is not a rate"),
     ],
 )
 def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_jsbench.core.cases import CaseKey
 from pytest_jsbench.core.generations import FaultKind, Timing
-from pytest_jsbench.metrics.metric_names import MetricName, reading
+from pytest_jsbench.metrics.metric_names import MetricName, read_metric
 from pytest_jsbench.metrics.statistics import Proportion, proportion
 from pytest_jsbench.metrics.summary import by_keyword, summarize
 from pytest_jsbench.records.outcomes import AttemptOutcome
@@ -142,7 +142,9 @@ def test_a_sum_over_some_of_the_answers_has_no_upper_end_and_is_of_as_many() -> 
 
     assert (summary.total.reported, summary.total.unreported) == (2, 1)
     assert summary.total.to_dict()["unreported"] == 1
-    sums = [reading(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))]
+    sums = [
+        read_metric(MetricName.parse("output_tokens"), one) for one in (summary, summarize(examples.run(*told[:2])))
+    ]
     assert [(one.low, one.high) for one in sums] == [(22, math.inf), (22, 22)]
 
 
@@ -318,7 +320,7 @@ def test_times_of_variants_that_share_a_machine_are_not_compared(engine: str, to
 
     (pair,) = summarize(examples.run_of_variants(metadata, *made)).pairs
 
-    assert [word for word, _ in pair.comparison.ratios_told] == told
+    assert [word for word, _ in pair.comparison.ratio_sentences] == told
     assert ("tgt" in pair.comparison.ratios, "output_tokens" in pair.comparison.ratios) == (engine != "local", True)
 
 

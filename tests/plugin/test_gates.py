@@ -38,7 +38,7 @@ def test_a_run_is_compared_with_its_baseline_by_name(bench: Bench) -> None:
         [
             "baseline   *",
             "broke      2: orders::a, orders::b",
-            "mended     1: hard::d",
+            "fixed      1: hard::d",
             "gate       n 4, gate >= 4: met",
             "gate       baseline.difference -0.25, gate >= -0.2: NOT MET",
         ]

@@ -98,7 +98,7 @@ def test_figures_of_outcomes_are_those_of_the_whole_records(seed: int, tmp_path:
     uses = Counter(name for one in counted for name in used_keywords(one.schema))
     assert {name: found.pass_rate.n for name, found in summary.keywords.items() if found.pass_rate.n} == dict(uses)
     broken = Counter(name for one in counted for name in {each.keyword for each in one.verdict.violations})
-    # decisions do not say of which keyword they are
+    # decisions cannot be assigned to keywords
     expected = dict.fromkeys(summary.keywords) if decided else {name: broken[name] for name in summary.keywords}
     assert {name: found.failures for name, found in summary.keywords.items()} == expected
 

@@ -50,7 +50,7 @@ def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() 
     assert "a real difference (exact test: p = 0.00098)" in text
     assert "broke 11: simple::c0, simple::c1," in text
     assert "simple::c9, and 1 more" in text
-    assert "mended" not in text
+    assert "fixed" not in text
     assert text.endswith("1 undecided in one run, 1 whose schema changed, 1 only in the baseline, 1 only in this run")
     assert max(map(len, lines)) <= 80
 

@@ -61,7 +61,7 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     changes = {
         (name, key): change
         for name, comparison in comparisons.items()
-        for change, keys in (("broke", comparison.newly_failing), ("mended", comparison.newly_passing))
+        for change, keys in (("broke", comparison.newly_failing), ("fixed", comparison.newly_passing))
         for key in keys
     }
     room, chunks, listed, detailed = _ROOM_OF_DETAILS, list[str](), 0, 0

@@ -74,7 +74,7 @@ def test_the_page_holds_the_figures_and_every_case() -> None:
     assert [(one["name"], one["outcome"], one["change"]) for one in cases] == [
         ("simple::b", "schema_violation", "broke"),
         ("simple::c", "invalid_schema", ""),
-        ("simple::a", "passed", "mended"),
+        ("simple::a", "passed", "fixed"),
     ]
     details = unpacked(text, "chunk0")
     assert details[0]["verdict"].splitlines()[1] == "minimum at $.n [schema /properties/n/minimum]: -1 < 0"
@@ -164,7 +164,7 @@ def test_each_variant_says_what_changed_since_the_baseline() -> None:
     text = "".join(render(run, summary, comparisons=changed))
 
     assert text.count("of 2 cases pass") == 3
-    assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["broke", "", "", "mended"]
+    assert [one["change"] for one in unpacked(text, "index")["cases"]] == ["broke", "", "", "fixed"]
 
 
 @needs_jinja2
