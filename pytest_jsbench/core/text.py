@@ -63,7 +63,7 @@ def distinct(names: Sequence[str], limit: int) -> list[str]:
                 continue
             start = _common_start([names[at] for at in alike]) if cut == "start" else 0
             for at in alike:
-                # as much of the common start as there is room for
+                # as much of the common start as fits
                 kept = min(start, max(len(names[at]) - limit + 1, 0))
                 rest = f"…{names[at][kept:]}" if kept else names[at]
                 shown[at] = _numbered(shown, at, limit) if cut == "number" else printable(rest, limit, cut="middle")

@@ -37,7 +37,7 @@ def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: 
     with pytest.raises(ExportError) as caught:
         installed("thing", error=ExportError)
 
-    said = "thing 'a' is brought twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
+    said = "thing 'a' is provided twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
     assert str(caught.value).startswith(said)
 
 
@@ -65,9 +65,7 @@ def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_w
 
     message = "unknown thing 'own': expected one of other"
     assert str(unknown.value) == message
-    assert (
-        str(stale.value) == f"{message}; pytest-jsbench is installed without its newest entry points: install it again"
-    )
+    assert str(stale.value) == f"{message}; pytest-jsbench is installed without its newest entry points: reinstall it"
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_table_that_cannot_be_written_leaves_nothing_and_one_is_for_its_user_a
     gone = record(generation=examples.completion("x" * 10))
     torn = replace(a_run(), outcomes=(replace(a_run().outcomes[0], source=Place(path=tmp_path / "gone", start=0)),))
 
-    with pytest.raises(ExportError, match="there is no folder"):
+    with pytest.raises(ExportError, match="there is no directory"):
         write(tmp_path / "none" / "run", examples.run(gone))
     with pytest.raises(JSBenchError, match="No such file"):
         write(tmp_path / "run", torn)
