@@ -135,7 +135,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
             "EvaluatedRun.plot has no argument 'metric': did you mean 'metrics'",
         ),
         (lambda run: summarize(run.warnings), "summarize: run is (); expected a run"),
-        (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no directory none; create it, or"),
+        (lambda run: run.to_csv("none/run.csv"), "cannot write none/run.csv: there is no directory none; create it"),
         (lambda run: run.to_csv("."), "cannot write .: it is a directory; name a file"),
         (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no directory none"),
     ],
