@@ -210,8 +210,8 @@ def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(a
     [
         (lambda load, _: load(7), "an int holds no cases; expected the name of a source"),
         (lambda load, _: load("builtin", split="dev"), "leave split=dev out"),
-        (lambda load, _: load("builtin", sample=3), r"no argument 'sample': take it by Dataset.sample\(size, seed\)"),
-        (lambda load, _: load("a/b", name="easy"), "no argument 'name': say it as tasks="),
+        (lambda load, _: load("builtin", sample=3), r"no argument 'sample': use Dataset.sample\(size, seed\)"),
+        (lambda load, _: load("a/b", name="easy"), "no argument 'name': pass it as tasks="),
         (lambda load, _: load.__self__("builtin"), r"a dataset is made by Dataset.load\('builtin'\)"),
         (lambda load, _: load("builtin", task="simple"), "Dataset.load has no argument 'task': did you mean 'tasks'"),
         (
@@ -241,10 +241,10 @@ def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any,
 @pytest.mark.parametrize(
     ("gives", "said"),
     [
-        (lambda _: None, "gave a NoneType for cases::small"),
-        (lambda _: {"scheme": {}}, "gave scheme for cases::small; expected that case changed, or a mapping of any"),
+        (lambda _: None, "returned a NoneType for cases::small"),
+        (lambda _: {"scheme": {}}, "returned scheme for cases::small; expected a changed case, or a mapping of any"),
         (lambda _: {"schema": 7}, "cases::small: .*a JSON number is not a JSON Schema"),
-        (lambda case: replace(case, key=CaseKey(task="a", id="b")), "gave the case a::b for cases::small"),
+        (lambda case: replace(case, key=CaseKey(task="a", id="b")), "returned the case a::b for cases::small"),
         (lambda case: case.nothing, "raised AttributeError.* for cases::small"),
     ],
 )

@@ -122,7 +122,7 @@ def test_an_engine_gets_a_copy_of_the_schema() -> None:
 def test_tokens_are_counted_where_the_engine_can_and_estimated_else() -> None:
     with opened(echo) as engine:
         length = engine.count_tokens("four bytes each")
-        with pytest.raises(JSBenchError, match="'function' does not say its tokens"):
+        with pytest.raises(JSBenchError, match="'function' cannot tokenize"):
             engine.tokenize("x")
 
     assert (length.tokens, length.exact) == (4, False)
@@ -157,7 +157,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
             {"engine": "scripted", "modl": "m"},
             "open_engine has no argument 'modl', and engine 'scripted' no such option: did you mean 'model'",
         ),
-        ({"engine": "scripted", "concurrency": 4}, r"no such option: say it to evaluate\(…\)"),
+        ({"engine": "scripted", "concurrency": 4}, r"no such option: pass it to evaluate\(…\)"),
         ({"engine": "scripted"}, "needs answers: answers=FILE, or"),
     ],
 )
@@ -187,7 +187,7 @@ def test_what_was_said_of_sampling_is_kept_as_the_plugin_keeps_it() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case that holds a schema, or a Request"),
+        (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case with a schema, or a Request"),
         ((ORDER, [{"role": "user"}]), "OpenEngine.generate: prompt is a list; expected a Prompt, or its text"),
     ],
 )

@@ -162,7 +162,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(engine, CASES, output=tmp_path, concurrency=1)
     left = load_run(tmp_path)
     assert ends(left) == {"good": None}
-    assert "2 attempts without a record; orders::bad: not known why" in str(left)
+    assert "2 attempts without a record; orders::bad: unknown reason" in str(left)
     assert f"resume='{left.folder}'" in ended.value.__notes__[0]
     assert json.loads((tmp_path / left.metadata.run_id / "run.json").read_text())["run"]["complete"] is False
 
@@ -411,7 +411,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"concurency": 2}, "evaluate has no argument 'concurency': did you mean 'concurrency'"),
         ({"base_url": "http://x"}, "a function takes a request and nothing else: found base_url"),
         ({"comparers": {"n": "about"}}, "comparers: n: expected tolerance:NUMBER"),
-        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is loaded already; say it to Dataset.load\(…\)"),
+        ({"tasks": ["orders"]}, r"evaluate: tasks: the dataset is already loaded; pass it to Dataset.load\(…\)"),
         ({"batch": "wait"}, "batch: engine 'function' has no batch API: expected "),
         ({"instances": "builtin"}, "instances has its own schemas; remove dataset"),
         ({"baseline": "nowhere"}, "^baseline: .*nowhere"),
@@ -422,7 +422,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"classify": ["nobody"]}, "unknown classifier or metric 'nobody'"),
         ({"output": None, "resume": True}, "name the run, or an output"),
         ({"replay": "kept"}, "^replay uses recorded answers, but engine needs an engine; remove one of them"),
-        ({"variants": "all"}, "variants names engines of a table, and an engine is given here: leave one of them out"),
+        ({"variants": "all"}, "both variants and an engine are given: pass only one of them"),
         ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
     ],
 )
@@ -474,7 +474,7 @@ def test_values_are_compared_as_the_program_says() -> None:
 
 
 def test_a_dataset_without_cases_is_not_evaluated() -> None:
-    with pytest.raises(JSBenchError, match="holds no cases"):
+    with pytest.raises(JSBenchError, match="has no cases to evaluate"):
         evaluate(answer, CASES.filter("id:none"), output=None)
 
 
@@ -567,10 +567,13 @@ def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
     [
         ({"gpt 4": answer, "b": answer}, "^engine: 'gpt 4' is no variant: expected letters, digits and any of . _"),
         ({"../x": answer, "b": answer}, "^engine: '../x' is no variant"),
-        ({"": answer, "b": answer}, "^engine holds an engine by the name '': expected a text for each variant"),
-        ({1: answer, 2: answer}, "^engine holds an engine by the name 1: expected a text for each variant"),
-        ({object(): answer}, "^engine holds an engine by the name an object: expected a text for each variant"),
-        ({}, "^engine holds no engine: expected a text for each variant, such as {'small': …, 'large': …}"),
+        ({"": answer, "b": answer}, "^engine is a mapping with the name '': expected a text for each variant"),
+        ({1: answer, 2: answer}, "^engine is a mapping with the name 1: expected a text for each variant"),
+        ({object(): answer}, "^engine is a mapping with the name an object: expected a text for each variant"),
+        (
+            {},
+            "^engine is a mapping without engines: expected a text for each variant, such as {'small': …, 'large': …}",
+        ),
     ],
 )
 def test_engines_by_names_that_no_record_could_bear_are_not_asked(engines: Any, said: str) -> None:
@@ -582,7 +585,7 @@ def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_e
     with open_engine(lambda _: '{"n": 1}', model="m", temperature=0.5) as opened:
         ways: dict[str, Any] = {"plain": answer, "open": {"engine": opened, "prompt": "fields", "concurrency": 1}}
         run = evaluate(ways, CASES, output=tmp_path / "first", repeats=2, gates=["open.pass_rate>=1"])
-        with pytest.raises(JSBenchError, match=r"temperature: the engine is open already; say it to open_engine\(…\)"):
+        with pytest.raises(JSBenchError, match=r"temperature: the engine is already open; pass it to open_engine\(…\)"):
             evaluate({"open": {"engine": opened, "temperature": 0.1}}, CASES)
 
     assert run.folder is not None

@@ -44,7 +44,7 @@ def test_who_looks_at_a_run_sees_its_facts_and_why_calls_broke() -> None:
 
     for text in (str(shown), shown._repr_html_()):
         words = " ".join(text.replace(":", "").split())
-        assert "1 attempt of which the call broke; simple" in words
+        assert "1 attempt with a failed call; simple" in words
         assert "down timeout no answer in 1 s; more with slots=2" in words
         assert "pass rate 1/2 = 0.500 (95 % interval 0.013 to 0.987)" in words
         assert "errors 1 of 2 attempts (timeout 1) the figures are incomplete" in words
