@@ -116,6 +116,6 @@ def _ending(merged: Merged, summary: Summary) -> Ending:
         for key, outcome in part.outcomes.items()
         if not outcome.passed and outcome.decided
     )
-    lacking = [f"shard {shard} is not among them" for shard in merged.absent]
+    lacking = [f"shard {shard} is missing" for shard in merged.absent]
     lacking += [] if summary.total.planned else ["nothing was measured"]
     return Ending(exit_status=int(bool(failing or lacking)), answers=failing, lacking=tuple(lacking))

@@ -92,7 +92,7 @@ class Figure:
     counted_open: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     #: Whether it is plotted, and kept in a history.
-    chief: bool = False
+    is_main: bool = False
     #: Column heading, its short form for narrow tables, and the scale and digits of the values there.
     heading: str = ""
     short: str = ""
@@ -105,7 +105,7 @@ class Figure:
     counted: bool = False
     tables: Shown = Shown.NOWHERE
     #: Tables that have the column only if they are wide enough.
-    roomy: Shown = Shown.NOWHERE
+    wide_only: Shown = Shown.NOWHERE
 
     @property
     def title(self) -> str:
@@ -147,55 +147,55 @@ _LOWER = Better.LOWER
 # fmt: off
 #: In the order of columns.
 _RATES = (
-    Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, chief=True,
-           tables=VARIANTS | RUNS | GRAMMARS, roomy=TASKS | GRAMMAR_RUNS),
+    Figure("pass_rate", RATE, of="planned", counted_open=_OPEN, is_main=True,
+           tables=VARIANTS | RUNS | GRAMMARS, wide_only=TASKS | GRAMMAR_RUNS),
     Figure("pass_rate_nontrivial", RATE, "Pass rate where no constant answer passes", counted_open=_OPEN,
            of="nontrivial", left_out=("missing",)),
     Figure("floor", RATE, "Share of cases that the best constant answer passes", better_when=Better.NEITHER, of="cases",
-           left_out=("missing",), heading="Floor", tables=RUNS, roomy=TASKS | VARIANTS),
+           left_out=("missing",), heading="Floor", tables=RUNS, wide_only=TASKS | VARIANTS),
     Figure("pass_at_k", RATE, "Pass@k", of="cases", counted_open=_OPEN),
     Figure("pass_hat_k", RATE, "Pass^k", of="cases", counted_open=_OPEN, tables=VARIANTS),
-    Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), chief=True,
+    Figure("declared_coverage", RATE, of="planned", counted_open=("errors",), is_main=True,
            short="Decl. cov.", tables=TASKS | VARIANTS | GRAMMARS | GRAMMAR_RUNS),
     Figure("declared_coverage_excluding_errors", RATE, left_out=("errors",)),
-    Figure("empirical_coverage", RATE, of="completions", counted_open=("unjudged",), left_out=("errors",), chief=True,
+    Figure("empirical_coverage", RATE, of="completions", counted_open=("unjudged",), left_out=("errors",), is_main=True,
            short="Emp. cov.", tables=TASKS | VARIANTS),
     Figure("error_rate", RATE, better_when=_LOWER, of="planned"),
     Figure("order_kept", RATE, counted_open=_OPEN),
-    Figure("over_constraint", RATE, "Valid answers rejected", better_when=_LOWER, of="valid_instances", chief=True,
-           counted_open=_OPEN, heading="Valid, rejected", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
-    Figure("under_constraint", RATE, "Invalid answers accepted", better_when=_LOWER, of="invalid_instances", chief=True,
-           counted_open=_OPEN, heading="Invalid, accepted", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
-    Figure("value_accuracy", VALUES, chief=True, heading="Values right", tables=TASKS | VARIANTS | RUNS),
-    Figure("value_accuracy_conforming", VALUES, chief=True),
+    Figure("over_constraint", RATE, "Valid answers rejected", better_when=_LOWER, of="valid_instances",
+           is_main=True, counted_open=_OPEN, heading="Valid, rejected", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
+    Figure("under_constraint", RATE, "Invalid answers accepted", better_when=_LOWER, of="invalid_instances",
+           is_main=True, counted_open=_OPEN, heading="Invalid, accepted", counted=True, tables=GRAMMARS | GRAMMAR_RUNS),
+    Figure("value_accuracy", VALUES, is_main=True, heading="Values right", tables=TASKS | VARIANTS | RUNS),
+    Figure("value_accuracy_conforming", VALUES, is_main=True),
     Figure("value_accuracy_mean", VALUES),
     Figure("value_precision", VALUES),
     Figure("value_f1", VALUES, "Value F1"),
-    Figure("exact_match", VALUES, chief=True),
+    Figure("exact_match", VALUES, is_main=True),
     Figure("tests_passed", RATE, left_out=("errors",)),
 )
 #: Files have all parts of their distributions, tables have the medians.
 _TIMES = (
-    Figure("ttft", TIME, "Time to first token", "s", chief=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
-    Figure("tpot", TIME, "Time per output token", "ms", chief=True, heading="TPOT (ms)", tables=TASKS),
-    Figure("tgt", TIME, "Total time", "s", chief=True, heading="TGT (s)", tables=TASKS | VARIANTS | RUNS),
+    Figure("ttft", TIME, "Time to first token", "s", is_main=True, heading="TTFT (s)", tables=TASKS | VARIANTS),
+    Figure("tpot", TIME, "Time per output token", "ms", is_main=True, heading="TPOT (ms)", tables=TASKS),
+    Figure("tgt", TIME, "Total time", "s", is_main=True, heading="TGT (s)", tables=TASKS | VARIANTS | RUNS),
     Figure("gct", TIME, "First to last token", "s", heading="GCT (s)", tables=TASKS),
     Figure("reasoning_time", TIME, "Time of reasoning", "s", heading="Reasoning (s)", short="Reas. (s)", tables=TASKS),
-    Figure("grammar_compilation", TIME, "Grammar compilation", "s", chief=True,
+    Figure("grammar_compilation", TIME, "Grammar compilation", "s", is_main=True,
            heading="Compile (ms)", scale=1e3, tables=GRAMMARS | GRAMMAR_RUNS),
     Figure("compile_time", TIME, "Grammar compilation without its first mask", "s",
-           heading="without a mask (ms)", scale=1e3, roomy=GRAMMARS),
+           heading="without a mask (ms)", scale=1e3, wide_only=GRAMMARS),
     Figure("mask_time", TIME, "Time per mask", "s",
-           heading="Mask (µs)", scale=1e6, digits=1, tables=GRAMMAR_RUNS, roomy=GRAMMARS),
+           heading="Mask (µs)", scale=1e6, digits=1, tables=GRAMMAR_RUNS, wide_only=GRAMMARS),
     Figure("queue", TIME, "Time in the queue", "s"),
 )
 _SUMS = (
     Figure("input_tokens", SUM, counted_open=_UNREPORTED),
-    Figure("output_tokens", SUM, counted_open=_UNREPORTED, chief=True,
+    Figure("output_tokens", SUM, counted_open=_UNREPORTED, is_main=True,
            heading="Tokens out", digits=0, per="reported", tables=VARIANTS),
     *(Figure(f"{kind}_tokens", SUM, counted_open=_UNREPORTED)
       for kind in ("total", "cached", "cache_write", "reasoning")),
-    Figure("cost", SUM, unit=DOLLARS, better_when=_LOWER, counted_open=("errors",), chief=True,
+    Figure("cost", SUM, unit=DOLLARS, better_when=_LOWER, counted_open=("errors",), is_main=True,
            heading="Cost of 1,000", per="priced", many=1000, tables=VARIANTS | RUNS),
 )
 _COUNTS = (
@@ -260,7 +260,7 @@ _OTHER_COUNTS = (
 
 def columns(table: Shown) -> tuple[Figure, ...]:
     """Return the figures that have a column in a table."""
-    return tuple(row for row in FIGURES.values() if table in row.tables | row.roomy)
+    return tuple(row for row in FIGURES.values() if table in row.tables | row.wide_only)
 
 
 def named(metric: str) -> Figure | None:

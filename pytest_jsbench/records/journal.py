@@ -216,8 +216,8 @@ def skipped(damaged: Sequence[RecordError]) -> tuple[str, ...]:
     if not damaged:
         return ()
     if len(damaged) == 1:
-        return (f"{damaged[0]}; the line was torn and is skipped",)
-    return (f"{damaged[0]}; {len(damaged):,} damaged lines, of which this is the first, are skipped",)
+        return (f"{damaged[0]}; the line is damaged and skipped",)
+    return (f"{damaged[0]}; {len(damaged):,} damaged lines are skipped; this is the first",)
 
 
 def _lines(path: Path) -> Iterator[Line]:

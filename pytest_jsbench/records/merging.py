@@ -27,7 +27,7 @@ _MOST_LISTED = 20
 _MOST_NAMED = 5
 
 #: What the parts of one run have in common, in addition to their questions.
-_ALIKE: dict[str, Callable[[RunMetadata], object]] = {
+_SHARED: dict[str, Callable[[RunMetadata], object]] = {
     "dataset": lambda metadata: metadata.dataset.get("source"),
     "cases": lambda metadata: metadata.dataset.get("cases_digest"),
     "repeats": lambda metadata: metadata.repeats,
@@ -95,11 +95,11 @@ def merge(paths: Sequence[Path]) -> Merged:
     ]
     notes = [warning for part in parts for warning in part.run.warnings]
     notes.append(
-        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, of which {twice} were in more than one"
+        f"merged {counted(len(parts), 'run')}: {counted(len(made), 'attempt')}, {twice} of them in more than one run"
     )
     if twice:
         notes.append(_note_on_overlap(twice, replaced, list(disagreeing)))
-    notes += [f"shard {shard} is not among them: the figures are incomplete" for shard in absent]
+    notes += [f"shard {shard} is missing: the figures are incomplete" for shard in absent]
     # the same for the same parts in any order, and different from each part's
     names = sorted(part.run.metadata.uuid or part.run.metadata.run_id for part in parts)
     uuid = str(uuid5(NAMESPACE_OID, json.dumps(["pytest-jsbench", *names])))
@@ -148,7 +148,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     by_variant: dict[str, list[_Part]] = {}
     for part in parts:
         ours, theirs = parts[0].run.metadata, part.run.metadata
-        for name, value_of in _ALIKE.items():
+        for name, value_of in _SHARED.items():
             if (then := value_of(theirs)) != (now := value_of(ours)):
                 raise _asked_otherwise(
                     part, parts[0], f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"

@@ -32,7 +32,8 @@ from pytest_jsbench.verdicts.judge import IN_REASONING, SEVERAL_CALLS
 from pytest_jsbench.verdicts.verdicts import SyntaxReason, Violation
 
 #: Length of the end of an answer that is searched for in it, and number of occurrences that cannot be a coincidence.
-_REPEATED, _TIMES = 24, 4
+_REPEATED = 24
+_TIMES = 4
 _MOST_KEYWORDS = 3
 #: Keywords that engines often do not enforce (docs/decoding-results.md), and other keywords that mean the same.
 _RESTATED = {
@@ -90,13 +91,13 @@ _AFTER_SYNTAX_ERROR: Mapping[str, str] = {
     FinishReason.REJECTED: "`jsbench probe` shows what the provider checks; or try another response format",
     IN_REASONING: "turn reasoning off in the engine's options, or use a server that separates it from the answer",
 }
-_RESUME = "see that the server answers; then run the case again, or with --jsbench-resume all that broke"
+_RESUME = "check that the server answers; then rerun the case, or all failed calls with --jsbench-resume"
 #: What to change after a failed call, by the kind of fault.
 _AFTER_FAULT: Mapping[str, str] = {
     FaultKind.RATE_LIMITED: "--jsbench-rpm and --jsbench-concurrency send requests more slowly",
     FaultKind.AUTH: "check the API key, and that it may use this model and address",
     FaultKind.QUOTA: "raise the account's quota or balance; --jsbench-resume then makes only the missing calls",
-    FaultKind.BAD_REQUEST: "check the model's name and the engine's options against what the server says",
+    FaultKind.BAD_REQUEST: "check the model's name and the engine's options against the server's message",
     FaultKind.ENGINE: "fix what the message names; `jsbench engines` lists the engines and their options",
     FaultKind.HANG: "report the schema to the decoding library, or leave the case out; the others are not affected",
     FaultKind.CRASH: "report the schema to the decoding library, or leave the case out; the others are not affected",
@@ -127,13 +128,13 @@ def next_step(
         case FailureType.SCHEMA_VIOLATION:
             return _after_violation(verdict, generation, schema)
         case FailureType.NO_CALL:
-            return "require the call in the request (tool_choice), or say in the prompt when the tool is to be called"
+            return "require the call in the request (tool_choice), or explain in the prompt when to call the tool"
         case FailureType.UNKNOWN_TOOL:
-            return "declare the tool in the request, or name in the prompt the tools that there are"
+            return "declare the tool in the request, or list the available tools in the prompt"
         case FailureType.WRONG_TOOL if verdict.reason == SEVERAL_CALLS:
-            return "report it to the server, which was to allow one call; or allow several (parallel_tool_calls)"
+            return "report it to the server's project, as only one call was allowed; or set parallel_tool_calls"
         case FailureType.WRONG_TOOL:
-            return "allow the tool in tool_choice, or say in each tool's description when it is to be called"
+            return "allow the tool in tool_choice, or explain in each tool's description when to call it"
         case FailureType.WRONG_DECISION:
             return _after_decision(generation)
         case FailureType.INVALID_SCHEMA:
@@ -242,11 +243,11 @@ def _after_limit(generation: Generation | None, params: GenerationParams | None)
     text = generation.text if isinstance(generation, Completion) else ""
     if _repeats(text):
         return (
-            "the answer repeats itself, so a higher limit would not help: ask a larger model, or bound what repeats "
-            "there (maxLength, maxItems, named properties)"
+            "the answer repeats itself, so a higher limit would not help: use a larger model, or limit the repeated "
+            "part (maxLength, maxItems, named properties)"
         )
     limit = "" if params is None else f"={2 * params.max_tokens} (it is {params.max_tokens:,})"
-    return f"raise the limit: --jsbench-max-tokens{limit}; a model's context may end sooner"
+    return f"raise the limit: --jsbench-max-tokens{limit}; the model's context may be smaller"
 
 
 def _after_violation(verdict: Verdict, generation: Generation | None, schema: Schema | None) -> str:
@@ -257,27 +258,27 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
-        return f"{keywords} was left out for the engine: say it in the prompt, or try --jsbench-adapt=verbatim"
+        return f"{keywords} was removed for the engine: state it in the prompt, or try --jsbench-adapt=verbatim"
     if Note.NOT_ENFORCED in verdict.notes:
-        return "send the schema with the request: what carried it left the schema out"
+        return "send the schema with the request: the client dropped it"
     if (response_format := _format(generation)) in {ResponseFormat.TEXT, ResponseFormat.JSON_OBJECT}:
-        return f"{response_format} enforces no {keywords}: --jsbench-response-format=json_schema sends the schema"
+        return f"{response_format} does not enforce {keywords}: --jsbench-response-format=json_schema sends the schema"
     if response_format is None or not broken:
-        return f"say in the prompt what {keywords} allows, or show an answer; -v shows the prompt"
+        return f"state in the prompt what {keywords} allows, or show an example; -v shows the prompt"
     if isinstance(generation, Completion) and _is_schema(generation.text, schema):
-        return "the answer is a schema, and no instance of it: ask a larger model, or show one (--jsbench-shots=1)"
+        return "the answer is a schema, not an instance: use a larger model, or show an example (--jsbench-shots=1)"
     ways: dict[str, list[str]] = {}
     for keyword in broken:
         way = _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema)
         if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
-    advice = f"say {restated}" if restated else "`jsbench probe` finds out what it holds to"
+    advice = f"write {restated}" if restated else "`jsbench probe` shows which keywords it enforces"
     them = "them" if len(broken) > 1 else "it"
     if library := _library(generation):
         # a grammar decides which tokens are allowed, whatever the model is
         return f"{library} was given {', '.join(broken)} and did not enforce {them}: {advice}"
-    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or ask a larger model"
+    return f"the engine was sent {', '.join(broken)} and did not enforce {them}: {advice}; or use a larger model"
 
 
 def _foreign_pattern(verdict: Verdict, schema: Schema | None) -> str:
@@ -330,7 +331,7 @@ def _blamed(violation: Violation) -> str:
 
 
 def _is_schema(text: str, schema: Schema | None) -> bool:
-    """Return whether an answer is a schema, by keywords that name no property of its own schema."""
+    """Return whether an answer is a schema, by keywords that are not properties in its case's schema."""
     answer: object = None
     with suppress(ValueError, RecursionError):
         answer = json.loads(text) if len(text) <= _LONGEST_LOOKED_AT else None

@@ -1,4 +1,4 @@
-"""Hold what metrics need of each attempt in memory; records stay on disk and are read there."""
+"""Keep what metrics need of each attempt in memory; records stay on disk and are read there."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 Redact records: remove what may be private before a record is written, sent or shown.
 
 An answer becomes a digest by a key that is not kept, so that guesses cannot be tested; a prompt becomes a digest by a
-salt that is part of the digest, so that a later run can tell whether its prompt is the same.
+salt that is part of the digest, so that a later run can detect whether its prompt is the same.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 
 #: What a violation may name: the keywords, and a schema that is `false`.
 _KNOWN = KEYWORDS | {"false"}
-#: Replaces words and paths of which not even a digest is kept.
+#: Replaces words and paths without keeping a digest.
 REDACTED = "(redacted)"
 _SALTED = "salted-sha256"
 

@@ -21,7 +21,7 @@ from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome, Place, Records
 from pytest_jsbench.records.records import Attempt, Record
 from pytest_jsbench.records.redaction import Redaction, asked_the_same
-from pytest_jsbench.records.variants import difference, match, strangers
+from pytest_jsbench.records.variants import difference, match, unmatched_variants
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def resume(
     if content.metadata is None and path.is_dir():
         return Resumption(source=path, folder=folder, warnings=content.warnings)
     theirs = content.run(path, ResumeError).metadata
-    names, changed = match(theirs, metadata), strangers(theirs, metadata)
+    names, changed = match(theirs, metadata), unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
@@ -137,7 +137,7 @@ def resume(
         if record.key not in keys or record.repeat >= metadata.repeats or record.prompt is None:
             return False
         case = load(record.key)
-        # whoever wrote the file may have written any digest next to a schema
+        # an untrusted file can have a wrong digest next to a schema
         recorded = record if record.redacted is not None else record.with_schema(record.schema)
         if isinstance(case, BrokenCase) or digest(case.schema) != recorded.schema_digest:
             return False
@@ -145,10 +145,10 @@ def resume(
 
     answers = tuple(outcome for outcome, record in zip(of_cases, Records(of_cases), strict=True) if is_asked(record))
     left_out = len(of_run) - len(asked_by_tests) - len(answers)
-    anew = (f"variant {name} is asked anew: {path} {instead}" for name, instead in changed.items())
+    anew = (f"variant {name} starts anew: {path} {instead}" for name, instead in changed.items())
     warnings = (*content.warnings, *anew)
     if asked_by_tests and redacted:  # such a test needs the answer itself
-        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their tests ask again")
+        warnings = (*warnings, f"{len(asked_by_tests)} answers to own tests are redacted: their calls are repeated")
         asked_by_tests = ()
     return Resumption(
         source=path,
@@ -175,7 +175,7 @@ def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
 def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
     """Return whether the answers are redacted; ResumeError if this run could not judge them."""
     if theirs.redacted and not ours.redacted:
-        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to go on with it")
+        raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to resume it")
     if not ours.redacted:
         return False
     for name in ("policy", "classifiers", "metrics"):
@@ -183,5 +183,5 @@ def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
         then, now = (json.dumps(getattr(run, name), sort_keys=True) for run in (theirs, ours))
         if then != now:
             message = f"{path}: its run judged with {name} {then}, this one with {now}; redacted answers cannot be "
-            raise ResumeError(message + "judged again: ask for the same, or leave out --jsbench-resume")
+            raise ResumeError(message + "judged again: use the same, or drop --jsbench-resume")
     return True

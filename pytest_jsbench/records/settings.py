@@ -119,8 +119,10 @@ class SettingDifference:
         return tuple(shown[text] for text in texts)
 
 
-#: Stand for an unrecorded value, and for an engine option that was not given.
-UNKNOWN, NOT_SET = "not known", "not set"
+#: Text for an unrecorded value.
+UNKNOWN = "not known"
+#: Text for an engine option that was not given.
+NOT_SET = "not set"
 
 
 def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:

@@ -91,13 +91,16 @@ def comparison_markdown(
             left_out += 1
         else:
             text += section
-    return text.rstrip("\n") + (f"\n\nno room here for {counted(left_out, 'more section')}" if left_out else "") + "\n"
+    text = text.rstrip("\n")
+    if left_out:
+        text += f"\n\n{counted(left_out, 'more section')} omitted"
+    return text + "\n"
 
 
 def marker(name: str) -> str:
     """Return the hidden first line by which a workflow finds its comment; ExportError for an invalid name."""
     if _NAME_OF_COMMENT.fullmatch(name) is None or "--" in name:
-        message = f"no name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
+        message = f"invalid name of a comment: '{printable(name, 60)}'; expected letters, digits, _ . + and single -"
         raise ExportError(message, found=name, option="comment")
     return f"<!-- jsbench:{name} -->"
 
@@ -126,7 +129,8 @@ def _blocks(
     if legend:
         yield legend
         short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
-    if warnings := [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]:
+    warnings = [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]
+    if warnings:
         yield warnings
     shown = dict(zip(names, short, strict=True))
     for pair in compared:
@@ -137,8 +141,9 @@ def _blocks(
         yield facts
     if len(compared) > 1:
         yield [adjustment_of(compared)]
-    if silent := [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]:
-        yield [("not paired", f"{', '.join(silent)}: no word on how each case ended")]
+    silent = [name for name, run in zip(names, evaluations, strict=True) if ours and not run.outcomes]
+    if silent:
+        yield [("not paired", f"{', '.join(silent)}: without outcomes of cases")]
     if by is not None:
         yield by.table(columns)
         yield [("note", by.note(columns))]
@@ -171,7 +176,7 @@ def _table_of_settings(settings: Sequence[SettingDifference], columns: Sequence[
     return TableBlock(
         head="Setting",
         columns=(
-            Column(heading="Bears on", left=True),
+            Column(heading="Affects", left=True),
             *(Column(heading=name, left=True, foreign=True) for name in columns),
         ),
         rows=tuple((setting.name, (setting.bears_on.value, *setting.shown)) for setting in settings),
@@ -183,7 +188,7 @@ def facts_of_comparison(comparison: Comparison, source: str) -> Iterator[Fact]:
     """Return the comparison of a run with a baseline, with its source if known."""
     yield "baseline", f"{source}: {comparison.sentence}" if source else comparison.sentence
     yield from _changes(comparison, _MOST_NAMED)
-    yield from beside_verdicts(comparison)
+    yield from facts_of_tests_and_values(comparison)
     yield from _not_compared(comparison, first="the baseline", second="this run")
     yield from apart(comparison.settings)
 
@@ -197,7 +202,7 @@ def facts_of_pairs(
         first, second = names[pair.first], names[pair.second]
         facts.append(("compared", f"{second} against {first}: {pair.comparison.sentence}"))
         facts += _changes(pair.comparison, most) if most else []
-        facts += beside_verdicts(pair.comparison, most or _MOST_NAMED)
+        facts += facts_of_tests_and_values(pair.comparison, most or _MOST_NAMED)
         facts += _not_compared(pair.comparison, first=first, second=second, each=each)
     return [*facts, adjustment_of(compared)] if len(compared) > 1 else facts
 
@@ -233,24 +238,24 @@ def by_bearing(settings: Sequence[SettingDifference]) -> Iterator[str]:
 def incomparable(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
     """Return a warning for each reason why the verdicts of the runs are not comparable."""
     if rules := [one.name for one in settings if one.bears_on is Bearing.VERDICTS]:
-        why = f"the runs were judged by different rules ({', '.join(rules)}), and a case may have another verdict for "
-        yield "warning", f"{why}that alone: `jsbench judge RUN --output DIR` judges one again"
+        why = f"the runs were judged by different rules ({', '.join(rules)}), which alone can change verdicts"
+        yield "warning", f"{why}: `jsbench judge RUN --output DIR` judges one again"
     if any(one.name == "labelled" for one in settings):
-        yield "warning", "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+        yield "warning", "one run has decisions of grammars, another has answers of a model: they cannot be compared"
 
 
-def beside_verdicts(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
+def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -> Iterator[Fact]:
     """Return the comparison of tests and of values, by subject; empty if one of the runs lacks them."""
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
             yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
     if comparison.values is not None:
-        yield from _of_values(comparison.values, most)
+        yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences
 
 
-def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
+def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
     """Return the comparison of whole answers, of fields, and the changed cases."""
     (_, whole), *fields = values.sentences
     yield "values", whole
@@ -263,7 +268,7 @@ def _of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
             yield word, f"{more} values right in {_named(keys, most)}"
     if values.changed:
         cases = counted(len(values.changed), "case")
-        yield "not shared", f"{cases} of which other values are expected, or compared otherwise: left out of the values"
+        yield "not shared", f"{cases} with different expected values or comparers: left out of the values"
 
 
 def _not_compared(comparison: Comparison, *, first: str, second: str, each: str = "run") -> Iterator[Fact]:
@@ -274,11 +279,13 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
         f"only in {first}": comparison.first_alone,
         f"only in {second}": comparison.second_alone,
     }
-    if parts := [f"{count} {reason}" for reason, count in left_out.items() if count]:
+    parts = [f"{count} {reason}" for reason, count in left_out.items() if count]
+    if parts:
         yield "not shared", f"cases left out of the comparison: {', '.join(parts)}"
-    if count := comparison.shortened:
+    count = comparison.shortened
+    if count:
         cases = "1 case was" if count == 1 else f"{count} cases were"
-        yield "repeats", f"{cases} asked more often in one {each}: compared by the first attempts, as many as both made"
+        yield "repeats", f"{cases} attempted more often in one {each}: only as many first attempts are compared"
 
 
 def _named(keys: Sequence[CaseKey], most: int) -> str:
@@ -315,7 +322,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
 
 
 def _labelled(evaluation: Evaluation) -> bool:
-    """Whether a grammar decided about labelled answers; the model only provides the tokens."""
+    """Return whether a grammar decided about labelled answers; the model only provides the tokens."""
     dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
 
@@ -351,7 +358,7 @@ def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):
         why = "the figures above are not all over the same cases with the same schemas"
-        yield "warning", f"{why}: only what is said of a pair is over those of both"
+        yield "warning", f"{why}: only the comparisons of pairs are over their common cases"
 
 
 def to_dict(

@@ -102,7 +102,7 @@ class RunFile(EvaluationHead, VariantFigures):
     #: Gates of the run, in order.
     gates: list[GateFigures]
     #: By variant, the highest pass rate first: `metrics`, `tasks`, `keywords`, `disputed`, `cases` and `baseline` as
-    #: here, where they are of all variants together; absent in a run without variants.
+    #: here, but of this variant alone; absent in a run without variants.
     variants: NotRequired[Mapping[str, VariantFigures]]
     #: Pairs of variants compared case by case; with more than four variants, each with the one declared first. All
     #: fields of `baseline`, and these; absent in a run without variants.
@@ -297,7 +297,7 @@ def load(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file; RecordError if there is none."""
     data = FileReader(root=path.parent, error=RecordError).read_json(path)
     if not isinstance(data, dict):
-        message = f"{path} holds no JSON object; expected an evaluation, such as a run's run.json"
+        message = f"{path} is not a JSON object; expected an evaluation, such as a run's run.json"
         raise RecordError(message, found=type(data).__name__, expected="a JSON object", where=path)
     return data
 
@@ -306,7 +306,7 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
     """Parse an evaluation, or an old file with only metrics; RecordError for anything else."""
     metrics = data.get("metrics", data)
     if not isinstance(metrics, Mapping) or not any(map(is_figure, metrics.values())):
-        raise RecordError(f"{source} holds no metrics; expected an evaluation, such as a run's run.json", where=source)
+        raise RecordError(f"{source} has no metrics; expected an evaluation, such as a run's run.json", where=source)
     metrics = without_retired(metrics)
     run = data.get("run")
     try:
@@ -453,7 +453,7 @@ def with_cases(path: Path) -> tuple[Evaluation, Mapping[CaseKey, CaseOutcome]]:
     """Return an evaluation and the outcome of each case; JSBenchError if it has none."""
     whole = read(path)
     if whole.outcomes is None:
-        message = f"{path} does not say how each case ended; expected a run of ours, or what `jsbench baseline` wrote"
+        message = f"{path} has no outcomes of cases; expected a run, or the file that `jsbench baseline` wrote"
         raise RecordError(message, where=path)
     # a baseline has the cases of each variant only
     return whole, ChainMap({**whole.outcomes}, *({**(part.outcomes or {})} for part in whole.variants.values()))

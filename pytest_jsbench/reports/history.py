@@ -37,9 +37,9 @@ LONGEST_LINE = 4_000_000
 _LONGEST_LABEL = 200
 _METRICS = (
     *("planned", "completions", "passed", "errors", "unjudged", "priced", "valid_instances", "invalid_instances"),
-    *bounded(name for name in RATES if FIGURES[name].chief),
-    *(row.name for row in FIGURES.values() if row.chief and not row.is_rate),
-    *(f"{name}_count" for name, row in TIMES.items() if row.chief),
+    *bounded(name for name in RATES if FIGURES[name].is_main),
+    *(row.name for row in FIGURES.values() if row.is_main and not row.is_rate),
+    *(f"{name}_count" for name, row in TIMES.items() if row.is_main),
     "input_tokens",
 )
 #: Number of significant digits of measurements.
@@ -78,8 +78,8 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     attempts: Annotated[int, Meta(ge=1, le=10_000_000)] = 1
     #: Attempts that passed, as a hexadecimal number: its lowest bit is the first attempt of the first case.
     passed: _Bits
-    #: The same for attempts that say nothing about the model: the call failed, the attempt is missing, or the answer
-    #: could not be judged.
+    #: The same for attempts without information about the model: the call failed, the attempt is missing, or the
+    #: answer could not be judged.
     undecided: _Bits
     #: Times, tokens and cost by name: the mean of each case's attempts, null if it has none. Absent with more than
     #: 20,000 cases.
@@ -89,7 +89,7 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
     def of(cls, evaluation: Evaluation) -> WrittenCases:
         """Return the part of an evaluation's cases that a line keeps; RecordError if it lacks their outcomes."""
         if evaluation.outcomes is None:
-            message = f"{evaluation.source} does not say how each case ended; expected a run's folder or its run.json"
+            message = f"{evaluation.source} has no outcomes of cases; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
         ordered = sorted(evaluation.outcomes.items(), key=lambda pair: str(pair[0]))
         most = max((len(outcome.attempts) for _, outcome in ordered), default=1)
@@ -225,7 +225,7 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
     def of(cls, evaluation: Evaluation, label: str | None = None) -> HistoryLine:
         """Return the line of a run of ours, or of one variant of it; RecordError for any other evaluation."""
         if not evaluation.run.get("run_id") or not evaluation.run.get("started_at"):
-            message = f"{evaluation.source} does not say which run it is; expected a run's folder or its run.json"
+            message = f"{evaluation.source} does not identify its run; expected a run's directory or its run.json"
             raise RecordError(message, where=evaluation.source)
         metrics = {name: value for name in _METRICS if (value := evaluation.metrics.get(name)) is not None}
         run = kept_of_run(evaluation, "uuid", "started_at")

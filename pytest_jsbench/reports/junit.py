@@ -52,11 +52,11 @@ def suite_properties(run: Run, summary: Summary, gates: tuple[GateResult, ...]) 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
     """Yield the metrics that are known and not 0, and the main ones even if they are 0."""
-    chief = bounded(name for name, row in FIGURES.items() if row.chief)
+    main = bounded(name for name, row in FIGURES.items() if row.is_main)
     return {
         name: f"{value:.6g}" if isinstance(value, float) else str(value)
         for name, value in metrics.to_dict().items()
-        if isinstance(value, int | float) and (value or name in chief)
+        if isinstance(value, int | float) and (value or name in main)
     }
 
 
@@ -110,7 +110,7 @@ def _take_out_cases(
 
 
 def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) -> int:
-    """Complete one case; return 1 if a failure of it is an error now, since it says nothing about the model, else 0."""
+    """Complete one case; return 1 if a failure of it is an error now, as it is not the model's failure, else 0."""
     group = case.find("properties")
     if group is None:
         return 0

@@ -179,8 +179,8 @@ def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[s
             raise ExportError(message, found=unknown[0], expected=drawable)
         return list(metrics)
     if all("pass_rate" in evaluation.metrics and "planned" in evaluation.metrics for evaluation in evaluations):
-        chief = [name for name, row in FIGURES.items() if row.chief]
-        chosen = [name for name in chief if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
+        main = [name for name, row in FIGURES.items() if row.is_main]
+        chosen = [name for name in main if any(evaluation.figures.get(name) is not None for evaluation in evaluations)]
         failures = [name for name in drawable if name.startswith("failure_rates.")]
         return chosen + [name for name in failures if any(evaluation.figures.get(name) for evaluation in evaluations)]
     return drawable

@@ -61,7 +61,7 @@ class Exporter:
     """A format for exporting runs."""
 
     name: str
-    #: Where it comes from, for messages.
+    #: Its origin, for messages.
     origin: str
     #: Called with the user's path, the run and its summary; may return the path that it wrote.
     function: Callable[..., object]

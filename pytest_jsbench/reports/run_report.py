@@ -1,4 +1,4 @@
-"""The report of a run: its tables, the facts beside them, and how its variants stand to each other."""
+"""Build the report of a run: tables, facts next to them, and comparisons of its variants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 5
 _MOST_CASES = 10
-#: of variants that a terminal tells by task
+#: Maximum number of variants that a terminal shows by task.
 _MOST_COLUMNS = 5
 #: Maximum number of rows that Markdown folds.
 _MOST_FOLDED = 50
@@ -154,8 +154,8 @@ def summary_markdown(
         lines += [markdown.verdict_line(run.verdict), ""]
     table = main_table(run, summary)
     if summary.variants:
-        settings = asked(run, summary)
-        table = table.beside(Column(heading="Asked", left=True), [settings[name] for name in summary.variants])
+        settings = distinguishing_settings(run, summary)
+        table = table.beside(Column(heading="Settings", left=True), [settings[name] for name in summary.variants])
     total = summary.total
     passed = "nothing was judged" if total.pass_rate.value is None else f"passed {total.passed} of {total.planned}"
     items = [f"- {passed}; rates with their 95 % intervals, times as medians"]
@@ -196,11 +196,11 @@ def _failures(run: Run, failing: Sequence[AttemptOutcome]) -> TableBlock:
     )
 
 
-def asked(run: Run, summary: Summary) -> dict[str, str]:
+def distinguishing_settings(run: Run, summary: Summary) -> dict[str, str]:
     """Return by variant the settings that distinguish it from the others, best first."""
     settings = [settings_of(run.metadata.of_variant(name).to_dict()) for name in summary.variants]
     chosen = distinguishing(settings)
-    texts = (", ".join(way[part].label for part in chosen if part in way) for way in settings)
+    texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
     return dict(zip(summary.variants, texts, strict=True))
 
 
@@ -287,7 +287,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.exact_match.n or total.uncompared:
         yield "values", _values(total)
         if idle := _idle_comparers(run, total):
-            yield "comparers", f"no value is expected of {', '.join(map(printable, idle))}"
+            yield "comparers", f"no expected value for {', '.join(map(printable, idle))}"
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
             yield from _settings(metadata.of_variant(name), f"{names[name]}: " if name else "")
@@ -347,10 +347,10 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
 def _recorded(run: Run) -> Iterator[Fact]:
     """Return facts about recorded answers, one for each setting that differs from the recorded one."""
     if run.metadata.engine in RECORDED:
-        yield "recorded", "answers and times are those of the recording: nothing was asked or measured"
+        yield "recorded", "answers and times are those of the recording: no calls were made"
     elif count := sum(outcome.remembered for outcome in run.outcomes):
         made = sum(outcome.made for outcome in run.outcomes)
-        yield "recorded", f"{count} of {counted(made, 'answer')} recorded before: not asked again, and free"
+        yield "recorded", f"{count} of {counted(made, 'answer')} from recordings, without calls and cost"
     changes = Counter(outcome.asked_otherwise for outcome in run.outcomes if outcome.asked_otherwise)
     for change, count in changes.most_common():
         answers = f"{counted(count, 'answer')} {'was' if count == 1 else 'were'}"
@@ -364,7 +364,7 @@ def _noticed(summary: Summary) -> Iterator[Fact]:
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
         yield "noted", ", ".join(notes)
     if total.retries:
-        yield "retries", f"{counted(total.retries, 'failed call')} made again"
+        yield "retries", f"{counted(total.retries, 'failed call')} retried"
     if (longest := total.queue.max) is not None and longest >= _LONG_QUEUE:
         calls = counted(total.queue.count, "call")
         yield "queue", f"half of {calls} waited {total.queue.p50:.1f} s or more to be sent, one {longest:.1f} s"
@@ -384,18 +384,18 @@ def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
             if outcome.excluded and not run.breaks(outcome)
         }
         if broken := len(excluded) - sum(excluded.values()):
-            yield "excluded", f"{counted(broken, 'case')} whose own schema is broken (skipped)"
+            yield "excluded", f"{counted(broken, 'case')} with a broken schema (skipped)"
         if free := sum(excluded.values()):
-            yield "excluded", f"{counted(free, 'answer')} to an application that no schema describes"
+            yield "excluded", f"{counted(free, 'answer')} to an application without a schema"
     if total.called_again:
         calls = counted(total.called_again, "call")
-        yield "again", f"{calls} after which an application called again for the same: the last one counts"
+        yield "again", f"{calls} followed by another call for the same answer: the last one counts"
     if total.unjudged:
         yield "unjudged", f"{counted(total.unjudged, 'answer')} that could not be judged: the figures are incomplete"
     if run.metadata.redacted:
-        yield "redacted", "digests stand for prompts, schemas and answers: nothing can be judged again or replayed"
+        yield "redacted", "digests replace prompts, schemas and answers: nothing can be judged again or replayed"
     if run.resumed:
-        yield "resumed", f"{counted(run.resumed, 'answer')} of {run.metadata.resumed_from} taken over, not called again"
+        yield "resumed", f"{counted(run.resumed, 'answer')} reused from {run.metadata.resumed_from}"
     if total.errors:
         faults = Counter(outcome.fault for outcome in run.outcomes if outcome.fault is not None)
         missing = {reason: count for reason, count in total.missing_reasons.items() if count}
@@ -430,14 +430,14 @@ def _values(total: Metrics) -> str:
     if precision is not None and f1 is not None:
         parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:
-        parts.append(f"{counted(total.invented, 'value')} that nobody expects")
+        parts.append(f"{counted(total.invented, 'unexpected value')}")
     ranked = [(name, field.accuracy) for name, field in _by_rank(total) if field.accuracy.successes < field.accuracy.n]
     if ranked:
         fields = (f"{printable(name)} {rate.successes}/{rate.n}" for name, rate in ranked[:_MOST_NAMED])
         parts.append(f"least often right: {', '.join(fields)}")
     if total.uncompared:
         answers = counted(total.uncompared, "answer")
-        parts.append(f"{answers} that could not be compared: match.problem in records.jsonl says why")
+        parts.append(f"{answers} that could not be compared (match.problem in records.jsonl has the reason)")
     return "; ".join(parts)
 
 
@@ -463,7 +463,7 @@ def _sampling(metadata: RunMetadata) -> str:
     if metadata.repeats == 1 or not sampled:
         return labels
     if sampled[0].name == "temperature" and sampled[0].value == 0:
-        return f"{labels}: the attempts at a case repeat each other, as far as its engine is exact"
+        return f"{labels}: attempts at a case give the same answer if the engine is deterministic"
     return f"{labels}, raised by 1 in each further attempt at a case" if sampled[-1].name == "seed" else labels
 
 
@@ -471,7 +471,7 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     """Return the cases with different attempts, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{counted(len(flaky), 'case')} passed at times only: {_named(names)}"
+    return f"{counted(len(flaky), 'case')} passed in some attempts only: {_named(names)}"
 
 
 def _named(names: Sequence[str]) -> str:

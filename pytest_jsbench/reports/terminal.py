@@ -79,15 +79,15 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     cut last, in the widest of these forms that leaves them enough. A table that is still too wide is split into two.
     """
     table = _with_shorter_heads(table, width)
-    close = table.part(at for at, column in enumerate(table.columns) if not column.roomy)
-    count = len(close.columns)
-    chief = close.part(at for at, column in enumerate(close.columns) if not column.spare)
+    narrow = table.part(at for at, column in enumerate(table.columns) if not column.wide_only)
+    count = len(narrow.columns)
+    essential = narrow.part(at for at, column in enumerate(narrow.columns) if not column.spare)
     forms = (
         (table, _Form.WHOLE, _SHORT_NAME),
-        (close, _Form.WHOLE, _SHORT_NAME),
-        (close, _Form.SHORT_HEADS, _SHORT_NAME),
-        (chief, _Form.SHORT_HEADS, _SHORT_NAME),
-        (chief, _Form.BOUNDS_BELOW, _SHORTER_NAME),
+        (narrow, _Form.WHOLE, _SHORT_NAME),
+        (narrow, _Form.SHORT_HEADS, _SHORT_NAME),
+        (essential, _Form.SHORT_HEADS, _SHORT_NAME),
+        (essential, _Form.BOUNDS_BELOW, _SHORTER_NAME),
     )
     longest = max(len(table.head), *(len(printable(name, None)) for name, _ in table.rows), 0)
     for layout, form, _ in forms:
@@ -97,9 +97,9 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
         if lines := _within(layout, width, shortest, form):
             return lines
     if count < 2:
-        return _within(close, 10 * width, width, _Form.SHORT_HEADS)
+        return _within(narrow, 10 * width, width, _Form.SHORT_HEADS)
     half = (count + 1) // 2
-    return [*table_lines(close.part(range(half)), width), "", *table_lines(close.part(range(half, count)), width)]
+    return [*table_lines(narrow.part(range(half)), width), "", *table_lines(narrow.part(range(half, count)), width)]
 
 
 def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:

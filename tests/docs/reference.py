@@ -109,7 +109,7 @@ def figures() -> str:
         groups.setdefault(time.name if time else row.name.partition(".")[0], time or row)
     for name, row in groups.items():
         title = re.sub(r"\b1$|: .*", lambda end: "k" if end[0] == "1" else "", row.title)
-        column = row.heading or row.title if row.tables | row.roomy is not Shown.NOWHERE else ""
+        column = row.heading or row.title if row.tables | row.wide_only is not Shown.NOWHERE else ""
         of = f"`{row.of}`" if row.of else ""
         cells = (f"`{name}`", title, column, row.unit or _UNITS[row.kind], _BETTER[row.better], of)
         lines.append(f"| {' | '.join(cells)} |")

@@ -88,7 +88,7 @@ def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_
     )
 
     assert merged.returncode == 1
-    assert "is not among them" not in merged.stdout
+    assert "is missing" not in merged.stdout
     records = list(map(json.loads, (tmp_path / "merged" / "records.jsonl").read_text().splitlines()))
     assert len({record["id"] for record in records if "id" in record}) == 88
 
@@ -147,6 +147,6 @@ def test_the_fleet_asks_each_server_a_shard_and_ends_with_a_line_of_history(tmp_
     logs = "".join(path.read_text() for path in tmp_path.glob("logs/*"))
     assert ran.returncode == 0, ran.stdout + ran.stderr + logs
     assert "server-1" in ran.stdout
-    assert "merged 2 runs: 20 attempts, of which 0 were in more than one" in ran.stdout
+    assert "merged 2 runs: 20 attempts, 0 of them in more than one run" in ran.stdout
     (line,) = map(json.loads, (tmp_path / "history.jsonl").read_text().splitlines())
     assert line["metrics"]["passed"] == 20

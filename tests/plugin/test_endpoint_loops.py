@@ -88,7 +88,7 @@ def test_a_loop_that_is_never_content_counts_once_by_its_last_answer_and_its_tes
             "pass rate  1/1 = 1.000 *",
             "tests      0/1 = 0.000 passed; type_refused 1",
             "tokens     60 in *, 27 out *",
-            "again      2 calls after which an application called again for the same: the*",
+            "again      2 calls followed by another call for the same answer: the*",
         ]
     )
     figures = bench.run_json()["metrics"]

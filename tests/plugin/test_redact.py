@@ -152,7 +152,7 @@ def test_nothing_private_is_shown_or_written_at_any_time_and_the_figures_are_the
     assert not (bench.path / "leaks").exists()
     result.stdout.fnmatch_lines(
         [
-            "redacted   digests stand for prompts, schemas and answers:*",
+            "redacted   digests replace prompts, schemas and answers:*",
             "*a classifier or metric broke; what it said is left out*",
             "*(--jsbench-redact), at *::* and 5 more*",
         ]
@@ -200,13 +200,13 @@ def test_a_redacted_run_is_gone_on_with_by_a_redacted_one(
     again.stdout.fnmatch_lines(
         [
             "jsbench: going on with *: 5 answers taken over, 1 broken call made again",
-            "resumed    5 answers of *",
-            "warning    4 answers to own tests are redacted: their tests ask again",
+            "resumed    5 answers reused from *",
+            "warning    4 answers to own tests are redacted: their calls are repeated",
         ]
     )
     assert not (bench.path / "leaks").exists()
     result = run(bench, "--jsbench-resume=first")
-    result.stderr.fnmatch_lines(["ERROR: *its run was redacted; add --jsbench-redact to go on with it"])
+    result.stderr.fnmatch_lines(["ERROR: *its run was redacted; add --jsbench-redact to resume it"])
     result = run(bench, "--jsbench-redact", "--jsbench-resume=first", "--jsbench-extra-fields=allow")
     result.stderr.fnmatch_lines(["ERROR: *its run judged with policy *redacted answers cannot be judged again*"])
     result = run(bench, "--jsbench-replay=first", "--jsbench-engine=scripted")

@@ -51,7 +51,7 @@ def test_only_what_is_missing_is_called_and_the_records_are_those_of_one_run(cou
         [
             f"jsbench: going on with {first.name}: 4 answers taken over, 1 broken call made again",
             "pass rate  5/6 = *",
-            f"resumed    4 answers of {first.name} taken over*",
+            f"resumed    4 answers reused from {first.name}*",
         ]
     )
     assert [path.name for path in sorted(second.glob("records*.jsonl"))] == ["records.jsonl"]

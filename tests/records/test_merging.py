@@ -63,7 +63,7 @@ def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order:
     assert "".join(key.id for key in merged.run.planned) == NAMES
     assert ids(merged.run.records) == "abcdfg"
     assert not merged.absent
-    assert merged.notes == ("merged 3 runs: 6 attempts, of which 0 were in more than one",)
+    assert merged.notes == ("merged 3 runs: 6 attempts, 0 of them in more than one run",)
     assert merged.run.metadata.dataset["shard"] is None
     assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
 
@@ -84,7 +84,7 @@ def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
     assert ids(merged.run.records) == NAMES
     assert merged.run.records[1].verdict == examples.VIOLATED
     assert merged.run.records[4] == again[0]
-    assert "2 were in more than one" in merged.notes[0]
+    assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
         "kept of these: the first record, in the order in which the runs are named, 1 time; a later one, since the "
         "call of the first broke, 1 time; 1 passed in one run and not in another: simple::b"
@@ -199,13 +199,13 @@ def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path)
 
     passed = merge_runs([part], tmp_path / "out", Output(output))
 
-    assert output.getvalue().startswith("merged 1 run: 2 attempts, of which ")
-    assert "shard 2/2 is not among them: the figures are incomplete" in output.getvalue()
+    assert output.getvalue().startswith("merged 1 run: 2 attempts, ")
+    assert "shard 2/2 is missing: the figures are incomplete" in output.getvalue()
     found = json.loads((tmp_path / "out" / "run.json").read_text())["verdict"]
     assert not passed
     assert (found["status"], found["exit_status"]) == ("failed", 1)
-    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is not among them"]
-    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is not among them\n" in output.getvalue()
+    assert found["because"] == ["1 test failed: simple::c", "shard 2/2 is missing"]
+    assert "verdict    FAILED: 1 test failed: simple::c; shard 2/2 is missing\n" in output.getvalue()
     assert evaluations.read_run(tmp_path / "out").verdict == from_json(RunVerdict, found)
 
 
@@ -332,7 +332,7 @@ def test_two_whole_runs_say_which_is_kept_and_how_many_verdicts_disagree(tmp_pat
     merge_runs([whole("first", 1), whole("second", 7)], tmp_path / "out", Output(out))
 
     said = out.getvalue()
-    assert "merged 2 runs: 7 attempts, of which 7 were in more than one" in said
+    assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in said
     assert "the first record, in the order in which the runs are named, 7 times; 6 passed in one run and not in" in said
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in said
     assert "pass rate  1/7" in said
@@ -372,7 +372,7 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         *("records.jsonl", "run.json", "summary.md", "report.html")
     }
-    assert "shard 3/3 is not among them" in (tmp_path / "out" / "summary.md").read_text()
+    assert "shard 3/3 is missing" in (tmp_path / "out" / "summary.md").read_text()
 
 
 @pytest.mark.parametrize(

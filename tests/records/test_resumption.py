@@ -138,7 +138,7 @@ def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
     ]
     (warning,) = found.warnings
     assert "records.gw1.jsonl:3" in warning
-    assert "torn" in warning
+    assert "damaged" in warning
 
 
 @pytest.mark.parametrize("name", ["other", "missing.jsonl"])
@@ -159,7 +159,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("left", "warning"),
-    [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "torn")],
+    [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "damaged")],
     ids=["before its first answer", "before it had a file", "within its first line"],
 )
 def test_a_run_that_was_killed_at_its_start_is_gone_on_with(tmp_path: Path, left: str, warning: str) -> None:
@@ -243,8 +243,8 @@ def test_each_variant_takes_over_its_own_answers_and_a_changed_one_is_asked_anew
     assert attempts(found) == [("x", "a")]
     assert (found.left_out, found.renamed) == (1, False)
     assert [one.replace(str(tmp_path), "RUN") for one in found.warnings] == [
-        'variant b is asked anew: RUN asked model "n", this one "other"',
-        "variant c is asked anew: RUN has no variant that asks the same: a, b",
+        'variant b starts anew: RUN asked model "n", this one "other"',
+        "variant c starts anew: RUN has no variant with the same questions: a, b",
     ]
 
 

@@ -89,7 +89,7 @@ def test_what_is_wrong_in_a_store_is_one_line_with_its_url(
 
     _, printed = merged(tmp_path / "out", f"{bucket}/torn")
     assert f"{bucket}/torn/records.jsonl:5: " in printed
-    assert "the line was torn and is skipped" in printed
+    assert "the line is damaged and skipped" in printed
 
 
 def test_names_that_a_hostile_store_lists_lead_nowhere_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

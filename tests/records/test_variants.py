@@ -10,7 +10,7 @@ from pytest_jsbench.records import journal
 from pytest_jsbench.records.metadata import RunMetadata
 from pytest_jsbench.records.outcomes import AttemptOutcome
 from pytest_jsbench.records.records import Missing, MissingReason, Record
-from pytest_jsbench.records.variants import each, match, strangers
+from pytest_jsbench.records.variants import each, match, unmatched_variants
 from tests import examples
 from tests.examples import record, replace, variants
 
@@ -102,22 +102,37 @@ OTHER = {"model": "n"}
     [
         (ONE, variants(a=CHAT, b={}), {"": "b"}, {}),
         (variants(b=CHAT, a={}), variants(a=CHAT, b={}), {"b": "a", "a": "b"}, {}),
-        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "asked what several"}),
+        (variants(b=CHAT), variants(a=CHAT, b={}), {"b": "a"}, {"b": "asked the same questions"}),
         (variants(a=OTHER), variants(a=CHAT, b={}), {}, {"a": 'asked model "n"', "b": 'asked model "n"'}),
         (variants(a=OTHER, b={}), ONE, {"b": ""}, {}),
         (variants(**PACED), variants(**PACED), SAME, {}),
         (variants(**PACED), variants(**dict(reversed(PACED.items()))), SAME, {}),
-        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "asked what several variants ask alike"}),
-        (ONE, variants(here={}, there={}), {}, dict.fromkeys(["here", "there"], "asked what several")),
-        (variants(here={}, there={}), variants(other={}), {}, {"other": "asked what several"}),
-        (variants(there={}), variants(here={}, there={}), {"there": "there"}, {"here": "asked what several"}),
+        (variants(a={}, b={}), variants(a={}, c={}), {"a": "a"}, {"c": "asked the same questions"}),
+        (
+            ONE,
+            variants(here={}, there={}),
+            {},
+            dict.fromkeys(["here", "there"], "asked the same questions"),
+        ),
+        (
+            variants(here={}, there={}),
+            variants(other={}),
+            {},
+            {"other": "asked the same questions"},
+        ),
+        (
+            variants(there={}),
+            variants(here={}, there={}),
+            {"there": "there"},
+            {"here": "asked the same questions"},
+        ),
         (variants(a={}, b={}), variants(a={}, b={}), SAME, {}),
     ],
 )
 def test_variants_are_matched_by_what_they_ask_then_by_name_and_where_several_fit_alike_not_at_all(
     theirs: RunMetadata, ours: RunMetadata, matched: dict[str, str], instead: dict[str, str]
 ) -> None:
-    others = strangers(theirs, ours)
+    others = unmatched_variants(theirs, ours)
 
     assert match(theirs, ours) == matched
     assert others.keys() == {one.variant for one in each(ours)} - set(matched.values())

@@ -15,10 +15,10 @@ from pathlib import Path
 TABLE = "pytest_jsbench.metrics.figures"
 #: by the tuple of the table that it is put into: the row, and where its value comes from
 ROWS = {
-    "_RATES": ('Figure("terse", RATE, "Terse answers", chief=True, heading="Terse!", tables={tables}),', "pass_rate"),
-    "_TIMES": ('Figure("pause", TIME, "Longest pause", "s", chief=True, heading="Pause!", tables={tables}),', "tgt"),
+    "_RATES": ('Figure("terse", RATE, "Terse answers", is_main=True, heading="Terse!", tables={tables}),', "pass_rate"),
+    "_TIMES": ('Figure("pause", TIME, "Longest pause", "s", is_main=True, heading="Pause!", tables={tables}),', "tgt"),
     "_COUNTS": (
-        'Figure("commas", COUNT, "Commas of answers", chief=True, heading="Commas!", tables={tables}),',
+        'Figure("commas", COUNT, "Commas of answers", is_main=True, heading="Commas!", tables={tables}),',
         "cases",
     ),
 }

@@ -88,7 +88,7 @@ def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
         ("", "other times: concurrency 1 → 32"),
     ]
     (warning,) = [text for name, text in facts if name == "warning"]
-    assert warning.startswith("the runs were judged by different rules (judge.formats), and a case may have another ")
+    assert warning.startswith("the runs were judged by different rules (judge.formats), which alone can change ")
 
 
 def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these() -> None:
@@ -114,7 +114,7 @@ def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable(
     facts = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
 
     assert [text for name, text in facts if name == "warning"] == [
-        "one run asks grammars about labelled answers, another asks a model: they cannot be compared"
+        "one run has decisions of grammars, another has answers of a model: they cannot be compared"
     ]
 
 
@@ -247,13 +247,13 @@ def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() ->
 
     assert len(text) < 65_536
     assert "option1`" not in text
-    assert text.endswith("\n\nno room here for 1 more section\n")
+    assert text.endswith("\n\n1 more section omitted\n")
     assert len(comparison_markdown(runs, ["a", "b"])) > 65_536
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-->", "a--b", "-a", "a\n", "x" * 101, "<b>"])
 def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
-    with pytest.raises(JSBenchError, match="no name of a comment"):
+    with pytest.raises(JSBenchError, match="invalid name of a comment"):
         comparison_markdown([judged()], ["a"], comment=name)
 
 

@@ -83,7 +83,7 @@ def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(data))
 
     assert len(with_cases(run)[1]) == 2
-    with pytest.raises(JSBenchError, match="does not say how each case ended"):
+    with pytest.raises(JSBenchError, match="has no outcomes of cases"):
         with_cases(run / "run.json")
 
 
@@ -149,12 +149,12 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
     ("content", "message"),
     [
         ("", "not JSON: Expecting value"),
-        ("[1]", "holds no JSON object"),
+        ("[1]", "is not a JSON object"),
         ('{"a": NaN}', "not JSON: NaN is not JSON"),
         ('{"a": 1e999}', "beyond double precision"),
         ("[" * 100_000, "nested too deeply"),
         ('{"metrics": {"num_episodes": -3}}', "metrics.num_episodes is -3, which is less than the minimum of 0"),
-        ('{"metrics": {"num_steps": "x"}}', "holds no metrics"),
+        ('{"metrics": {"num_steps": "x"}}', "has no metrics"),
         ('{"metrics": {"num_steps": "x", "n": 1}}', 'num_steps is "x", which is not of types "null", "integer"'),
         ('{"metrics": {"action_type_accuracy": 7}}', "which is greater than the maximum of 1"),
         ('{"action_type_accuracy": 7}', "metrics.action_type_accuracy is 7, which is greater than the maximum of 1"),
@@ -164,9 +164,9 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
         ('{"metrics": {"theirs": 1' + "0" * 400 + "}}", "metrics.theirs is 1000"),
         ('{"metrics": {"n": 1}, "backend": 5}', 'backend is 5, which is not of type "string"'),
         ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": [["passed"]]}}}', "attempts[0] is an array"),
-        ('{"metrics": {}}', "holds no metrics"),
-        ('{"metrics": [1]}', "holds no metrics"),
-        ('{"name": "x"}', "holds no metrics"),
+        ('{"metrics": {}}', "has no metrics"),
+        ('{"metrics": [1]}', "has no metrics"),
+        ('{"name": "x"}', "has no metrics"),
         ('{"metrics": {"n": 1}, "cases": {"a::b": {"attempts": ["won"]}}}', "no attempt ends in 'won'"),
         ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
     ],

@@ -142,10 +142,10 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
 FIGURES = {
     ordinary: {
         "temperature": "temperature 0",
-        "seed": "temperature 0, seed 5: the attempts at a case repeat each other",
+        "seed": "temperature 0, seed 5: attempts at a case give the same answer",
         "error_rate": "limit reached 1",
         "missing": "limit reached 1",
-        "excluded": "1 case whose own schema is broken",
+        "excluded": "1 case with a broken schema",
         "disputed": "1 verdict on which the two validators disagree",
         "unjudged": "1 answer that could not be judged",
         "pass_at_k": "pass@k",
@@ -155,7 +155,7 @@ FIGURES = {
         "input_tokens": "150 in",
         "cached_tokens": "(28 of them cached)",
         "reasoning_tokens": "(20 of them reasoning)",
-        "retries": "4 failed calls made again",
+        "retries": "4 failed calls retried",
         "queue_p50": "waited 75.0 s",
         "duplicate_keys": "duplicate_keys 1",
         "adaptation_loss": "adaptation_loss 1",

@@ -210,7 +210,7 @@ def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp
     assert [line.run["run_id"] for line in History.read(path).lines] == ["run1", "run2", "run3"]
     (warning,) = known.warnings
     assert warning.startswith(f"{path}:3: not JSON")
-    assert "2 damaged lines, of which this is the first, are skipped" in warning
+    assert "2 damaged lines are skipped; this is the first" in warning
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) 
 
 
 def test_what_names_no_run_is_no_line() -> None:
-    with pytest.raises(JSBenchError, match="does not say which run it is"):
+    with pytest.raises(JSBenchError, match="does not identify its run"):
         HistoryLine.of(parse({"metrics": {"n": 1}}, source="x.json"))
 
 

@@ -132,7 +132,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         (examples.run(record(), SILENT), {"tokens": "30 in, 11 out, of 1 of 2 answers"}),
         (
             examples.run(EXCLUDED, replace(EXCLUDED, repeat=1)),
-            {"excluded": "1 case whose own schema is broken (skipped)"},
+            {"excluded": "1 case with a broken schema (skipped)"},
         ),
         (
             examples.run(record(verdict=examples.BROKEN, generation=examples.failed())),
@@ -144,13 +144,13 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(replace(record(), match=COMPARED), comparers=SAID),
-            {"comparers": "no value is expected of totl"},
+            {"comparers": "no expected value for totl"},
         ),
         (
             examples.run(replace(record(), expected=Expected(value=1), match=UNCOMPARED)),
             {
                 "values": "n/a right, n/a of answers that conform; n/a answers right in all; "
-                "1 answer that could not be compared: match.problem in records.jsonl says why"
+                "1 answer that could not be compared (match.problem in records.jsonl has the reason)"
             },
         ),
         (
@@ -162,7 +162,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
         (
             examples.run(record(), engine="recorded"),
-            {"recorded": "answers and times are those of the recording: nothing was asked or measured"},
+            {"recorded": "answers and times are those of the recording: no calls were made"},
         ),
         (
             examples.run(record(), details={"reasoning_effort": "low", "reasoning_budget": 512}),
@@ -254,7 +254,7 @@ def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> Non
 
     assert "repeats every attempt of a case passed (pass^k) 1/5 = 0.200 (0.005 to 0.716)," in text
     assert "at least one (pass@k) 4/5 = 0.800 (0.284 to 0.995)" in text
-    assert "flaky 2 cases passed at times only: simple::even 2/4, simple::mostly 3/4" in text
+    assert "flaky 2 cases passed in some attempts only: simple::even 2/4, simple::mostly 3/4" in text
 
 
 def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names() -> None:
@@ -306,7 +306,7 @@ def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
     assert len(blocks) >= len(runs)
     for table in blocks:
         lines = table_lines(table)
-        shown = [at for at, column in enumerate(table.columns) if not column.roomy]
+        shown = [at for at, column in enumerate(table.columns) if not column.wide_only]
         cells = [cells[at] for _, cells in table.rows for at in shown]
         rates = [cell for cell in cells if isinstance(cell, Rate) and cell.ci_low is not None]
 
@@ -390,8 +390,8 @@ def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_
 
     assert (table[3].split()[1:3], table[4].split()[:2]) == (["0.50", "0.00"], ["(0-1)", "(0-.97)"])
     assert "repeats temperature-0: every attempt of a case passed (pass^k) 0/2" in text
-    assert "flaky temperature-1: 1 case passed at times only: simple::x 1/2" in text
-    assert "sampled temperature-0: temperature 0: the attempts at a case repeat each other" in text
+    assert "flaky temperature-1: 1 case passed in some attempts only: simple::x 1/2" in text
+    assert "sampled temperature-0: temperature 0: attempts at a case give the same answer" in text
 
 
 def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:

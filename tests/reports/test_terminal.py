@@ -57,8 +57,8 @@ def test_a_spare_column_is_left_out_before_bounds_go_below() -> None:
 
 
 def test_what_is_only_for_roomy_tables_goes_first() -> None:
-    roomy = Column(heading="More", roomy=True)
-    rows = table(roomy, RATE, a=(12, proportion(1, 2)))
+    wide_only = Column(heading="More", wide_only=True)
+    rows = table(wide_only, RATE, a=(12, proportion(1, 2)))
 
     assert "More" in table_lines(rows, 60)[0]
     assert "More" not in table_lines(rows, 22)[0]
@@ -67,8 +67,8 @@ def test_what_is_only_for_roomy_tables_goes_first() -> None:
 
 def test_table_omits_roomy_columns_and_moves_bounds_before_names_are_cut() -> None:
     name = "openapi-definitions-of-tools"
-    roomy = Column(heading="More", roomy=True)
-    rows = TableBlock(head="Name", columns=(roomy, RATE), rows=((name, (12, proportion(1, 2))),))
+    wide_only = Column(heading="More", wide_only=True)
+    rows = TableBlock(head="Name", columns=(wide_only, RATE), rows=((name, (12, proportion(1, 2))),))
 
     assert table_lines(rows, 50)[-1].split() == [name, "12", "0.50", "(.01-.99)"]
     assert table_lines(rows, 45)[-1].split() == [name, "0.50", "(.01-.99)"]
@@ -124,9 +124,9 @@ def test_variants_with_long_names_stay_side_by_side_and_apart() -> None:
 
 
 def test_the_head_of_texts_stays_in_one_line() -> None:
-    columns = (Column(heading="Bears on", left=True), Column(heading="a", left=True, foreign=True))
+    columns = (Column(heading="Affects", left=True), Column(heading="a", left=True, foreign=True))
 
-    assert table_lines(table(*columns, seed=("speed", "1")))[0] == "Name  Bears on  a"
+    assert table_lines(table(*columns, seed=("speed", "1")))[0] == "Name  Affects  a"
 
 
 def test_lines_are_as_wide_as_columns_says_wherever_they_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def _json_bytes(data: object) -> bytes:
 
 def rank(outcome: AttemptOutcome) -> int:
     """
-    Rank failed attempts first, then those that say nothing about the model, those with wrong
+    Rank failed attempts first, then those without information about the model, those with wrong
     values, and the rest.
     """
     if not outcome.passed:

@@ -21,7 +21,7 @@ from pytest_jsbench.records.settings import RECORDED
 from pytest_jsbench.reports.blocks import TableBlock
 from pytest_jsbench.reports.html.case_list import pack_cases
 from pytest_jsbench.reports.run_report import (
-    asked,
+    distinguishing_settings,
     facts,
     facts_of_variants,
     heading,
@@ -91,7 +91,7 @@ def render(
         gates=gates,
         heading=heading(run.metadata) if run.variants else run.metadata.model,
         variants=table_of_variants(run, summary) if summary.variants else None,
-        asked=asked(run, summary),
+        asked=distinguishing_settings(run, summary),
         by_task=rates_by_task(summary),
         tasks=table_of_tasks(run, summary),
         standing=facts_of_variants(summary),
@@ -108,9 +108,9 @@ def render(
 
 def _beside(comparison: Comparison) -> list[Fact]:
     """Return the facts for a baseline's verdict; without a baseline, their module is not imported."""
-    from pytest_jsbench.reports.comparison_report import apart, beside_verdicts
+    from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
 
-    return [*beside_verdicts(comparison), *apart(comparison.settings)]
+    return [*facts_of_tests_and_values(comparison), *apart(comparison.settings)]
 
 
 #: Package whose templates draw tables for pages of other packages.
