@@ -1,4 +1,4 @@
-"""The bounds that docs/datasets.md gives are those of the code."""
+"""Check that the limits in docs/datasets.md are those of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages say of the code is what the code says."""
+"""Check the pages against the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pytest_jsbench.verdicts import FailureType, Note
 from pytest_jsbench.verdicts.extra_fields import ExtraFieldReason
 from pytest_jsbench.verdicts.verdicts import SchemaReason, SyntaxReason
 from tests.docs import formats
-from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, parts_of, renewed
+from tests.docs.reference import EXAMPLES, PARTS, ROOT, figures, format_of, generated_parts, regenerate
 from tests.examples import run as run_of
 from tests.plugin.conftest import Bench
 
@@ -36,7 +36,7 @@ def text(name: str) -> str:
 def test_what_a_page_has_from_the_code_is_up_to_date(page: Path) -> None:
     written = page.read_text("utf-8")
 
-    assert renewed(written) == written, "python -m tests.docs.reference writes it anew"
+    assert regenerate(written) == written, "python -m tests.docs.reference rewrites it"
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -53,7 +53,7 @@ def test_the_readme_links_to_what_there_is() -> None:
 
 
 def test_every_part_stands_on_a_page() -> None:
-    assert sorted(part for page in PAGES for part in parts_of(page.read_text("utf-8"))) == sorted(PARTS)
+    assert sorted(part for page in PAGES for part in generated_parts(page.read_text("utf-8"))) == sorted(PARTS)
 
 
 def test_every_option_has_a_value_that_it_takes() -> None:
@@ -88,7 +88,7 @@ def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(benc
 
 
 def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], path: str = "$") -> Iterator[str]:
-    """The fields of a value that its schema has no word for."""
+    """Yield the fields of a value that its schema does not document."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:
@@ -149,7 +149,7 @@ def test_a_published_schema_is_as_the_types_make_it(name: str) -> None:
     if name == "evaluation":
         pytest.importorskip("pydantic", reason="needs the extra pydantic")
     assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (
-        "python -m tests.docs.formats writes it anew"
+        "python -m tests.docs.formats rewrites it"
     )
 
 

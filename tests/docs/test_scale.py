@@ -1,4 +1,4 @@
-"""The recipes for many machines: each is a file that its scheduler takes, and does what the page says."""
+"""Check the recipes for many machines: each file is valid for its scheduler, and does what the page promises."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCKS = blocks_of(ROOT / "docs" / "scale.md")
 
 
 def recipe(word: str) -> Block:
-    """The only block that has the word."""
+    """Return the only block that contains the word."""
     (found,) = (block for block in BLOCKS if word in block.text)
     return found
 
@@ -57,7 +57,7 @@ def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_
     options = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", script, flags=re.MULTILINE))
     assert options["array"] == "1-20"
     assert "auto/20" in script
-    # the same with two jobs and answers that are at hand; only some of the first job's cases, as if it were killed
+    # The same with two jobs and recorded answers; the first job makes only some of its attempts, as if it were killed.
     asked = "--jsbench-engine=openai --jsbench-model=MODEL --jsbench-dataset=schemas"
     assert asked in script
     script = script.replace(
