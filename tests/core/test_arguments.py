@@ -23,12 +23,12 @@ class Speed:
 
 
 def untyped(function: Any) -> Any:
-    """What no type checker looks into."""
+    """Return the value with the type Any, which type checkers do not check."""
     return function
 
 
 class Whole(int):
-    """As numpy's: of another type, and a whole number."""
+    """Integer-like type as in numpy: another type that is a whole number."""
 
 
 def test_arguments_are_what_their_readers_make_of_them() -> None:

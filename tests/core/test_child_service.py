@@ -8,12 +8,12 @@ import pytest
 
 from pytest_jsbench.core.child_service import VALUE, Alarm, Service
 
-#: the end of a reply of which nothing is wrong
+#: The last line of a reply without an error.
 WELL = ("end", None, "")
 
 
 class PanicException(BaseException):
-    """As Rust's panics arrive: no Exception."""
+    """Stand-in for a Rust panic, which is not an Exception."""
 
 
 class CountedAlarm(Alarm):
@@ -30,7 +30,7 @@ class CountedAlarm(Alarm):
 
 
 class Recorded(Service):
-    """A service that keeps what it sends, and leaves its process's signals and streams alone."""
+    """A service that records what it sends, and does not change its process's signals and streams."""
 
     def __init__(self) -> None:
         self.counted = self.alarm = CountedAlarm()

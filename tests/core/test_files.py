@@ -1,4 +1,4 @@
-"""The one door for foreign files: what is read through it, and what is refused in one line."""
+"""Check reading of third-party files: which are accepted, and which are rejected with one line."""
 
 import contextlib
 import gzip

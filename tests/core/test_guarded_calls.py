@@ -25,7 +25,7 @@ from pytest_jsbench.engines import local
 from pytest_jsbench.engines.local_server import ServerSettings
 
 SECRET = "not-for-children-0815"
-#: names that secrets have, and one that no list of such names would hold
+#: Names of variables with secrets, and one that no list of such names would contain.
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "NETRC", "LLAMA_API_KEY", "XYZZY")
 
 
@@ -110,7 +110,7 @@ def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tm
 
 
 class Interrupted(Exception):
-    """What a handler of a signal raises."""
+    """Exception raised by a signal handler."""
 
 
 def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> ChildReply:
@@ -118,7 +118,7 @@ def ask(kept: GuardedCalls, do: str, text: str = "", seconds: int = 30) -> Child
 
 
 def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str = "wait") -> Future[ChildReply]:
-    """Keep the child at work until there is such a file."""
+    """Keep the child busy until the file exists."""
     ask(kept, "echo")
     first = threads.submit(ask, kept, do, str(until), seconds=60)
     while not kept._lock.locked():
@@ -128,7 +128,7 @@ def busy(kept: GuardedCalls, threads: ThreadPoolExecutor, until: Path, do: str =
 
 
 def ask_together(kept: GuardedCalls, requests: list[tuple[str, str]], until: Path) -> list[ChildReply]:
-    """Ask from a thread each, in this order, while the child is at work on something else."""
+    """Call from one thread each, in this order, while the child is busy."""
     with ThreadPoolExecutor(max_workers=len(requests) + 1) as threads:
         busy(kept, threads, until)
         asked: list[Future[ChildReply]] = []
@@ -189,7 +189,7 @@ def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_an
                 ask(kept, "echo")
                 try:
                     signal.setitimer(signal.ITIMER_REAL, 0.0005 * 3 ** (interrupted % 7))
-                    raised_by = time.monotonic() + 5  # what is raised while an object is finalized goes no further
+                    raised_by = time.monotonic() + 5  # an exception raised in a finalizer does not propagate
                     while time.monotonic() < raised_by:
                         heard += 1
                         assert ask(kept, "echo", f"main {heard}").values[0]["text"] == f"main {heard}"
@@ -213,7 +213,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: Guarde
 
     ask(kept, "echo")
     assert kept._child is not None
-    # as an exception leaves it that a signal raises in `Popen.poll`, between taking the lock and the `try` behind it
+    # The state after a signal handler raised an exception in `Popen.poll` between taking the lock and its `try`.
     kept._child._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
     done: list[str] = []
     thread = threading.Thread(target=go_on, daemon=True)
@@ -242,7 +242,7 @@ def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_tol
 
 
 def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Callable[[], object] = int) -> None:
-    """Ask, and be interrupted while the child is at work."""
+    """Call, and get interrupted while the child is busy."""
 
     def interrupt() -> None:
         time.sleep(0.3)

@@ -36,7 +36,7 @@ def test_a_prompt_of_texts_has_the_digest_that_it_always_had() -> None:
 
 @dataclass
 class Model:
-    """As an SDK's model of what its server said."""
+    """Model of a response, as an SDK has it."""
 
     fields: dict[str, Any]
 

@@ -15,7 +15,7 @@ ANY = st.text(st.characters() | st.sampled_from("\n\t :#[\u202e\U000e0041\ufe0f"
 
 
 def is_shown_as_it_is(text: str, kept: str = "") -> bool:
-    """Whether nothing in the text is invisible, a command, or cannot be encoded."""
+    """Return whether the text can be encoded, and has no invisible characters and no commands."""
     text.encode()
     lines = [line.lstrip() for line in text.split("\n")]
     return (

@@ -11,7 +11,7 @@ from pytest_jsbench.core.generations import Stopwatch
 
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets the clock."""
+    """Set the clock."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(generations, "time", SimpleNamespace(perf_counter=lambda: clock.now))
 

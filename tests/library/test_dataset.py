@@ -63,7 +63,7 @@ def test_any_iterable_of_cases_rows_and_schemas_is_a_source() -> None:
     assert isinstance(row, Case)
     assert (row.schema, row.messages, row.tags) == (LARGE, (Message(role="user", content="Say it."),), ("x",))
     assert isinstance(cases["cases::broken"], BrokenCase)
-    assert list(dataset) == list(cases.values())  # a generator is gone through once
+    assert list(dataset) == list(cases.values())  # a generator can be iterated only once
 
 
 def test_what_the_program_does_with_a_row_afterwards_changes_no_case() -> None:

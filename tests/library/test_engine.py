@@ -207,7 +207,7 @@ def test_an_engine_that_is_closed_says_so_and_is_not_called() -> None:
 
 
 class Counting:
-    """An engine that says how long a prompt is, and that notes its end."""
+    """An engine that counts tokens, and records that it was closed."""
 
     closed = 0
 

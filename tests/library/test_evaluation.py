@@ -42,12 +42,12 @@ from pytest_jsbench.records.records import MissingReason
 from pytest_jsbench.run.in_flight import CallsInFlight
 from tests.plugin.conftest import NUMBER
 
-#: the texts by which the engine answers, by case
+#: The engine's answers by case.
 ANSWERS = {"good": '{"n": 1}', "bad": '{"n": "x"}', "prose": "no"}
 CASES = Dataset.load([{"schema": NUMBER, "id": name, "task": "orders"} for name in ANSWERS])
 
 
-#: what no type checker would take
+#: A value that type checkers would reject.
 MAYBE: Any = "maybe"
 
 
@@ -186,7 +186,7 @@ def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
         raise KeyboardInterrupt
 
     def answers(request: Request) -> str:
-        if request.key.id == "prose":  # the thread that asks has written the other records
+        if request.key.id == "prose":  # the calling thread has written the other records
             last.set()
         return answer(request)
 
@@ -306,7 +306,7 @@ def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp
     assert ends(run) == ENDS
     asyncio.run(cancelled())
     release.set()
-    # the answer that was on its way is kept, if it comes before the file is read
+    # An answer in flight is kept if it arrives before the file is read.
     assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
 
 
@@ -342,7 +342,7 @@ def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: p
     start = time.perf_counter()
     asyncio.run(cancelled())
 
-    assert time.perf_counter() - start < 5  # the first pause between two looks
+    assert time.perf_counter() - start < 5  # the first pause between two checks
     (ledger,) = tmp_path.glob("*/batch.json")
     (batch,) = json.loads(ledger.read_text())["batches"]
     assert (batch["id"], batch["ended"]) == ("b0", False)

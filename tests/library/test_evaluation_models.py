@@ -18,7 +18,7 @@ from tests.cli.commands import run
 from tests.reports.test_evaluations import OTHERS
 
 KNOWN = published("evaluation")["properties"]["metrics"]["properties"]
-#: the documented example of an evaluation without clicks
+#: The documented example of an evaluation without clicks.
 MARKED: dict[str, Any] = {
     "config_path": "configs/som.yaml",
     "backend": "claude",

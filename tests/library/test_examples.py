@@ -1,4 +1,4 @@
-"""What a reader is shown of the library works, is typed, and needs no pytest."""
+"""Check that the documented uses of the Python API work, are typed, and do not need pytest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.docs.blocks import blocks_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "library.md"
-#: they need pydantic
+#: Names that need pydantic.
 OF_MODELS = set(pytest_jsbench._HOMES["library.evaluation_models"])
 SCRIPT = ROOT / "examples" / "library" / "to_parquet.py"
 SLOW = "JSBENCH_SLOW_EXAMPLES" in os.environ
 
-#: imports the modules of everything that the page shows, evaluates, and says which modules of pytest are there
+#: Imports all modules that the page shows, evaluates, and prints the imported modules of pytest.
 WITHOUT_PYTEST = """
 import sys
 import pytest_jsbench

@@ -116,7 +116,7 @@ def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_de
 
 
 def valued(*totals: int | None, invented: int = 0, compared_with: str = "") -> CaseOutcome:
-    """Of each attempt, whether the total is right; None where the call broke. The vendor is always right."""
+    """Return whether the total is right in each attempt, None for a failed call; the vendor is always right."""
     matches = [
         None
         if right is None
@@ -200,7 +200,7 @@ def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(
 
 
 def shares(*counts: int, attempts: int = 4) -> dict[CaseKey, CaseOutcome]:
-    """Cases of which so many attempts pass, the first ones."""
+    """Return cases in which this number of attempts pass, the first ones."""
     return {
         key(f"c{at}"): ended(*["passed"] * count, *["truncated"] * (attempts - count))
         for at, count in enumerate(counts)
@@ -256,12 +256,12 @@ def test_tests_and_values_are_compared_by_the_shares_of_attempts_too() -> None:
     ("variants", "attempts", "times", "most"), [(2, 1, 200, 17), (5, 1, 100, 10), (4, 3, 100, 10), (20, 3, 40, 5)]
 )
 def test_equal_variants_are_rarely_called_different(variants: int, attempts: int, times: int, most: int) -> None:
-    # chance alone makes more of 5 % once in a hundred times
+    # Chance alone exceeds 5 % by this much once in a hundred times.
     assert family_wise_error(variants, 40, attempts, times, random.Random(4)) <= most / times
 
 
 def measured(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcome]:
-    """Ten cases of other lengths, whose times and tokens are as many times as long."""
+    """Return ten cases of different lengths, with times and tokens in proportion."""
     return {
         key(f"c{at}"): replace(
             ended("passed"),
@@ -313,7 +313,7 @@ def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None
 
 
 def test_the_same_server_twice_is_not_called_slower() -> None:
-    """In 19 of 20 pairs of runs, each of which drifts by up to 3 % as a whole, and whose cases spread widely."""
+    """Check 20 pairs of runs, each with a drift of up to 3 % and with widely spread cases: 19 show no difference."""
     chance, claims = random.Random(6), 0
 
     def run() -> dict[CaseKey, CaseOutcome]:

@@ -166,7 +166,7 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # one of four is broken: it might have violated its schema, been slow, or cost anything
+        # One of four calls failed: its answer might have violated its schema, been slow, or cost anything.
         "empirical_coverage>=0.8",
         "failure_rates.schema_violation<=0.2",
         "failure_counts.truncated<=0",
@@ -238,7 +238,10 @@ def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
 
 
 def repeated(*counts: int, broke: int = 0) -> Summary:
-    """Cases with four attempts each, of which so many pass; the last of those of the first case may break."""
+    """
+    Return cases with four attempts each and this number of passed ones; the last of the first case
+    may have failed.
+    """
     attempts = [
         replace(record(f"c{at}", verdict=examples.PASSED if number < count else examples.VIOLATED), repeat=number)
         for at, count in enumerate(counts)
@@ -426,7 +429,7 @@ def _of_page(page: str) -> tuple[str, list[str]]:
 
 
 def _of_markdown(text: str) -> tuple[str, list[str]]:
-    """The status, and what stands in code spans, as CommonMark takes them."""
+    """Return the status and the content of code spans, as CommonMark reads them."""
     (line,) = re.findall(r"^\*\*(PASSED|FAILED|INCOMPLETE)\*\*: (.*)$", text, re.MULTILINE)
     spans = [span for _, span in re.findall(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)", line[1])]
     return line[0], [

@@ -39,7 +39,7 @@ def test_a_larger_difference_and_more_cases_are_never_told_less_often(rate: floa
 
         for row in [*powers, *map(list, zip(*powers, strict=True))]:
             assert row == pytest.approx(sorted(row), abs=1e-9)
-        # so little is told as often as no difference is: by half of the test's errors
+        # A tiny difference is detected as often as none is: in half of the test's false positives.
         assert max(row[0] for row in powers) < 0.03
 
 
@@ -51,7 +51,7 @@ def test_a_difference_that_no_case_shows_is_not_told() -> None:
 def test_repeats_bring_nothing_where_attempts_at_a_case_end_alike() -> None:
     alike = [Design(cases=1, repeats=repeats, correlation=1).cases_for(0.05, 0.8) for repeats in (1, 3, 5)]
 
-    # so many cases have an 80 % chance that 6 of them change
+    # With this number of cases, 6 of them change with a chance of 80 %.
     assert alike == [157] * 3
     assert Design(cases=50, rate=0.3, correlation=0.9, repeats=3).power(0.05) < 0.4
 
@@ -70,7 +70,7 @@ def test_the_correlation_of_attempts_is_estimated_from_a_run() -> None:
 
 @pytest.mark.parametrize("alike", [Design(cases=20, rate=1.0), Design(cases=20, correlation=1.0)])
 def test_runs_that_never_differ_need_cases_all_the_same_to_show_a_difference(alike: Design) -> None:
-    # the exact test needs 6 that differ, all in one direction
+    # The exact test needs 6 that differ, all in one direction.
     assert [paired_difference([((0, 1), (1, 1))] * n).p_value < SIGNIFICANCE for n in (5, 6)] == [False, True]
     assert alike.cases_for(0.05, 0.8) >= 6 / 0.05
     assert alike.power(0.05) < 0.2

@@ -174,7 +174,7 @@ def test_the_intervals_of_single_attempts_hold_the_truth_whatever_it_is(n: int) 
 @pytest.mark.parametrize(("cases", "times"), [(1, 200), (2, 200), (5, 100), (20, 60)])
 def test_the_intervals_over_cases_hold_the_truth(cases: int, times: int) -> None:
     chance = random.Random(1)
-    # of so few simulated runs, what holds in 95 of 100 may look like this
+    # In this small number of simulated runs, a coverage of 95 % can look like this.
     least = 0.95 - 2 * math.sqrt(0.95 * 0.05 / times)
     assert coverage_of_rates(cases, (2, 5, 10, 40), times, chance) >= least
     assert coverage_of_means(cases, times, chance) >= least
@@ -198,7 +198,7 @@ COUNTS = st.integers(0, 60)
 
 
 def difference(*, both: int, first_only: int, second_only: int, neither: int) -> PairedDifference:
-    """Of subjects with one attempt each."""
+    """Return the difference of subjects with one attempt each."""
     ends = {(1, 1): both, (1, 0): first_only, (0, 1): second_only, (0, 0): neither}
     return paired_difference(((was, 1), (now, 1)) for (was, now), count in ends.items() for _ in range(count))
 
@@ -278,7 +278,7 @@ def test_the_difference_is_of_shares_and_not_of_the_cases_that_always_pass() -> 
     paired = paired_difference(zip(first, second, strict=True))
 
     assert (paired.n, paired.fell, paired.rose, paired.value) == (10, 5, 5, 0.25)
-    # of the 1,024 signs, those of which the sum of five 1 and five 3 is as far from 0 as 10
+    # For five 1 and five 3, the signs (of 1,024) whose sum is as far from 0 as 10.
     sums = [sum(signs) for signs in itertools.product(*[(-1, 1)] * 5, *[(-3, 3)] * 5)]
     assert paired.p_value == pytest.approx(sum(abs(total) >= 10 for total in sums) / 1024)
 

@@ -153,7 +153,7 @@ def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
 
 
 class TakesHalf(FileIO):
-    """A file on a disk that fills up in the middle of a line, and has room again after that."""
+    """A file on a disk that becomes full in the middle of a line, and later has free space again."""
 
     full = True
 

@@ -33,7 +33,7 @@ RUN_ID = examples.metadata().run_id
 def write(
     folder: Path, shard: str | None, records: Sequence[Record], plan: str, *, own: Sequence[str] = (), **changes: Any
 ) -> Path:
-    """Write a run's folder."""
+    """Write a run's directory."""
     folder.mkdir(parents=True)
     dataset = {"source": "builtin", "cases": len(NAMES), "cases_digest": f"sha256:{1:064}", "shard": shard}
     metadata = replace(examples.metadata(), **{"dataset": dataset, **changes})
@@ -44,7 +44,7 @@ def write(
 
 @pytest.fixture
 def shards(tmp_path: Path) -> list[Path]:
-    """Three, of which the second has not come to its last case."""
+    """Return three shards, the second without its last case."""
     return [
         write(tmp_path / "1", "1/3", [examples.record(name) for name in "adg"], "adg"),
         write(tmp_path / "2", "2/3", [examples.record("b", verdict=examples.VIOLATED)], "be"),
@@ -162,7 +162,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     assert merged(shards[0], into="1") == merged(resumed, into="3") == 2
     capsys.readouterr()
     (tmp_path / "runs").mkdir()
-    other.rename(tmp_path / "runs" / "r3")  # in a folder of runs a run would hide them
+    other.rename(tmp_path / "runs" / "r3")  # in a directory of runs it would be hidden
     assert merged(*shards, into="runs") == 2
     assert f"{tmp_path / 'runs'} holds 1 run: name a new folder, in it or elsewhere" in capsys.readouterr().err
     (tmp_path / "figures").mkdir()

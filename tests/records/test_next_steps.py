@@ -116,7 +116,7 @@ def test_the_next_step_names_what_can_be_changed(verdict: Verdict, generation: G
     assert bool(step) == bool(words)
 
 
-#: the reasons that each failure type can have
+#: Possible reasons of each failure type.
 REASONS: dict[FailureType, list[str]] = {
     FailureType.API_ERROR: [*FaultKind],
     FailureType.UNSUPPORTED_SCHEMA: [*DeclineReason],

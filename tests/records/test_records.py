@@ -43,12 +43,12 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     Place: st.builds(Place, path=st.just(Path("records.jsonl")), start=st.integers(0, 9)),
     CaseKey: st.sampled_from([examples.record("a").key, examples.record("b", task="other").key]),
 }
-#: what only the process that made it needs, or follows from the others
+#: Fields that only the process that created the value needs, or that follow from others.
 UNWRITTEN = {"server", "instance", "passed"}
 
 
 def values_of(hint: Any, **chosen: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Any value of a type; of one of ours in each of its fields, but those that are chosen."""
+    """Return a strategy for any value of a type, with all fields of the package's own types, except for given ones."""
     parts = get_args(hint)
     if hint in PLAIN:
         return PLAIN[hint]

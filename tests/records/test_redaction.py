@@ -1,4 +1,4 @@
-"""Redaction: what is kept of a record, and what its digests give away."""
+"""Check redaction: what a record keeps, and what its digests reveal."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ fsspec: Any = pytest.importorskip("fsspec", reason="needs the extra stores")
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    """Two shards, each a folder of runs as its job leaves it: with one run, and what else a run writes."""
+    """Return two shards, each a directory of runs as a job leaves it: one run, and other files of a run."""
     for number, plan in ((1, "aceg"), (2, "bdf")):
         folder = tmp_path / "shards" / f"shard-{number}" / "run"
         write(folder, f"{number}/2", [examples.record(name) for name in plan], plan)
@@ -31,7 +31,7 @@ def shards(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def bucket(shards: Path) -> Iterator[str]:
-    """The same in a store."""
+    """Return two shards in an object store."""
     store = fsspec.filesystem("memory")
     store.put(str(shards), "/bucket", recursive=True)
     yield "memory://bucket"

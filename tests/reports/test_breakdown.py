@@ -19,7 +19,7 @@ from tests.examples import replace
 
 
 def evaluation(**tasks: str) -> Evaluation:
-    """A run of which each task's cases ended so: `p` passed, `f` failed, `?` was never judged."""
+    """Return a run with these outcomes of each task's cases: `p` passed, `f` failed, `?` was never judged."""
     verdicts = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.UNJUDGED}
     records = [
         examples.record(f"c{at}", task=task, verdict=verdicts[end], schema={"minimum": 1})
@@ -49,7 +49,7 @@ def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_mar
 
 
 def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
-    """Six cases of one task alone are more than chance (p = 0.031); as one of three tasks they are not."""
+    """Check that six cases are significant alone (p = 0.031), but not as one of three tasks."""
     alone = break_down([evaluation(a="pppppp"), evaluation(a="ffffff")], Grouping.TASK)
     among = break_down([evaluation(a="pppppp", b="pp", c="ff"), evaluation(a="ffffff", b="pf", c="pf")], Grouping.TASK)
 

@@ -196,7 +196,7 @@ def test_a_sentence_names_long_runs_by_their_numbers() -> None:
     assert next(line for line in lines if line.startswith("compared ")).startswith("compared   [2] against [1]: ")
 
 
-#: what would be markup, a mention, a link, a reference, a hidden text or a command of a workflow
+#: Markup, a mention, a link, a reference, hidden text and a workflow command.
 HOSTILE = "`x` <b>@octocat</b> [a](https://evil.example) #1 | <!-- jsbench:gate --> \n::error::x ##[error] \x1b[31m$x$"
 
 

@@ -38,7 +38,7 @@ SCHEMA = published("evaluation")
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """The folder of a run of two cases."""
+    """Return the directory of a run of two cases."""
     made = examples.run(record("a"), record("b", verdict=examples.VIOLATED))
     folder = tmp_path / "runs" / "one"
     folder.mkdir(parents=True)

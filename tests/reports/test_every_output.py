@@ -1,4 +1,4 @@
-"""Each figure is in each output: what is forgotten in one is found here, by name."""
+"""Check that each figure is in each output, and name those that are missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pytest_jsbench.verdicts import Note
 from tests import examples
 from tests.examples import replace
 
-#: a heading of the publication, after "Schemas", and what is said of one attempt
+#: A heading of the publication, after "Schemas", and a text about one attempt.
 PARTS = {"Passed", "called again"}
 SCHEMA = {"required": ["n"], "minimum": 3}
 
@@ -56,7 +56,7 @@ def answered(name: str, **changes: Any) -> Record:
 
 
 def ordinary() -> Run:
-    """A run in which there is something of everything."""
+    """Return a run with an example of everything."""
     noted = replace(examples.VIOLATED, notes=(Note.DUPLICATE_KEYS, Note.ADAPTATION_LOSS))
     records = [
         answered("a"),
@@ -99,7 +99,7 @@ def side_by_side(texts: list[Evaluation], names: list[str], *, verbose: bool = F
 
 
 def outputs(run: Run, summary: Summary, folder: Path) -> dict[str, str]:
-    """What each output says, as text."""
+    """Return the content of each output as text."""
     path = every_eval_ever.write(folder, run, summary)
     data = run_to_dict(run, summary, config_path="pytest.ini")
     (folder / "run.json").write_text(json.dumps(data))
@@ -138,7 +138,7 @@ def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summ
         assert [text for text in sentences if text not in page] == [], output
 
 
-#: of a run of each kind: the name of a figure in data, and how it is said to people
+#: For a run of each kind: the name of a figure in data, and its text for people.
 FIGURES = {
     ordinary: {
         "temperature": "temperature 0",
@@ -171,7 +171,7 @@ FIGURES = {
         "keywords": "required",
     },
 }
-#: what JUnit's numbers leave to the properties of each test, and to run.json
+#: Facts that JUnit's numbers leave to the properties of each test, and to run.json.
 NOT_IN_JUNIT = {"duplicate_keys", "adaptation_loss", "own_code", "own:classify", "keywords", "wrong_decisions"}
 
 
@@ -200,7 +200,7 @@ def test_every_figure_is_in_every_output(kind: Any, tmp_path: Path) -> None:
 
 
 def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_path: Path) -> None:
-    """A field that is added to the metrics is in run.json, and so in all that is made from its figures."""
+    """Check that a field added to the metrics is in run.json, and so in all outputs made from its figures."""
     figures = paid.total.to_dict()
     fields = {field.name for field in dataclasses.fields(Metrics)} - {"tokens"}
     unnamed = [name for name in fields if not any(key == name or key.startswith(f"{name}_") for key in figures)]
@@ -378,7 +378,7 @@ def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> Non
     assert [one_answered[task].pass_rate.value for task in ("down", "up")] == [None, 1.0]
 
 
-#: how an output names the figures that have a row more, and what it leaves out
+#: How an output names the additional figures, and what it leaves out.
 IN_TABLES, IN_WORDS = ("Terse!", "Pause!", "Commas!"), ("Terse answers", "Longest pause", "Commas of answers")
 IN_DATA = ("terse", "pause_p50", "commas")
 NAMES_OF_ROWS = {

@@ -25,7 +25,10 @@ ENDS = {"p": examples.PASSED, "f": examples.VIOLATED, "?": examples.BROKEN}
 
 
 def evaluation(*ends: str, day: int = 1, schema: Any = True, **metadata: Any) -> Evaluation:
-    """A run of that day of which each attempt at each case ended so: `p` passed, `f` failed, `?` was not answered."""
+    """
+    Return a run of that day with these outcomes per case and attempt: `p` passed, `f` failed, `?`
+    was not answered.
+    """
     records = [
         replace(
             examples.record(

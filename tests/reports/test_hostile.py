@@ -31,7 +31,7 @@ from pytest_jsbench.verdicts import FailureType, Verdict, Violation
 from tests import examples
 from tests.examples import record, replace
 
-#: what a model, a schema or a file may say
+#: Texts that a model, a schema or a file may contain.
 KINDS = {
     "markup": "</script><script>alert(1)</script><img src=x onerror=alert(1)>`|*[a](javascript:alert(1))",
     "escape codes": "\x1b[31m\x1b]0;title\x07\x9b2J\r\x00\x08",
@@ -47,17 +47,17 @@ KINDS = {
     "device": "NUL",
     "huge": "x" * 130_000,
 }
-#: what no output may hold, but for the line breaks that are its own
+#: Characters that no output may contain, except for its own line breaks.
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-#: and neither letters that have no shape
+#: Letters without a visible shape, which no output may contain either.
 BLANK = set("\u115f\u3164\ufe0f\U000e0100")
 ENOUGH = 120_000
-#: what is JSON for programs is not cut
+#: Outputs with JSON for programs, which is not truncated.
 WHOLE = {"judge of lines", "adapt", "migrate"}
 
 
 def hostile(text: str) -> Run:
-    """A run in which every word that is not ours is the text."""
+    """Return a run in which every untrusted text is this one."""
     violation = Violation(keyword=text, instance_path=text, schema_path=text, message=text)
     verdict = Verdict(
         failure_type=FailureType.SCHEMA_VIOLATION,
@@ -126,7 +126,7 @@ def _page(folder: Path, run: Run) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """All that is shown of a JSON value."""
+    """Yield all texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -138,7 +138,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _judged(folder: Path, run: Run) -> str:
-    """Lines of schema and text, whose ids nobody has checked."""
+    """Return lines of schema and text with unchecked ids."""
     said = run.metadata.dataset["source"]
     path = folder / "lines.jsonl"
     one = {"id": said, "schema": {"enum": [said], "required": [said], "type": said}, "text": said}
@@ -156,7 +156,7 @@ def _adapted(folder: Path, run: Run) -> str:
 
 
 def _migrated(folder: Path, run: Run) -> str:
-    # half a character is refused when the file is read
+    # Lone surrogates are rejected when the file is read.
     said = run.metadata.dataset["source"].encode(errors="replace").decode()
     path = folder / "old.json"
     path.write_text(json.dumps({"backend": said, "model": said, "metrics": {"accuracy": 1, said: 1}}))
@@ -164,7 +164,7 @@ def _migrated(folder: Path, run: Run) -> str:
 
 
 def _everywhere(folder: Path, run: Run) -> str:
-    """What the commands say that convert, and that write nothing but below the folder that is named."""
+    """Return the output of commands that convert files, and check that they write only to the given directory."""
     one = saved(folder / "a", run)
     lines = [
         said_by("export", one, "-o", folder / "out"),
@@ -175,7 +175,7 @@ def _everywhere(folder: Path, run: Run) -> str:
     return "".join(lines)
 
 
-#: each way that a run is shown, and what it says
+#: Every way to display a run, with the displayed text.
 OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
     "terminal": _terminal,
     "JUnit": _junit,
@@ -235,7 +235,7 @@ COMMANDS = ("judge", "merge", "report", "export", "baseline", "compare")
 
 
 def printed_by(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """All that a command prints that is given the run, twice where it compares, and a place to write to."""
+    """Return everything that a command prints for the run (given twice if it compares) and an output path."""
     runs = [str(run)] * (1 + (command == "compare"))
     target = [] if command in {"judge", "compare"} else ["-o", str(run.parent / "out")]
     main([command, *runs, *target], out=(out := io.StringIO()))

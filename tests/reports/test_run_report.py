@@ -283,7 +283,7 @@ def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody
 
 
 def wide_runs() -> Iterator[Run]:
-    """A run of each kind whose table is wide: broken off, repeated, with values, labelled, and of variants."""
+    """Return a wide run of each kind: interrupted, repeated, with values, labelled, and with variants."""
     broken = record("z", task="very_hard", verdict=examples.BROKEN, generation=examples.failed())
     valued = replace(record("b"), expected=Expected(value={"n": 1}), match=COMPARED)
     decided = record("a", task="infinite-loop-detection", generation=examples.decided("v0"))
@@ -451,7 +451,7 @@ def test_hostile_text_stays_in_its_code_span() -> None:
 
     assert "\x1b" not in "".join(lines)
     for line in lines:
-        # what is left when code spans are taken out, as CommonMark takes them: runs of backticks of one length
+        # The text outside of code spans, which CommonMark delimits by equally long runs of backticks.
         outside = re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", line)
         assert "script" not in outside
         assert "**x**" not in outside

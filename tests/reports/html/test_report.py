@@ -30,7 +30,7 @@ HOSTILE = (
 
 
 def in_browser(path: Path, name: str) -> str:
-    """The page's document when its script has shown the case of that name."""
+    """Return the page's document after its script has shown the case of that name."""
     options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={path.parent / 'profile'}")
     return subprocess.run(
         ["chromium", *options, "--virtual-time-budget=3000", "--dump-dom", f"{path.as_uri()}#{quote(name, safe='')}"],
@@ -196,7 +196,7 @@ def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tm
     assert "1 of 2 attempts" in shown
     assert "<pre>&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<h3>Next step</h3><pre>the engine was sent &lt;/script&gt;&lt;script&gt;" in shown
-    # the layout of JSON is made in the page, and nothing in its strings is taken for a part of it
+    # The page formats the JSON itself, and takes nothing in its strings for part of it.
     assert "<pre>{\n  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<mark>  \"&lt;/script&gt;&lt;script&gt;document.title='hacked'" in shown
     assert "<title>jsbench: scripted &lt;/script&gt;" in shown
