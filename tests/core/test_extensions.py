@@ -52,9 +52,7 @@ def test_of_a_name_that_this_package_brings_too_the_other_is_taken(
     assert extension("thing", "a", error=ExportError) is json.loads
 
 
-def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_extension_advises_to_reinstall_stale_metadata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "two", package("two", 'other = "json:loads"'), monkeypatch)
     with pytest.raises(ExportError) as unknown:
         extension("thing", "own", error=ExportError)
@@ -75,7 +73,7 @@ def test_where_this_package_was_installed_before_its_code_an_unknown_name_says_w
         ("json:dump_all", "AttributeError: module 'json' has no attribute 'dump_all'"),
     ],
 )
-def test_what_cannot_be_imported_is_one_line_with_the_package_and_the_next_step(
+def test_import_error_is_one_line_with_package_and_next_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, reason: str
 ) -> None:
     install(tmp_path / "one", package("one", f'a = "{value}"'), monkeypatch)
@@ -117,7 +115,7 @@ def test_what_cannot_be_had_is_one_line(reference: str, message: str) -> None:
     ("text", "shown"),
     [("\x1b[31mred\nand two lines", "\\x1b[31mred and two lines"), ("bad key sk-0123456789abcdef", "bad key [key]")],
 )
-def test_a_module_that_raises_neither_writes_to_the_terminal_nor_shows_a_key(
+def test_failing_import_prints_nothing_and_shows_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, shown: str
 ) -> None:
     (tmp_path / "raises_on_import.py").write_text(f"raise ValueError({text!r})")

@@ -146,16 +146,14 @@ def kept() -> Iterator[GuardedCalls]:
     kept.close()
 
 
-def test_threads_that_ask_together_get_their_own_replies_and_one_child_serves_them(
-    kept: GuardedCalls, tmp_path: Path
-) -> None:
+def test_concurrent_threads_get_their_own_replies_from_one_child(kept: GuardedCalls, tmp_path: Path) -> None:
     found = ask_together(kept, [("echo", str(number)) for number in range(40)], tmp_path / "free")
 
     assert [reply.values[0]["text"] for reply in found] == [str(number) for number in range(40)]
     assert {reply.values[0]["pid"] for reply in found} == {pid(kept)}
 
 
-def test_a_request_over_which_the_child_ends_takes_none_of_the_others_along(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_call_that_ends_the_child_does_not_affect_other_calls(kept: GuardedCalls, tmp_path: Path) -> None:
     requests = [("echo", "1"), ("die", ""), ("echo", "2"), ("hang", ""), ("die", ""), ("echo", "3")]
 
     found = ask_together(kept, requests, tmp_path / "free")
@@ -171,7 +169,7 @@ def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCa
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="of POSIX")
-def test_a_main_thread_that_is_interrupted_at_any_moment_gets_its_own_replies_and_so_do_others(
+def test_interrupted_main_thread_and_other_threads_get_their_own_replies(
     kept: GuardedCalls,
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -223,7 +221,7 @@ def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: Guarde
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
-def test_how_a_child_ended_is_known_where_another_thread_was_the_first_to_be_told(
+def test_child_ending_is_known_if_another_thread_waited_for_it_first(
     kept: GuardedCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told_another(pid: int, options: int) -> tuple[int, int]:
@@ -257,7 +255,7 @@ def ask_and_interrupt(kept: GuardedCalls, do: str, text: str = "", before: Calla
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("do", ["wait", "die later"])
-def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turns(
+def test_thread_interrupted_while_waiting_does_not_block_the_others(
     kept: GuardedCalls, tmp_path: Path, do: str
 ) -> None:
     with ThreadPoolExecutor() as threads:
@@ -274,7 +272,7 @@ def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_tur
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.usefixtures("interruptible")
-def test_a_thread_that_is_interrupted_while_it_talks_to_the_child_leaves_the_others_a_new_one(
+def test_thread_interrupted_during_a_call_leaves_the_others_a_new_child(
     kept: GuardedCalls,
 ) -> None:
     with ThreadPoolExecutor() as threads:

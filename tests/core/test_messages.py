@@ -21,7 +21,7 @@ def user(content: object, **more: Any) -> dict[str, Any]:
     return {"role": "user", "content": content, **more}
 
 
-def test_a_conversation_of_an_application_is_read_and_written_as_openai_has_it() -> None:
+def test_messages_round_trip_in_the_form_of_openai() -> None:
     assert PROMPT.to_messages() == WRITTEN
     assert Prompt(messages=read_messages(WRITTEN)) == PROMPT
     assert PROMPT.messages[2].tool_calls[0].values == {"id": 7}

@@ -29,7 +29,7 @@ SECRETS = Secrets([KEY])
         "".join(f"&#{ord(one)};" for one in KEY),
     ],
 )
-def test_a_secret_is_replaced_however_it_is_written_and_nothing_else_is_changed(written: str) -> None:
+def test_secret_is_replaced_in_every_encoding_and_other_text_is_kept(written: str) -> None:
     around = 'a \\u0041 %20 "b\\n" &amp; {} &lt;c'
     assert SECRETS.out_of_answer(around.format(written)) == around.format("*" * len(KEY))
     assert SECRETS.out_of_message(f"<{written}>") == "<[key]>"

@@ -21,7 +21,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_to
 
 
-def test_reasoning_takes_from_its_first_sign_to_the_first_token_of_the_answer(at: Callable[[float], None]) -> None:
+def test_reasoning_time_ends_at_the_first_token_of_the_answer(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     for seconds in (1, 2):
         at(seconds)
@@ -46,7 +46,7 @@ def test_reasoning_in_the_content_ends_where_the_answer_begins(at: Callable[[flo
 
 
 @pytest.mark.parametrize(("reasoned", "answered"), [(True, False), (False, True), (False, False)])
-def test_without_reasoning_or_without_an_answer_no_time_of_reasoning_is_measured(
+def test_reasoning_time_is_none_without_reasoning_or_answer(
     at: Callable[[float], None], *, reasoned: bool, answered: bool
 ) -> None:
     watch = Stopwatch()

@@ -62,7 +62,7 @@ def test_every_option_has_a_value_that_it_takes() -> None:
         BY_NAME[name].of_text(example)
 
 
-def test_a_run_s_files_have_the_fields_that_the_page_documents_and_no_other(bench: Bench) -> None:
+def test_files_of_a_run_have_exactly_the_documented_fields(bench: Bench) -> None:
     bench.case("passed")
     bench.case("violated", '{"n": -1}')
     bench.case("unsupported", {"decline": "unsupported_schema"})
@@ -107,7 +107,7 @@ def undocumented(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any],
             yield from undocumented(one, schema.get("items", {}), root, f"{path}[]")
 
 
-def test_every_figure_of_run_json_is_on_its_page_and_what_is_computed_has_its_formula() -> None:
+def test_every_figure_of_run_json_is_documented_with_its_formula() -> None:
     page = text("metrics")
     by_hand = re.sub(r"<!-- from the code.*?<!-- /from the code -->", "", page, flags=re.DOTALL)
     formulas = set(re.findall(r"`([a-z_0-9]+)`", " ".join(re.findall(r"^\| (`.*?) \|", by_hand, flags=re.MULTILINE))))

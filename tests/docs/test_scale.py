@@ -52,7 +52,7 @@ def test_the_workflow_of_github_is_one_by_its_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
-def test_the_array_of_slurm_is_the_whole_merged_and_a_killed_job_is_resumed(tmp_path: Path) -> None:
+def test_slurm_array_resumes_a_killed_job_and_merges_to_the_whole_run(tmp_path: Path) -> None:
     script = recipe("#SBATCH").text
     options = dict(re.findall(r"^#SBATCH --([a-z-]+)=(\S+)$", script, flags=re.MULTILINE))
     assert options["array"] == "1-20"
@@ -119,7 +119,7 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), 
 
 
 @pytest.mark.skipif("JSBENCH_MACHINES" not in os.environ, reason="starts four sessions: tox -e machines runs it")
-def test_the_fleet_asks_each_server_a_shard_and_ends_with_a_line_of_history(tmp_path: Path) -> None:
+def test_fleet_sends_a_shard_to_each_server_and_adds_a_history_line(tmp_path: Path) -> None:
     script = recipe("vllm serve").text
     for theirs, ours in {
         "gpus=(0 1 2 3 4 5 6 7)": "gpus=(0 1)",

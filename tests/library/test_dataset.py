@@ -138,7 +138,7 @@ def test_cases_are_had_by_name_by_place_and_by_slice() -> None:
     assert dataset[:1].to_dict()["steps"] == ["slice :1"]
 
 
-def test_a_filter_is_a_condition_or_a_function_and_leaves_the_dataset_as_it_is() -> None:
+def test_filter_takes_a_condition_or_function_and_keeps_the_dataset() -> None:
     dataset = two()
 
     assert names(dataset.filter("size<120")) == ["cases::small"]
@@ -173,7 +173,7 @@ def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
     assert original.tags == ()
 
 
-def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -> None:
+def test_changed_case_keeps_its_expectation_unless_the_function_sets_one() -> None:
     by_capitals = {"type": "string", "x-jsbench-compare": {"casefold": True}}
     row = {"id": "one", "schema": {"properties": {"a": by_capitals}}, "expected": {"a": "ACME"}}
     dataset = Dataset.load([row])
@@ -198,7 +198,7 @@ def test_a_case_that_is_changed_expects_what_it_did_unless_the_function_says() -
         lambda: Dataset.load("builtin", limit=-1),
     ],
 )
-def test_what_cannot_be_asked_of_a_dataset_is_said_with_the_names_of_arguments(asked: Callable[[], object]) -> None:
+def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) -> None:
     with pytest.raises(JSBenchError) as refused:
         asked()
 
@@ -275,7 +275,7 @@ def test_nothing_is_read_before_somebody_asks() -> None:
     assert read == ["small", "large"]
 
 
-def test_prompts_are_those_of_a_preset_or_a_function_and_a_case_of_its_own_words_keeps_them() -> None:
+def test_prompts_come_from_a_preset_a_function_or_the_case_itself() -> None:
     dataset = Dataset.load([{"schema": 7}, SMALL])
 
     ((case, prompt),) = dataset.prompts("schema")

@@ -233,7 +233,7 @@ def request_info(config: EngineConfig) -> Any:
     return EngineInfo(engine="counting", model="m", response_format=ResponseFormat.TEXT, streaming=False)
 
 
-def test_an_engine_of_ones_own_counts_and_takes_apart_for_itself_and_is_closed() -> None:
+def test_custom_engine_counts_tokens_itself_and_is_closed() -> None:
     before = Counting.closed
     with opened(f"{__name__}:Counting") as engine:
         assert isinstance(engine.engine, TokenCounter)

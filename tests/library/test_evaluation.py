@@ -107,7 +107,7 @@ def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("mode", ["all", "new"])
-def test_answers_that_cannot_be_recorded_are_not_paid_for_and_one_that_came_is_kept(
+def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
     asked: list[str] = []
@@ -198,7 +198,7 @@ def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
     assert {"good": None, "bad": "schema_violation"}.items() <= ends(left).items() <= ENDS.items()
 
 
-def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_is_none(tmp_path: Path) -> None:
+def test_resume_finds_the_run_with_equal_settings_or_starts_anew(tmp_path: Path) -> None:
     for model, resumed in (("a", 0), ("b", 0), ("a", 3)):
         with open_engine(answer, model=model) as engine:
             assert evaluate(engine, CASES, output=tmp_path / "runs", resume=True).resumed == resumed
@@ -206,7 +206,7 @@ def test_resuming_finds_the_run_that_asked_the_same_and_begins_anew_where_there_
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path / "nowhere")
 
 
-def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -> None:
+def test_failing_function_of_the_program_ends_its_case_but_not_the_run() -> None:
     def breaks(case: Case) -> Case:
         if case.key.id == "bad":
             raise LookupError("nowhere")
@@ -224,9 +224,7 @@ def test_a_function_of_the_program_that_breaks_ends_its_case_and_not_the_run() -
     assert "LookupError" in str(run)
 
 
-def test_the_page_is_written_where_what_it_needs_is_there_and_else_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_is_written_only_if_its_dependency_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_jsbench.reports.run_files.find_spec", lambda _: None)
 
     run = evaluate(answer, CASES, output=tmp_path)
@@ -284,7 +282,7 @@ def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
     assert run.metadata.concurrency == 3
 
 
-def test_beside_other_coroutines_it_runs_alike_and_ends_when_it_is_cancelled(tmp_path: Path) -> None:
+def test_aevaluate_runs_with_other_coroutines_and_ends_when_cancelled(tmp_path: Path) -> None:
     begun, release = threading.Event(), threading.Event()
 
     def waits(request: Request) -> str:
@@ -348,7 +346,7 @@ def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: p
     assert (batch["id"], batch["ended"]) == ("b0", False)
 
 
-def test_one_that_is_cancelled_before_its_engine_and_cases_are_there_asks_nothing() -> None:
+def test_aevaluate_makes_no_calls_if_cancelled_before_it_has_started() -> None:
     reading, release = threading.Event(), threading.Event()
     asked = list[Request]()
 
@@ -478,7 +476,7 @@ def test_a_dataset_without_cases_is_not_evaluated() -> None:
         evaluate(answer, CASES.filter("id:none"), output=None)
 
 
-def test_gates_decide_the_verdict_of_a_run_and_are_checked_before_anything_is_asked(tmp_path: Path) -> None:
+def test_gates_decide_the_verdict_and_are_validated_before_any_call(tmp_path: Path) -> None:
     run = evaluate(answer, CASES, output=tmp_path, gates=["pass_rate>=0.3", "orders.failure_rates.syntax_error<=0.1"])
 
     assert run.verdict is not None
@@ -581,7 +579,7 @@ def test_engines_by_names_that_no_record_could_bear_are_not_asked(engines: Any, 
         evaluate(engines, CASES, output=None)
 
 
-def test_several_engines_are_variants_of_one_run_that_is_replayed_compared_and_exported(tmp_path: Path) -> None:
+def test_several_engines_make_one_run_with_replay_comparison_and_export(tmp_path: Path) -> None:
     with open_engine(lambda _: '{"n": 1}', model="m", temperature=0.5) as opened:
         ways: dict[str, Any] = {"plain": answer, "open": {"engine": opened, "prompt": "fields", "concurrency": 1}}
         run = evaluate(ways, CASES, output=tmp_path / "first", repeats=2, gates=["open.pass_rate>=1"])

@@ -34,7 +34,7 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest"
 """
 
 
-def test_the_notebook_compares_runs_case_by_case_and_does_not_look_whether_intervals_overlap() -> None:
+def test_notebook_compares_runs_by_case_instead_of_overlapping_intervals() -> None:
     text = (ROOT / "examples" / "library" / "constrained_or_free.ipynb").read_text("utf-8")
 
     assert ".compare(" in text

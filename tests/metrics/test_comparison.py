@@ -59,7 +59,7 @@ def test_a_difference_that_chance_would_rarely_make_is_called_real() -> None:
     assert compare(now, now).sentence == "the same verdict on each of 20 cases"
 
 
-def test_what_says_nothing_about_the_model_is_not_compared_but_counts_at_worst() -> None:
+def test_comparison_skips_undecided_attempts_and_counts_them_at_worst() -> None:
     before = {key("a"): ended("passed"), key("b"): ended("passed"), key("c"): ended("api_error")}
     now = {key("a"): ended("api_error"), key("b"): ended("passed"), key("c"): ended("passed")}
 
@@ -84,14 +84,14 @@ def test_cases_of_one_run_alone_are_counted() -> None:
     assert (comparison.first_alone, comparison.second_alone) == (1, 0)
 
 
-def test_runs_of_different_repeats_are_compared_by_the_attempts_that_both_made() -> None:
+def test_runs_with_different_repeats_are_compared_by_common_attempts() -> None:
     comparison = compare({key("a"): ended("passed")}, {key("a"): ended("passed", "truncated")})
 
     assert comparison.newly_failing == ()
     assert compare({key("a"): ended("passed", "passed")}, {key("a"): ended("passed", "truncated")}).newly_failing
 
 
-def test_an_outcome_without_attempts_or_with_an_end_that_is_none_is_refused() -> None:
+def test_outcome_rejects_missing_attempts_and_unknown_ends() -> None:
     with pytest.raises(RecordError, match="not the outcome of a case: attempts is an array: expected array of length"):
         CaseOutcome.from_dict({"attempts": []})
     with pytest.raises(RecordError, match=r"no attempt ends in 'won'; expected passed, missing or a failure type"):
@@ -99,7 +99,7 @@ def test_an_outcome_without_attempts_or_with_an_end_that_is_none_is_refused() ->
     assert CaseOutcome.from_dict(ended("passed", "unjudged").to_dict()) == ended("passed", "unjudged")
 
 
-def test_where_the_interval_and_the_test_do_not_agree_the_sentence_says_which_decides() -> None:
+def test_sentence_explains_an_interval_that_disagrees_with_the_test() -> None:
     before = {key(f"c{number}"): ended("truncated") for number in range(12)}
     now = {name: ended("passed" if number < 5 else "truncated") for number, name in enumerate(before)}
 
@@ -132,7 +132,7 @@ def values(before: dict[CaseKey, CaseOutcome], now: dict[CaseKey, CaseOutcome]) 
     return comparison
 
 
-def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_every_verdict_is_the_same() -> None:
+def test_wrong_values_are_tested_by_field_even_if_verdicts_are_the_same() -> None:
     before = {key(f"c{number}"): valued(1) for number in range(20)}
     now = {name: valued(int(number >= 9)) for number, name in enumerate(before)}
 
@@ -148,7 +148,7 @@ def test_values_that_are_wrong_now_are_told_apart_from_chance_by_field_though_ev
     assert comparison.fields["vendor"].p_value == 1.0
 
 
-def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_something_is_known_in_both() -> None:
+def test_values_are_compared_over_known_cases_with_the_same_expectation() -> None:
     before = {
         key("a"): valued(1, 1, compared_with="x"),
         key("b"): valued(1, compared_with="x"),
@@ -171,7 +171,7 @@ def test_values_are_compared_over_cases_that_expect_the_same_and_of_which_someth
     assert compare({key("e"): ended("passed")}, {key("e"): ended("passed")}).values is None
 
 
-def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() -> None:
+def test_p_values_of_values_are_adjusted_for_all_their_tests() -> None:
     before = {key(f"c{number}"): valued(1) for number in range(9)}
     one = compare(before, {name: valued(0) for name in before})
 
@@ -190,7 +190,7 @@ def test_p_values_of_values_are_adjusted_for_all_tests_that_are_made_together() 
         ([None, None], "values of a case: 2; expected one for each of its attempts"),
     ],
 )
-def test_values_of_a_case_are_read_back_and_what_is_none_is_refused_in_one_line(said: object, problem: str) -> None:
+def test_values_of_a_case_round_trip_and_invalid_ones_are_rejected(said: object, problem: str) -> None:
     outcome = valued(1, None, 0)
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
@@ -207,7 +207,7 @@ def shares(*counts: int, attempts: int = 4) -> dict[CaseKey, CaseOutcome]:
     }
 
 
-def test_a_run_whose_pass_rate_is_higher_is_not_called_worse_though_fewer_cases_always_pass() -> None:
+def test_higher_pass_rate_is_not_worse_though_fewer_cases_always_pass() -> None:
     comparison = compare(shares(4, 4, 4, 4, 4, 0, 0, 0, 0, 0), shares(*[3] * 10))
 
     assert comparison.difference.value == 0.25
@@ -227,7 +227,7 @@ def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
     )
 
 
-def test_attempts_that_say_nothing_leave_the_case_to_the_others_and_count_at_worst() -> None:
+def test_undecided_attempts_leave_their_case_decided_and_count_at_worst() -> None:
     before = {key("a"): ended("passed", "passed"), key("b"): ended("missing", "passed")}
     now = {key("a"): ended("passed", "api_error"), key("b"): ended("truncated", "passed")}
 
@@ -274,7 +274,7 @@ def measured(factor: float = 1.0, **measures: float) -> dict[CaseKey, CaseOutcom
 TIMES = {"ttft": 0.1, "tpot": 20.0, "input_tokens": 100.0, "cached_tokens": 10.0}
 
 
-def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that() -> None:
+def test_only_ratios_of_times_show_a_server_that_stalls() -> None:
     comparison, same = compare(measured(**TIMES), measured(2.5, **TIMES)), "(1.00 to 1.00 over 10 cases)"
 
     assert comparison.ratio_sentences == [
@@ -284,7 +284,7 @@ def test_a_server_that_stalls_is_told_by_the_ratio_of_its_times_and_only_by_that
     assert compare(measured(2.5, **TIMES), measured(**TIMES)).ratio_sentences[0][1].count(": shorter") == 1
 
 
-def test_times_are_not_set_side_by_side_without_a_word_where_more_came_from_a_cache() -> None:
+def test_ratios_warn_if_shares_of_cached_tokens_differ() -> None:
     words = [
         word for word, _ in compare(measured(**TIMES), measured(**{**TIMES, "cached_tokens": 60.0})).ratio_sentences
     ]

@@ -43,7 +43,7 @@ def broken(name: str, task: str = "simple") -> Record:
     return record(name, task=task, verdict=examples.BROKEN, generation=examples.failed())
 
 
-def test_a_rate_is_a_gate_on_the_pass_rate_or_on_its_difference_from_the_baseline() -> None:
+def test_least_gate_is_on_the_pass_rate_or_its_difference_from_a_baseline() -> None:
     assert [Gate.least("pass_rate", text).text for text in ("0.9", "1", "0")] == [
         *("pass_rate>=0.9", "pass_rate>=1", "pass_rate>=0")
     ]
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message:
         Gate.parse(text, ["good"])
 
 
-def test_a_rate_of_more_attempts_than_some_case_has_says_that_it_was_not_measured() -> None:
+def test_pass_at_k_is_not_measured_if_a_case_has_fewer_attempts() -> None:
     found = summary(record("a"))
 
     assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, some case has fewer attempts")
@@ -139,7 +139,7 @@ def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> 
         ("pass_at.2>=0.1", False),
     ],
 )
-def test_any_metric_of_the_run_a_task_or_a_keyword_can_be_held_against_a_value(text: str, met: bool) -> None:
+def test_gate_accepts_any_metric_of_run_task_and_keyword(text: str, met: bool) -> None:
     found = summary(
         record("a", schema={"minimum": 0}),
         record("b"),
@@ -369,7 +369,7 @@ def ended(draw: st.DrawFn) -> tuple[Run, list[GateResult], Ending]:
 
 @fuzzing.examples(200)
 @given(ended())
-def test_a_verdict_passes_no_run_in_which_anything_is_wrong_and_says_why_in_lines(
+def test_verdict_passes_no_run_with_a_problem_and_lists_the_reasons(
     found: tuple[Run, list[GateResult], Ending],
 ) -> None:
     run, gates, ending = found
@@ -446,7 +446,7 @@ def test_a_file_that_is_older_than_verdicts_has_none() -> None:
     assert RunVerdict.from_run_json({"schema_version": "1.2"}) is None
 
 
-def test_a_gate_that_only_lacks_attempts_leaves_the_run_incomplete_and_one_that_fails_fails_it() -> None:
+def test_gate_without_attempts_is_incomplete_and_unmet_gate_fails() -> None:
     planned = tuple(CaseKey(task="simple", id=name) for name in "abc")
     summary = summarize(examples.run(replace(record(), key=planned[0]), planned=planned))
     low, high = (check(Gate.parse(text), summary) for text in ("pass_rate>=0.9", "failure_rates.truncated>=0.9"))
@@ -457,7 +457,7 @@ def test_a_gate_that_only_lacks_attempts_leaves_the_run_incomplete_and_one_that_
     assert decide(Ending(), summary.total, [high]).text.startswith("FAILED: the gate is not met: failure_rates")
 
 
-def test_a_gate_that_cannot_be_read_says_to_a_program_what_was_found_and_what_there_is() -> None:
+def test_gate_error_has_found_and_expected_values_for_programs() -> None:
     with pytest.raises(GateError) as raised:
         Gate.parse("pas_rate>=0.9")
 
@@ -534,7 +534,7 @@ def test_a_gate_that_names_no_variant_or_could_name_two_things_is_refused(
     assert said in str(caught.value)
 
 
-def test_a_name_that_is_a_task_s_and_a_variant_s_is_told_apart_by_its_prefix() -> None:
+def test_prefix_distinguishes_a_task_from_a_variant_of_the_same_name() -> None:
     assert resolved("tasks.gpt.pass_rate>=1", ("gpt",)).name.task == "gpt"
     assert resolved("variants.gpt.pass_rate>=1", ("gpt",)).name.variant == "gpt"
 
@@ -579,7 +579,7 @@ def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
     ]
 
 
-def test_each_failing_test_that_a_verdict_names_is_named_whole_and_the_others_are_counted() -> None:
+def test_verdict_names_some_failing_tests_in_full_and_counts_the_others() -> None:
     run = examples.run(record())
     total = summarize(run).total
     names = tuple(f"tests/test_{'long' * 60}.py::test_contract[{number}]" for number in range(62))

@@ -69,7 +69,7 @@ def test_the_correlation_of_attempts_is_estimated_from_a_run() -> None:
 
 
 @pytest.mark.parametrize("alike", [Design(cases=20, rate=1.0), Design(cases=20, correlation=1.0)])
-def test_runs_that_never_differ_need_cases_all_the_same_to_show_a_difference(alike: Design) -> None:
+def test_deterministic_runs_still_need_cases_to_show_a_difference(alike: Design) -> None:
     # The exact test needs 6 that differ, all in one direction.
     assert [paired_difference([((0, 1), (1, 1))] * n).p_value < SIGNIFICANCE for n in (5, 6)] == [False, True]
     assert alike.cases_for(0.05, 0.8) >= 6 / 0.05

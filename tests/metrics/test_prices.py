@@ -51,7 +51,7 @@ def test_an_answer_costs_what_its_tokens_do_and_cached_ones_less(monkeypatch: py
 
 
 @needs_prices
-def test_an_answer_that_was_paid_for_and_told_no_tokens_is_known_to_be_missing_from_the_cost() -> None:
+def test_cost_counts_paid_answers_without_tokens_as_unknown() -> None:
     silent = record("b", generation=examples.completion(tokens=None))
     broken = record("d", verdict=examples.BROKEN, generation=examples.failed())
     total = summarize(paid(record("a"), silent, record("c", generation=examples.declined()), broken)).total

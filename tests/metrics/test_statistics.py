@@ -107,7 +107,7 @@ def test_quartiles_are_those_of_the_standard_library(values: list[float]) -> Non
     assert quartiles == pytest.approx(statistics.quantiles(ordered, n=4, method="inclusive"))
 
 
-def test_a_distribution_is_of_values_in_any_order_and_of_nothing_has_no_figures() -> None:
+def test_distribution_ignores_order_and_is_empty_without_values() -> None:
     spread = Distribution.of([3.0, 1.0, 2.0])
 
     assert (spread.count, spread.mean, spread.p50, spread.max) == (3, 2.0, 2.0, 3.0)
@@ -181,7 +181,7 @@ def test_the_intervals_over_cases_hold_the_truth(cases: int, times: int) -> None
     assert coverage_of_differences(cases, 4, times, chance) >= least
 
 
-def test_a_run_is_seldom_called_different_from_an_equal_one_and_often_from_a_better_one() -> None:
+def test_comparison_rarely_reports_equal_runs_and_often_better_ones() -> None:
     chance = random.Random(2)
 
     assert called_different(30, 4, 0.0, 200, chance) <= 0.08
@@ -224,7 +224,7 @@ def test_mcnemars_test_is_the_exact_one_as_published(first_only: int, second_onl
 
 @examples(200)
 @given(st.lists(st.integers(-4, 4), max_size=10))
-def test_the_test_of_sign_flips_counts_every_sign_that_the_differences_may_have(differences: list[int]) -> None:
+def test_sign_flips_enumerates_all_signs(differences: list[int]) -> None:
     sums = [sum(signs) for signs in itertools.product(*((-change, change) for change in differences))]
 
     expected = sum(abs(total) >= abs(sum(differences)) for total in sums) / len(sums)
@@ -232,7 +232,7 @@ def test_the_test_of_sign_flips_counts_every_sign_that_the_differences_may_have(
     assert sign_flips(differences) == pytest.approx(expected)
 
 
-def test_where_the_sums_are_too_many_to_count_they_are_drawn_alike_each_time() -> None:
+def test_sign_flips_draws_deterministically_if_sums_are_too_many() -> None:
     stats = pytest.importorskip("scipy.stats", reason="needs scipy")
     chance = random.Random(3)
     differences = [chance.choice((-1, 1, 1)) * 7**at for at in range(6) for _ in range(300)]
@@ -283,7 +283,7 @@ def test_the_difference_is_of_shares_and_not_of_the_cases_that_always_pass() -> 
     assert paired.p_value == pytest.approx(sum(abs(total) >= 10 for total in sums) / 1024)
 
 
-def test_attempts_at_a_case_that_say_nothing_are_left_out_and_so_is_a_case_without_any() -> None:
+def test_difference_skips_undecided_attempts_and_cases_without_any() -> None:
     paired = paired_difference([((1, 2), (1, 1)), ((0, 0), (1, 1)), ((2, 3), (0, 0))])
 
     assert (paired.n, paired.value, paired.rose) == (1, 0.5, 1)
@@ -352,7 +352,7 @@ def test_a_mean_over_one_document_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize(("n", "q"), [(6, 0.5), (25, 0.5), (400, 0.5), (73, 0.95), (200, 0.95)])
-def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distribution_gives_it(n: int, q: float) -> None:
+def test_quantile_interval_has_the_coverage_of_the_binomial_distribution(n: int, q: float) -> None:
     binom = pytest.importorskip("scipy.stats", reason="needs scipy").binom
     interval = quantile_interval(list(range(1, n + 1)), q)
 
@@ -363,7 +363,7 @@ def test_the_interval_of_a_quantile_has_the_chance_that_the_binomial_distributio
     assert quantile_interval([1.0] * (5 if q == 0.5 else 71), q) is None
 
 
-def test_a_ratio_is_the_median_of_the_ratios_of_the_cases_and_needs_six_for_an_interval() -> None:
+def test_ratio_is_a_median_over_cases_and_needs_six_for_an_interval() -> None:
     pairs = [([2.0], [4.0]), ([1.0, 3.0], [2.0]), ([5.0], [15.0]), ([], [1.0]), ([0.0], [1.0])]
 
     ratio = paired_ratio(pairs)

@@ -117,7 +117,7 @@ def test_a_planned_case_that_never_came_back_is_missing_and_not_forgotten() -> N
     assert not summary.total.complete
 
 
-def test_what_own_tests_asked_is_planned_by_being_asked_and_hides_no_missing_case() -> None:
+def test_plan_includes_calls_of_own_tests_and_keeps_missing_cases() -> None:
     planned = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"))
     own = record("test_it", task="tests.test_one")
 
@@ -216,7 +216,7 @@ def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
     assert summary.tasks["hard"].to_dict()["missing_reasons"] == reasons | {"worker_died": 1}
 
 
-def test_the_floor_is_what_the_best_constant_answer_passes_and_the_others_have_a_rate_of_their_own() -> None:
+def test_floor_is_the_best_constant_answer_and_other_cases_have_a_rate() -> None:
     wide, listed, narrow = (replace(examples.PASSED, trivial=texts) for texts in (("{}", "[]"), ("{}",), ()))
     failed = replace(examples.VIOLATED, trivial=())
     total = summarize(
@@ -295,7 +295,7 @@ def test_a_variant_has_the_figures_of_a_run_of_its_own() -> None:
     assert whole.total.passed == 5
 
 
-def test_variants_are_compared_case_by_case_in_the_order_in_which_they_were_declared() -> None:
+def test_variants_are_compared_by_case_in_order_of_declaration() -> None:
     summary = summarize(examples.compared(a="ppppvv", b="pppppp", c="vppppb"))
 
     assert [(pair.first, pair.second) for pair in summary.pairs] == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -305,7 +305,7 @@ def test_variants_are_compared_case_by_case_in_the_order_in_which_they_were_decl
     assert [key.id for key in summary.differing] == ["case05", "case00", "case04"]
 
 
-def test_many_variants_are_each_compared_with_the_first_and_not_with_the_best() -> None:
+def test_many_variants_are_each_compared_with_the_first() -> None:
     summary = summarize(examples.compared(a="v", b="p", c="v", d="v", e="v"))
 
     assert next(iter(summary.variants)) == "b"

@@ -68,9 +68,7 @@ def test_shards_become_the_run_that_they_are_parts_of(shards: list[Path], order:
     assert merged.run.metadata.uuid == merge(shards).run.metadata.uuid != merge(shards[:2]).run.metadata.uuid
 
 
-def test_what_was_run_twice_counts_once_and_an_answer_more_than_a_broken_call(
-    shards: list[Path], tmp_path: Path
-) -> None:
+def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Path], tmp_path: Path) -> None:
     again = [examples.record("e"), examples.record("b")]
     broken = examples.record("e", generation=examples.failed(), verdict=examples.BROKEN)
     paths = [
@@ -238,7 +236,7 @@ def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path
     assert not merged.absent
 
 
-def test_runs_of_some_variants_each_become_one_run_and_what_is_absent_is_said_by_variant(tmp_path: Path) -> None:
+def test_merge_joins_runs_of_variants_and_lists_absent_shards_by_variant(tmp_path: Path) -> None:
     parts = [
         write_variants(tmp_path / "1", examples.variants(a={}), "1/1", of("a", "x"), of("a", "y")),
         write_variants(tmp_path / "2", examples.variants(b={"model": "n"}), "2/2", of("b", "y")),

@@ -149,7 +149,7 @@ def test_next_step_differs_where_the_reason_does(reason: SyntaxReason) -> None:
     assert step == _AFTER_SYNTAX_ERROR[reason]
 
 
-def test_next_step_after_an_applications_request_without_a_format_names_its_request() -> None:
+def test_next_step_names_an_applications_request_without_a_format() -> None:
     made = answered("Sure", ResponseFormat.TEXT)
     assert made.sent is not None
     verdict = failed(FailureType.SYNTAX_ERROR, reason=SyntaxReason.PROSE)
@@ -170,7 +170,7 @@ def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> No
 
 
 @pytest.mark.parametrize("keyword", ["additionalProperties", "unevaluatedProperties", "oneOf"])
-def test_next_step_after_a_field_that_the_schema_forbids_is_that_of_a_violation(keyword: str) -> None:
+def test_next_step_treats_a_forbidden_field_as_a_violation(keyword: str) -> None:
     violation = replace(examples.VIOLATED.violations[0], keyword=keyword, schema_path=f"/{keyword}")
     verdict = failed(FailureType.HALLUCINATION, violations=(violation,))
     step = next_step(verdict, answered("{}"), PARAMS, {keyword: False})

@@ -117,7 +117,7 @@ def test_a_run_in_memory_on_disk_and_sent_by_a_worker_has_the_same_summary(seed:
     assert tuple(sent) == on_disk.outcomes
 
 
-def test_outcomes_sent_by_a_worker_share_the_path_of_their_file_and_their_task(tmp_path: Path) -> None:
+def test_outcomes_of_a_worker_share_strings_of_path_and_task(tmp_path: Path) -> None:
     run = written(tmp_path / "records.jsonl", [examples.record("a"), examples.record("b")])
     first, second = (sent_by_worker(one) for one in run.outcomes)
 

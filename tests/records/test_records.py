@@ -76,7 +76,7 @@ RECORDS = PLAIN[Record] = values_of(
 
 @fuzzing.examples(100)
 @given(RECORDS)
-def test_a_record_survives_its_line_and_its_outcome_the_way_to_another_process(record: Record) -> None:
+def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Record) -> None:
     line = parse_json(json_line(record.to_dict()))
     outcomes = [AttemptOutcome.of(record.kept), AttemptOutcome.of(record, Place(path=Path("records.jsonl"), start=7))]
 
@@ -95,7 +95,7 @@ def test_every_value_that_is_written_is_read_as_it_was(kind: Any, data: st.DataO
 
 
 @pytest.mark.parametrize("path", [("generation", "usage"), ("verdict",), ("asked_by",), ()])
-def test_what_a_later_version_adds_is_left_alone_and_what_is_missing_is_named(path: Sequence[str]) -> None:
+def test_records_ignore_new_fields_and_name_missing_ones(path: Sequence[str]) -> None:
     line = replace(examples.record("a"), asked_by=AskedBy(test="t", terms="x")).to_dict()
     place = line
     for name in path:
@@ -120,7 +120,7 @@ def line_validator() -> jsonschema.Draft202012Validator:
         {"schema_digest": "md5:0"},
     ],
 )
-def test_what_is_not_a_record_is_said_so_and_the_published_schema_refuses_it_too(broken: dict[str, Any]) -> None:
+def test_invalid_record_is_rejected_by_the_reader_and_the_schema(broken: dict[str, Any]) -> None:
     line = examples.record().to_dict() | broken
 
     with pytest.raises(RecordError, match=f"not a record of pytest-jsbench: {next(iter(broken))}"):
@@ -194,7 +194,7 @@ def test_a_plan_that_all_variants_share_is_written_once() -> None:
     assert metadata.planned() is None
 
 
-def test_a_record_s_comparers_are_read_where_there_are_some_and_refused_where_they_are_none() -> None:
+def test_comparers_of_a_record_are_read_and_invalid_ones_rejected() -> None:
     data = examples.record("a").to_dict()
 
     assert Record.from_dict(data | {"expected": {"value": None}}).expected == Expected(value=None)

@@ -98,7 +98,7 @@ def test_what_is_redacted_is_not_redacted_again() -> None:
     assert Redaction.new().record(record) is record
 
 
-def test_nothing_is_left_of_the_calls_of_tools_and_yet_the_prompt_is_known_again() -> None:
+def test_redaction_removes_tool_calls_and_keeps_the_prompt_comparable() -> None:
     record = Redaction.new().record(replace(answered(), prompt=CONVERSATION))
 
     said = json.dumps(record.to_dict()["prompt"])

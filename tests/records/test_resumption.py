@@ -53,7 +53,7 @@ def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path
     assert (found.broken, found.left_out) == (1, 0)
 
 
-def test_a_schema_that_somebody_has_changed_in_the_file_is_another_whatever_digest_stands_beside_it(
+def test_schema_edited_in_the_file_does_not_match_despite_its_digest(
     tmp_path: Path,
 ) -> None:
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a"), asked("b")])
@@ -212,7 +212,7 @@ def test_answers_to_own_tests_are_kept_apart_until_their_tests_ask(tmp_path: Pat
     assert [answer.read() for answer in found.project_answers] == [own]
 
 
-def test_what_an_engine_adds_by_itself_does_not_keep_an_older_run_from_being_gone_on_with(tmp_path: Path) -> None:
+def test_parameters_added_by_the_engine_do_not_prevent_resuming(tmp_path: Path) -> None:
     before = replace(examples.metadata(), params={"max_tokens": 64, "temperature": None, "seed": None})
     journal.write(tmp_path / "records.jsonl", before, [asked("a")])
 
@@ -234,7 +234,7 @@ def attempts(resumption: Resumption) -> list[tuple[str, str]]:
     return [(answer.key.id, answer.variant) for answer in resumption.answers]
 
 
-def test_each_variant_takes_over_its_own_answers_and_a_changed_one_is_asked_anew(tmp_path: Path) -> None:
+def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path: Path) -> None:
     then = examples.variants(a={}, b={"model": "n"})
     journal.write(tmp_path / "records.jsonl", then, [asked("x", variant="a"), asked("x", variant="b")])
 

@@ -21,7 +21,7 @@ def of(variant: str, name: str) -> Record:
     return replace(record(name), variant=variant)
 
 
-def test_the_whole_says_what_all_variants_share_and_counts_where_they_differ() -> None:
+def test_whole_run_has_shared_settings_and_counts_of_different_ones() -> None:
     found = examples.variants(
         a={"params": {"max_tokens": 50, "seed": 1}, "details": {"sdk": "1"}, "provider": "x"},
         b={"params": {"max_tokens": 99, "seed": 1}, "details": {"sdk": "1", "url": "u"}, "model": "n", "shots": 3},
@@ -54,7 +54,7 @@ def test_a_variant_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert len(run.planned) == 5
 
 
-def test_an_outcome_of_a_variant_that_the_run_does_not_name_is_of_none_of_its_variants() -> None:
+def test_outcome_of_an_unknown_variant_belongs_to_no_variant() -> None:
     run = replace(examples.compared(a="pv", b="pm"), missing=())
     stranger = AttemptOutcome.of(of("c", "case00"))
 
@@ -84,7 +84,7 @@ def test_there_is_no_variant_of_another_name() -> None:
         examples.run_of_variants(TWO, of("a", "x")).of_variant("c")
 
 
-def test_an_answer_and_a_broken_call_of_two_variants_do_not_hide_each_other(tmp_path: Path) -> None:
+def test_answer_and_failed_call_of_two_variants_are_both_kept(tmp_path: Path) -> None:
     broken = replace(of("b", "x"), generation=examples.failed(), verdict=examples.BROKEN)
     journal.write(tmp_path / "records.jsonl", TWO, [of("a", "x"), broken])
 
@@ -129,7 +129,7 @@ OTHER = {"model": "n"}
         (variants(a={}, b={}), variants(a={}, b={}), SAME, {}),
     ],
 )
-def test_variants_are_matched_by_what_they_ask_then_by_name_and_where_several_fit_alike_not_at_all(
+def test_variants_match_by_questions_then_name_and_never_ambiguously(
     theirs: RunMetadata, ours: RunMetadata, matched: dict[str, str], instead: dict[str, str]
 ) -> None:
     others = unmatched_variants(theirs, ours)

@@ -34,7 +34,7 @@ def cells(breakdown: Any, columns: list[str]) -> dict[str, list[str]]:
     return {row[0]: [part.strip() for part in row[1:] if part.strip()] for row in rows}
 
 
-def test_tasks_are_rows_and_runs_are_columns_and_what_is_more_than_chance_is_marked() -> None:
+def test_breakdown_has_rows_of_tasks_and_marks_significant_differences() -> None:
     first, second = evaluation(simple="p" * 12, hard="pppf"), evaluation(simple="f" * 12, hard="ffff")
 
     breakdown = break_down([first, second], Grouping.TASK)
@@ -58,7 +58,7 @@ def test_p_values_are_adjusted_for_every_test_of_the_table() -> None:
     assert among.tests == 3
 
 
-def test_the_rate_of_a_task_is_that_of_run_json_and_its_difference_that_of_a_comparison() -> None:
+def test_breakdown_agrees_with_run_json_and_with_a_comparison() -> None:
     first, second = evaluation(a="ppf?", b="p"), evaluation(a="pfff", b="f")
     assert first.outcomes is not None
     assert second.outcomes is not None
@@ -125,7 +125,7 @@ def test_without_records_or_cases_there_is_one_line(tmp_path: Path) -> None:
         break_down([parse({"metrics": {"n": 1}}, source="x.json")], Grouping.TASK)
 
 
-def test_times_are_told_by_task_and_by_length_of_the_prompt_and_what_is_longer_is_marked() -> None:
+def test_breakdown_has_times_by_task_and_prompt_length_with_marks() -> None:
     def measured(factor: float) -> Evaluation:
         times = [20.0 + at / 10 for at in range(40)]
         times[20:] = [time * factor for time in times[20:]]

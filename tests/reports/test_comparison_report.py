@@ -34,7 +34,7 @@ def ended(end: str, schema: str = "aa") -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=(end,))
 
 
-def test_what_broke_was_mended_or_is_not_shared_is_said_within_eighty_columns() -> None:
+def test_comparison_lists_broken_fixed_and_unshared_cases_in_80_columns() -> None:
     keys = [CaseKey(task="simple", id=f"c{number}") for number in range(15)]
     before = {key: ended("passed") for key in keys[:12]} | {keys[12]: ended("passed", "bb"), keys[13]: ended("refusal")}
     now = {key: ended("truncated") for key in keys[:11]} | {
@@ -91,7 +91,7 @@ def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
     assert warning.startswith("the runs were judged by different rules (judge.formats), which alone can change ")
 
 
-def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these() -> None:
+def test_selection_settings_do_not_differ_between_program_and_plugin() -> None:
     records = [examples.record(f"c{at}") for at in range(3)]
 
     def made(*records: Record, **dataset: Any) -> Evaluation:
@@ -108,7 +108,7 @@ def test_a_program_and_the_plugin_over_the_same_cases_differ_in_nothing_of_these
     assert {one["name"] for one in to_dict([plugin, fewer], ["a", "b"])["settings"]} == {"where", "steps"}
 
 
-def test_a_grammar_asked_about_labels_and_a_model_are_said_not_to_be_comparable() -> None:
+def test_comparison_of_a_grammar_with_a_model_has_a_warning() -> None:
     labelled = settings(dataset={"source": "builtin", "labelled": True})
 
     facts = list(apart(differences([settings(dataset={"source": "builtin", "labelled": False}), labelled])))
@@ -208,7 +208,7 @@ def judged(source: str = "a", *, passed: int = 3, because: str = "gate not met",
     return examples.evaluation(replace(examples.run(*records, **run), verdict=verdict), source)
 
 
-def test_a_comment_has_the_marker_the_verdict_the_difference_and_the_settings() -> None:
+def test_comment_has_marker_verdict_difference_and_settings() -> None:
     runs = [judged(prompt="schema"), judged(passed=1, prompt="chat")]
 
     text = comparison_markdown(runs, ["base", "new"], comment="gate", by=break_down(runs, Grouping.TASK))
@@ -239,7 +239,7 @@ def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {4, 5, 6}
 
 
-def test_a_comment_is_never_longer_than_github_takes_and_says_what_it_lacks() -> None:
+def test_comment_fits_github_and_counts_omitted_sections() -> None:
     settings = {f"option{at}": "x" * 40 for at in range(900)}
     runs = [judged(details=settings), judged(details=dict.fromkeys(settings, "y" * 40))]
 

@@ -238,7 +238,7 @@ def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Sum
     assert {"name": "prompt", "bears_on": "answers", "values": ["schema", "chat"]} in data
 
 
-def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judged_by(tmp_path: Path) -> None:
+def test_labelled_runs_are_compared_and_gated_by_metrics_of_grammars(tmp_path: Path) -> None:
     summary = summarize(labelled())
     outputs(labelled(), summary, tmp_path)
     again = evaluations.read(tmp_path / "run.json")
@@ -254,7 +254,7 @@ def test_labelled_answers_are_compared_kept_and_gated_by_what_grammars_are_judge
     assert not check(Gate.parse("keywords.required.failures<=0"), summary).met
 
 
-def test_the_times_of_grammars_and_masks_are_in_every_output_and_can_be_gates(tmp_path: Path) -> None:
+def test_times_of_grammars_and_masks_are_in_every_output_and_in_gates(tmp_path: Path) -> None:
     timing = Timing(tgt=0.5, grammar_compilation=0.01, compile_time=0.008, masks=(1e-5, 2e-5, 6e-5))
     decided = replace(examples.decided(), timing=timing)
     made = examples.run(examples.record("a", verdict=examples.DECIDED_RIGHTLY, generation=decided))

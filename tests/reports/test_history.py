@@ -100,7 +100,7 @@ def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path)
     assert "9 0 +1 -0" in told(better)
 
 
-def test_a_server_that_stalls_is_told_by_the_ratios_of_its_cases_and_only_by_them(tmp_path: Path) -> None:
+def test_history_shows_a_server_that_stalls_only_by_ratios_of_cases(tmp_path: Path) -> None:
     before, now = (evaluation("p" * 8, day=day) for day in (1, 2))
     stalled = {
         key: replace(outcome, measures={**outcome.measures, "tpot": (160.0,)})
@@ -132,7 +132,7 @@ def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: P
     assert "10 0 +0 -8" in text
 
 
-def test_several_labels_are_tables_of_their_own_whose_p_values_are_adjusted(tmp_path: Path) -> None:
+def test_history_has_a_table_per_label_with_adjusted_p_values(tmp_path: Path) -> None:
     runs = [evaluation(ends, day=day) for day, ends in ((1, "p" * 6), (2, "f" * 6))]
     more = [evaluation("pf", day=day, prompt="chat") for day in (3, 4)]
 
@@ -202,7 +202,7 @@ def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: P
     assert "changed 2026-11-02" not in " ".join(report_lines(report(history.series, last=2)))
 
 
-def test_damaged_lines_are_skipped_and_counted_and_a_torn_one_tears_no_other(tmp_path: Path) -> None:
+def test_damaged_lines_are_skipped_and_counted_without_damaging_others(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     kept(path, evaluation("pf", day=1), evaluation("pf", day=2))
     path.write_text(path.read_text() + '<<<<<<< HEAD\n{"schema_version": "1.0", "la')
@@ -296,7 +296,7 @@ def test_what_names_no_run_is_no_line() -> None:
         HistoryLine.of(parse({"metrics": {"n": 1}}, source="x.json"))
 
 
-def test_values_that_are_right_have_a_column_and_can_be_drawn_where_a_run_expects_some(tmp_path: Path) -> None:
+def test_history_has_a_column_and_plot_of_values_if_any_are_expected(tmp_path: Path) -> None:
     before, now = evaluation("pp"), evaluation("pp", day=2)
     valued = replace(now, metrics={**now.metrics, "value_accuracy": 0.75, "value_accuracy_ci_low": 0.5})
 

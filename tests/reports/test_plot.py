@@ -78,7 +78,7 @@ def test_figures_of_many_bars_stand_upright_and_do_not_overlap(bars: int, degree
     assert {text.get_rotation() for text in axis.texts if text.get_text() == "0.0333"} == {degrees}
 
 
-def test_of_a_run_of_ours_the_chief_metrics_and_the_failures_that_occurred_are_drawn() -> None:
+def test_plot_of_a_run_has_the_main_metrics_and_its_failures() -> None:
     summary = summarize(examples.run(record("a"), record("b", verdict=examples.VIOLATED)))
     figures = summary.total.to_dict()
     one = evaluation(**figures)
@@ -152,7 +152,7 @@ def run_evaluation(**metadata: Any) -> Evaluation:
     return examples.evaluation(examples.run(record("a"), record("b", verdict=examples.VIOLATED), **metadata))
 
 
-def test_a_history_has_a_line_for_each_label_with_whiskers_and_its_label_is_no_formula() -> None:
+def test_plot_of_a_history_has_a_line_per_label_and_escapes_formulas() -> None:
     entries = [
         HistoryLine.of(run_evaluation(run_id=f"r{day}", started_at=f"2026-11-0{day}T10:00:00+00:00"), label)
         for label, days in (("$one$", (1, 2)), ("two", (3,)))

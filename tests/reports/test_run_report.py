@@ -40,7 +40,7 @@ def table_of(*records: Record, **said: object) -> list[str]:
     return report_lines(tables(run, summarize(run)))
 
 
-def test_what_the_published_table_has_goes_first_and_the_pass_rate_stands_where_there_is_room() -> None:
+def test_published_columns_come_first_and_pass_rate_needs_a_wide_table() -> None:
     verdicts = [examples.PASSED, examples.PASSED, examples.VIOLATED, examples.UNSUPPORTED]
     answers = [record(f"c{at}", task="very_hard", verdict=verdict) for at, verdict in enumerate(verdicts)]
     run = examples.run(*answers, record("d", verdict=examples.BROKEN, generation=examples.failed()))
@@ -66,7 +66,7 @@ def test_a_rate_has_its_bounds_beside_it_and_no_plus_or_minus() -> None:
     assert "±" not in text
 
 
-def test_a_cost_is_that_of_1000_answers_in_the_table_of_variants_and_of_runs() -> None:
+def test_tables_of_variants_and_runs_show_the_cost_of_1000_answers() -> None:
     run = examples.compared(a="pp")
     summary = summarize(run)
     part = replace(summary.variants["a"], total=replace(summary.variants["a"].total, cost=0.01, priced=2))
@@ -257,7 +257,7 @@ def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> Non
     assert "flaky 2 cases passed in some attempts only: simple::even 2/4, simple::mostly 3/4" in text
 
 
-def test_tasks_with_long_names_have_counts_of_decisions_and_room_for_their_names() -> None:
+def test_table_of_decisions_has_counts_and_readable_long_task_names() -> None:
     names = ("infinite-loop-detection", "unevaluatedProperties", "exclusiveMaximum", "exclusiveMinimum")
     decided = [record("a", task=name, generation=examples.decided("v0")) for name in names]
 
@@ -272,7 +272,7 @@ def shown_of(run: Run) -> str:
     return "\n".join(report_lines(tables(run, summarize(run))))
 
 
-def test_there_is_a_row_for_each_variant_the_best_first_and_none_for_what_nobody_measured() -> None:
+def test_table_has_a_row_per_variant_best_first_and_no_empty_columns() -> None:
     lines = shown_of(examples.compared(worse="pvvv", better="pppp", broken="ppbm")).splitlines()
 
     assert [line.split()[0] for line in lines[3:9:2]] == ["better", "broken", "worse"]
@@ -315,7 +315,7 @@ def test_each_rate_has_its_bounds_in_eighty_columns() -> None:
         assert len(re.findall(r"\([.\d]+-[.\d]+\)", "\n".join(lines))) >= len(rates)
 
 
-def test_what_is_more_than_chance_is_said_of_each_pair_and_corrected_for_their_number() -> None:
+def test_significance_is_reported_per_pair_and_adjusted_for_their_number() -> None:
     text = shown_of(examples.compared(a="p" * 16, b="p" * 16, c="v" * 12 + "p" * 4))
 
     assert "b against a: the same verdict on each of 16 cases" in text
@@ -373,7 +373,7 @@ def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
     assert "x  passed: a; 1/2 passed, schema_violation: b" in " ".join(lines)
 
 
-def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_beside_errors() -> None:
+def test_report_has_repeats_and_sampling_by_variant_and_keeps_bounds() -> None:
     params = {"temperature-0": {"temperature": 0}, "temperature-1": {"temperature": 1}}
     metadata = examples.variants(**{name: {"params": one, "repeats": 2} for name, one in params.items()})
     records = [
@@ -394,7 +394,7 @@ def test_each_variant_says_its_repeats_and_sampling_and_rates_keep_their_bounds_
     assert "sampled temperature-0: temperature 0: attempts at a case give the same answer" in text
 
 
-def test_the_rate_beside_the_floor_is_of_the_attempts_where_no_constant_answer_passes() -> None:
+def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     trivial = {"a": ("{}",), "b": ("[]", "{}"), "c": ("[]",), "d": ()}
     made = [record(name, verdict=replace(examples.PASSED, trivial=texts)) for name, texts in trivial.items()]
     text = " ".join(" ".join(lines(*made, replace(made[-1], repeat=1))).split())
@@ -459,7 +459,7 @@ def test_hostile_text_stays_in_its_code_span() -> None:
             assert len(re.findall(r"(?<!\\)\|", line)) in {4, 10}
 
 
-def test_a_run_of_variants_has_a_row_for_each_and_the_cases_in_which_they_differ() -> None:
+def test_report_of_variants_has_a_row_each_and_the_differing_cases() -> None:
     run = examples.compared(a="pv" + "v" * 60, b="pp" + "p" * 60)
 
     text = summary_markdown(run, summarize(run))

@@ -166,7 +166,7 @@ def test_no_text_of_a_csv_file_is_a_formula_to_a_spreadsheet(tmp_path: Path, fir
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_table_that_cannot_be_written_leaves_nothing_and_one_is_for_its_user_alone(form: str, tmp_path: Path) -> None:
+def test_failed_table_leaves_no_file_and_written_one_is_private(form: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra frames")
     write = tables.write_csv if form == "csv" else tables.write_parquet
     gone = record(generation=examples.completion("x" * 10))

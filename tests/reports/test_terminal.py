@@ -76,7 +76,7 @@ def test_table_omits_roomy_columns_and_moves_bounds_before_names_are_cut() -> No
     assert table_lines(rows, 36)[-1].split() == ["openapi-definitions…", "0.50", "(.01-.99)"]
 
 
-def test_a_table_that_is_too_wide_all_the_same_becomes_two_and_loses_nothing() -> None:
+def test_table_that_is_still_too_wide_is_split_without_loss() -> None:
     columns = [Column(heading=f"count{number}") for number in range(12)]
 
     lines = table_lines(table(*columns, a=tuple(range(12))), 40)

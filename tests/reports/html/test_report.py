@@ -140,7 +140,7 @@ def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
 
 
 @needs_jinja2
-def test_what_variants_differ_in_is_counted_and_tokens_are_those_of_one_answer() -> None:
+def test_page_counts_differences_of_variants_and_shows_tokens_per_answer() -> None:
     metadata = examples.variants(a={"prompt": "schema"}, b={"prompt": "chat"})
     used = [
         replace(record(case, generation=examples.completion(tokens=tokens)), variant=name)
@@ -186,7 +186,7 @@ def test_a_browser_shows_the_answers_of_all_variants_side_by_side(tmp_path: Path
 
 @needs_jinja2
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
-def test_a_browser_shows_the_case_that_is_named_and_runs_nothing_that_it_says(tmp_path: Path) -> None:
+def test_browser_shows_the_selected_case_and_runs_none_of_its_text(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(page(hostile_record(), record("plain"), model=HOSTILE), "utf-8")
     name = printable(str(hostile_record().key))
