@@ -31,7 +31,7 @@ class Whole(int):
     """Integer-like type as in numpy: another type that is a whole number."""
 
 
-def test_arguments_are_what_their_readers_make_of_them() -> None:
+def test_arguments_are_converted_by_their_readers() -> None:
     assert taken(Whole(3), tasks="one") == (3, ("one",), 0)
     assert type(taken(size=Whole(3))[0]) is int
     assert taken(1, tasks=None, anything="8") == (1, None, "8")
@@ -55,7 +55,7 @@ def test_arguments_are_what_their_readers_make_of_them() -> None:
         (lambda: untyped(Speed)(-1), "Speed: rate is -1; expected a number above 0"),
     ],
 )
-def test_a_wrong_argument_is_one_line_that_says_what_is_expected(call: Callable[[], object], said: str) -> None:
+def test_wrong_argument_is_one_line_with_what_is_expected(call: Callable[[], object], said: str) -> None:
     with pytest.raises(JSBenchError) as refused:
         call()
 
@@ -77,7 +77,7 @@ def test_a_wrong_argument_is_one_line_that_says_what_is_expected(call: Callable[
         (one_of("a function", Callable), {}),
     ],
 )
-def test_what_only_looks_like_a_value_is_refused(read: Reader, value: object) -> None:
+def test_values_of_similar_types_are_rejected(read: Reader, value: object) -> None:
     with pytest.raises(ValueError, match=r"^(a|True)"):
         read(value)
 

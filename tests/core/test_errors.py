@@ -10,7 +10,7 @@ from pytest_jsbench.core.errors import DatasetError, JSBenchError, UnknownEngine
 from pytest_jsbench.core.files import FileReader
 
 
-def test_an_error_carries_what_was_found_what_was_expected_and_where() -> None:
+def test_error_has_found_expected_and_where() -> None:
     error = UnknownEngine("no engine 'opnai'", found="opnai", expected=("anthropic", "openai"), option="engine")
     assert (error.found, error.expected) == ("opnai", ("anthropic", "openai"))
     assert error.option == error.where == "engine"

@@ -20,7 +20,7 @@ def package(name: str, entry_points: str) -> dict[str, str]:
     return {"pyproject.toml": f'{header}[project.entry-points."{GROUP}"]\n{entry_points}\n'}
 
 
-def test_what_packages_bring_is_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extensions_of_packages_are_found_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'b = "json:loads"'), monkeypatch)
 
@@ -30,7 +30,7 @@ def test_what_packages_bring_is_found_by_name(tmp_path: Path, monkeypatch: pytes
     assert load(found["b"], kind="thing", error=ExportError) is json.loads
 
 
-def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_provided_by_two_packages_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "one", package("one", 'a = "json:dumps"'), monkeypatch)
     install(tmp_path / "two", package("two", 'a = "json:loads"'), monkeypatch)
 
@@ -42,7 +42,7 @@ def test_a_name_that_two_packages_bring_is_refused(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("order", [("pytest-jsbench", "two"), ("two", "pytest-jsbench")])
-def test_of_a_name_that_this_package_brings_too_the_other_is_taken(
+def test_third_party_extension_takes_precedence_over_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
 ) -> None:
     for name in order:
@@ -92,7 +92,7 @@ def test_an_object_is_found_by_its_module_and_name() -> None:
 
 
 @pytest.mark.parametrize("text", ["pathlib", "pathlib:", ":Path", "a b:c", "C:\\models", "a:*.b", "a.:b"])
-def test_what_is_no_reference_is_told_apart(text: str) -> None:
+def test_is_reference_rejects_other_texts(text: str) -> None:
     assert not is_reference(text)
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_reference_is_told_apart(text: str) -> None:
         ("nothing", "x: 'nothing' is not of the form package.module:name"),
     ],
 )
-def test_what_cannot_be_had_is_one_line(reference: str, message: str) -> None:
+def test_import_object_failure_is_one_line(reference: str, message: str) -> None:
     with pytest.raises(ImportFailed) as caught:
         import_object(reference, purpose="x")
     assert str(caught.value).startswith(message)

@@ -65,7 +65,7 @@ def test_no_child_is_given_a_secret_of_the_environment(
     assert SECRET.encode() not in given
 
 
-def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_gets_the_environment_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("LC_ALL", "OPENBLAS_CORETYPE", "TMPDIR", "PYTHONHOME", "SYSTEMROOT"):
         monkeypatch.setenv(name, "needed")
     for name in ("PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT", "OPENAI_API_KEY"):
@@ -76,7 +76,7 @@ def test_what_a_child_needs_of_the_environment_it_is_given(monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
-def test_a_child_whose_input_ends_takes_nothing_down(tmp_path: Path) -> None:
+def test_end_of_the_childs_input_affects_nothing_else(tmp_path: Path) -> None:
     calls, left = GuardedCalls(), tmp_path / "left"
     calls.call("tests.core.working:write_at_exit", str(left), seconds=30)
 
@@ -96,7 +96,7 @@ def test_a_child_leaves_no_memory_on_disk_when_it_dies() -> None:
         calls.close()
 
 
-def test_a_child_that_is_let_go_ends_unless_it_is_at_work(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_let_go_ends_the_child_unless_it_is_busy(kept: GuardedCalls, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as threads:
         first = busy(kept, threads, tmp_path / "free")
         number = pid(kept)
@@ -162,7 +162,7 @@ def test_call_that_ends_the_child_does_not_affect_other_calls(kept: GuardedCalls
     assert [reply.values[0]["text"] for reply in found if reply.values] == ["1", "2", "3"]
 
 
-def test_requests_and_replies_that_fill_the_pipes_hold_nobody_up(kept: GuardedCalls, tmp_path: Path) -> None:
+def test_large_requests_and_replies_do_not_deadlock(kept: GuardedCalls, tmp_path: Path) -> None:
     found = ask_together(kept, [("say much", "900000"), ("echo", "\U0001f600" * 200_000)] * 5, tmp_path / "free")
 
     assert [len(reply.values[0]["text"]) for reply in found] == [900_000, 200_000] * 5
@@ -201,7 +201,7 @@ def test_interrupted_main_thread_and_other_threads_get_their_own_replies(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="of POSIX")
 @pytest.mark.parametrize("end", ["kill", "close", "die"])
-def test_a_lock_that_an_interrupted_thread_has_left_holds_nobody_up(kept: GuardedCalls, end: str) -> None:
+def test_lock_of_an_interrupted_thread_blocks_no_other_thread(kept: GuardedCalls, end: str) -> None:
     def go_on() -> None:
         if end == "die":
             assert ask(kept, "die").ending == "crashed"
@@ -303,7 +303,7 @@ def call(calls: GuardedCalls, name: str, *arguments: Any, seconds: float = 30) -
 @pytest.mark.parametrize(
     "value", [None, [1, 1.0, -0.0, "é\ud800\u2028"], {"a": {"b": [True, 10**30]}}, {"end": None, "error": 1}]
 )
-def test_what_goes_there_comes_back(calls: GuardedCalls, value: Any) -> None:
+def test_values_round_trip_through_the_child(calls: GuardedCalls, value: Any) -> None:
     assert call(calls, "echo", value) == value
 
 
@@ -330,14 +330,12 @@ def test_a_call_has_its_memory_and_no_more(calls: GuardedCalls, name: str) -> No
     ("name", "arguments", "message"),
     [("long_text", (16 << 20,), "^within 16 MB of text$"), ("nest", (), "^as it is nested too deeply$")],
 )
-def test_what_comes_of_a_call_is_bounded(
-    calls: GuardedCalls, name: str, arguments: tuple[Any, ...], message: str
-) -> None:
+def test_result_of_a_call_is_bounded(calls: GuardedCalls, name: str, arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(BoundExceeded, match=message):
         call(calls, name, *arguments)
 
 
-def test_what_is_nested_too_deeply_to_be_sent_is_beyond_the_bounds(calls: GuardedCalls) -> None:
+def test_argument_nested_too_deeply_exceeds_the_bounds(calls: GuardedCalls) -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -355,13 +353,13 @@ def test_what_is_nested_too_deeply_to_be_sent_is_beyond_the_bounds(calls: Guarde
         ("no_such_function", "AttributeError: .*no_such_function"),
     ],
 )
-def test_a_call_that_breaks_says_how_and_the_next_one_works(calls: GuardedCalls, name: str, message: str) -> None:
+def test_failed_call_reports_its_error_and_the_next_one_works(calls: GuardedCalls, name: str, message: str) -> None:
     with pytest.raises(CallBroke, match=message):
         call(calls, name)
     assert call(calls, "echo", 1) == 1
 
 
-def test_without_an_interpreter_there_is_nobody_to_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_interpreter_is_child_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ChildNotStarted, match="expected a Python at '/nowhere/python'"):
         call(GuardedCalls(), "echo", 1)

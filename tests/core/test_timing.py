@@ -35,7 +35,7 @@ def test_reasoning_time_ends_at_the_first_token_of_the_answer(at: Callable[[floa
     assert (found.ttft, found.reasoning_time, found.gct, found.tgt) == (4, 3, 3, 8)
 
 
-def test_reasoning_in_the_content_ends_where_the_answer_begins(at: Callable[[float], None]) -> None:
+def test_reasoning_in_the_content_ends_at_the_start_of_the_answer(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     at(1)
     watch.token()
@@ -59,7 +59,7 @@ def test_reasoning_time_is_none_without_reasoning_or_answer(
     assert watch.stop().reasoning_time is None
 
 
-def test_reasoning_and_an_answer_in_one_piece_of_a_body_came_at_one_time(at: Callable[[float], None]) -> None:
+def test_reasoning_and_answer_in_one_piece_arrive_at_one_time(at: Callable[[float], None]) -> None:
     watch = Stopwatch()
     at(1)
     watch.reasoning(piece=7)

@@ -44,9 +44,7 @@ LANGUAGES = {"bash", "console", "python", "ini", "toml", "yaml", "json", "jinja"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_do_what_they_say(
-    page: Path, folder: Path, pytester: pytest.Pytester, stand_ins: None
-) -> None:
+def test_blocks_of_a_page_work(page: Path, folder: Path, pytester: pytest.Pytester, stand_ins: None) -> None:
     blocks = blocks_of(page)
     assert {block.language for block in blocks} <= LANGUAGES
     reader = Reader(pytester)
@@ -62,9 +60,7 @@ def test_the_blocks_of_a_page_do_what_they_say(
 
 @pytest.mark.skipif(not SLOW, reason="takes minutes: tox -e docs runs it")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_slow_blocks_of_a_page_do_what_they_say_with_the_real_model(
-    page: Path, folder: Path, pytester: pytest.Pytester
-) -> None:
+def test_slow_blocks_of_a_page_work_with_the_real_model(page: Path, folder: Path, pytester: pytest.Pytester) -> None:
     for block in blocks_of(page):
         for program, *arguments in map(shlex.split, block.commands if block.slow else []):
             if program == "pytest":
@@ -84,7 +80,7 @@ def test_every_kind_of_source_has_a_command() -> None:
     }
 
 
-def test_what_is_not_run_says_why() -> None:
+def test_blocks_that_are_not_run_have_a_reason() -> None:
     reasons = [block.not_run for page in PAGES for block in blocks_of(page) if block.not_run is not None]
 
     assert all(reason and len(reason) > 5 for reason in reasons)

@@ -33,7 +33,7 @@ def text(name: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_has_from_the_code_is_up_to_date(page: Path) -> None:
+def test_generated_parts_of_a_page_are_current(page: Path) -> None:
     written = page.read_text("utf-8")
 
     assert regenerate(written) == written, "python -m tests.docs.reference rewrites it"
@@ -45,18 +45,18 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(page.name for page in PAGES)
 
 
-def test_the_readme_links_to_what_there_is() -> None:
+def test_readme_links_to_existing_files() -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
 
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_every_part_stands_on_a_page() -> None:
+def test_every_generated_part_is_on_a_page() -> None:
     assert sorted(part for page in PAGES for part in generated_parts(page.read_text("utf-8"))) == sorted(PARTS)
 
 
-def test_every_option_has_a_value_that_it_takes() -> None:
+def test_every_option_has_a_valid_example() -> None:
     assert sorted(EXAMPLES) == sorted(BY_NAME)
     for name, example in EXAMPLES.items():
         BY_NAME[name].of_text(example)
@@ -136,7 +136,7 @@ def test_the_page_on_formats_names_each_field_of_a_recording() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(RecordingFile.__struct_fields__)
 
 
-def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
+def test_page_on_judging_names_all_parts_of_a_verdict() -> None:
     page = text("judging") + text("rules")
     named = set(re.findall(r"`([a-z_]+)`", page))
 
@@ -145,7 +145,7 @@ def test_the_page_on_judging_names_all_that_a_verdict_can_say() -> None:
 
 
 @pytest.mark.parametrize("name", formats.PUBLISHED)
-def test_a_published_schema_is_as_the_types_make_it(name: str) -> None:
+def test_published_schema_agrees_with_the_types(name: str) -> None:
     if name == "evaluation":
         pytest.importorskip("pydantic", reason="needs the extra pydantic")
     assert (formats.FOLDER / f"{name}.schema.json").read_text("utf-8") == formats.text_of(name), (

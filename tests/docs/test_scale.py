@@ -24,7 +24,7 @@ def recipe(word: str) -> Block:
     return found
 
 
-def test_the_job_of_kubernetes_is_one_by_its_schema() -> None:
+def test_kubernetes_job_conforms_to_its_schema() -> None:
     kubernetes_validate: Any = pytest.importorskip("kubernetes_validate", reason="tox -e machines installs it")
     yaml: Any = pytest.importorskip("yaml", reason="needs the extras")
 
@@ -36,7 +36,7 @@ def test_the_job_of_kubernetes_is_one_by_its_schema() -> None:
     assert f"auto/{job['spec']['completions']}" in container["args"][0]
 
 
-def test_the_workflow_of_github_is_one_by_its_schema(tmp_path: Path) -> None:
+def test_github_workflow_conforms_to_its_schema(tmp_path: Path) -> None:
     pytest.importorskip("check_jsonschema", reason="tox -e machines installs it")
     workflow = tmp_path / "workflow.yml"
     workflow.write_text(recipe("strategy.job-index }}of").text)

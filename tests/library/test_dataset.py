@@ -25,7 +25,7 @@ def two() -> Dataset:
     return Dataset.load({"small": SMALL, "large": LARGE})
 
 
-def test_a_source_gives_the_cases_that_the_option_gives() -> None:
+def test_load_returns_the_same_cases_as_the_option() -> None:
     dataset = Dataset.load("builtin", tasks=["simple"], limit=3)
     source = open_selected(Selection(tasks=("simple",), limit=3))
 
@@ -34,7 +34,7 @@ def test_a_source_gives_the_cases_that_the_option_gives() -> None:
     assert dataset.to_dict() == Selection(tasks=("simple",), limit=3).to_dict()
 
 
-def test_a_task_by_itself_is_one_task() -> None:
+def test_single_task_name_is_one_task() -> None:
     assert Dataset.load("builtin", tasks="simple").keys() == Dataset.load("builtin", tasks=["simple"]).keys()
 
 
@@ -66,7 +66,7 @@ def test_any_iterable_of_cases_rows_and_schemas_is_a_source() -> None:
     assert list(dataset) == list(cases.values())  # a generator can be iterated only once
 
 
-def test_what_the_program_does_with_a_row_afterwards_changes_no_case() -> None:
+def test_later_changes_of_a_row_do_not_change_its_case() -> None:
     row: dict[str, Any] = {"schema": {"type": "object"}, "id": "x"}
     dataset = Dataset.load([row])
     row["schema"]["type"] = "array"
@@ -104,7 +104,7 @@ def test_a_table_of_the_datasets_library_is_a_source() -> None:
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]))
 
 
-def test_a_table_that_is_streamed_is_gone_through_by_its_rows() -> None:
+def test_streaming_dataset_is_read_by_rows() -> None:
     datasets = pytest.importorskip("datasets", reason="needs the extra datasets")
     table = datasets.Dataset.from_list([{"json_schema": json.dumps(SMALL), "unique_id": "a"}]).to_iterable_dataset()
 
@@ -116,7 +116,7 @@ def test_a_table_that_is_streamed_is_gone_through_by_its_rows() -> None:
         Dataset.load(datasets.Dataset.from_list([{"text": "x"}]).to_iterable_dataset())
 
 
-def test_a_data_frame_is_gone_through_by_its_rows() -> None:
+def test_data_frame_is_read_by_rows() -> None:
     pandas = pytest.importorskip("pandas", reason="needs the extra frames")
     frame = pandas.DataFrame({"schema": [SMALL, LARGE], "id": ["a", None], "prompt": [None, "Say it."], "n": [1, 2]})
 
@@ -156,7 +156,7 @@ def test_a_function_sees_no_row_without_a_schema() -> None:
     assert [type(case) for case in dataset.map(lambda case: case)] == [BrokenCase, Case]
 
 
-def test_a_case_is_changed_as_a_whole_or_in_parts() -> None:
+def test_map_changes_a_whole_case_or_its_parts() -> None:
     dataset = two().map(lambda case: replace(case, tags=("mine",)))
     dataset = dataset.map(lambda case: {"schema": {**dict(case.schema), "title": case.key.id}, "prompt": "Fill it."})  # type: ignore[arg-type]
 
@@ -232,7 +232,7 @@ def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) 
         (lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")], "no case cases::small in .*filter"),
     ],
 )
-def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any, Any], object], said: str) -> None:
+def test_invalid_use_of_a_dataset_is_one_line(call: Callable[[Any, Any], object], said: str) -> None:
     with pytest.raises(JSBenchError, match=said) as refused:
         call(Dataset.load, two())
     assert refused.value.where == "split" or "split" not in said
@@ -248,7 +248,7 @@ def test_what_a_dataset_cannot_be_asked_is_said_in_one_line(call: Callable[[Any,
         (lambda case: case.nothing, "raised AttributeError.* for cases::small"),
     ],
 )
-def test_a_function_that_gives_no_case_is_named_with_the_case(gives: Any, said: str) -> None:
+def test_function_without_a_case_as_result_is_named(gives: Any, said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         list(two().map(gives))
 
@@ -261,7 +261,7 @@ def test_a_sample_is_that_of_the_option() -> None:
     assert dataset.keys() != Dataset.load("builtin").sample(5, seed=4).keys()
 
 
-def test_nothing_is_read_before_somebody_asks() -> None:
+def test_dataset_reads_nothing_before_it_is_accessed() -> None:
     read: list[str] = []
 
     def noted(case: Case) -> Case:
@@ -290,7 +290,7 @@ def test_prompts_come_from_a_preset_a_function_or_the_case_itself() -> None:
     assert len(with_shot.messages) > len(prompt.messages)
 
 
-def test_each_step_is_said_of_the_dataset() -> None:
+def test_dataset_lists_its_steps() -> None:
     def short(case: Case) -> bool:
         return True
 

@@ -62,7 +62,7 @@ def ends(run: Run) -> dict[str, str | None]:
 ENDS = {"good": None, "bad": "schema_violation", "prose": "syntax_error"}
 
 
-def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> None:
+def test_evaluate_calls_and_judges_each_case_and_keeps_the_run(tmp_path: Path) -> None:
     run = evaluate(answer, CASES, output=tmp_path, concurrency=2, repeats=2, limits=None)
 
     assert ends(run) == ENDS
@@ -84,7 +84,7 @@ def test_each_case_is_asked_and_judged_and_the_run_is_kept(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("function", [evaluate, aevaluate])
-def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> None:
+def test_signature_of_evaluate_has_each_option(function: Callable[..., Any]) -> None:
     parameters = inspect.signature(function).parameters
 
     assert list(parameters)[:3] == ["engine", "dataset", "prompt"]
@@ -96,7 +96,7 @@ def test_help_and_editors_are_told_each_option(function: Callable[..., Any]) -> 
     read_options({name: default for name, default in given.items() if default is not None}, engine=None, dataset="x")
 
 
-def test_a_run_that_is_kept_nowhere_is_whole_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_without_output_is_complete_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     run = evaluate(answer, CASES, output=None)
@@ -134,9 +134,7 @@ def test_unwritable_record_stops_calls_and_keeps_the_answer_in_flight(
     )
 
 
-def test_a_disk_that_is_full_when_the_records_are_gathered_costs_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_while_gathering_records_keeps_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "write_atomically", Mock(side_effect=JournalError("cannot write records.jsonl: full")))
 
     run = evaluate(answer, CASES, output=tmp_path)
@@ -176,9 +174,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
         evaluate(answer, CASES, output=tmp_path, resume=tmp_path)
 
 
-def test_what_was_answered_and_not_yet_taken_is_kept_after_ctrl_c(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_in_flight_are_kept_after_ctrl_c(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = threading.Event()
 
     def interrupted(*_: object) -> None:
@@ -254,7 +250,7 @@ def test_calls_that_break_are_made_again_and_codes_are_given() -> None:
     assert run.metadata.classifiers == ["wordy"]
 
 
-def test_a_classifier_that_breaks_is_said_once_and_no_gate_allows_it() -> None:
+def test_failing_classifier_is_reported_once_despite_gates() -> None:
     def broken(record: Record) -> str:
         raise ValueError("no mood")
 
@@ -269,7 +265,7 @@ def test_a_classifier_that_breaks_is_said_once_and_no_gate_allows_it() -> None:
     assert (gated.warnings, free.warnings) == ((), (message,))
 
 
-def test_as_many_calls_are_in_flight_as_are_asked_for() -> None:
+def test_concurrency_is_the_number_of_calls_in_flight() -> None:
     meeting = threading.Barrier(3)
 
     def answers(request: Request) -> str:
@@ -308,7 +304,7 @@ def test_aevaluate_runs_with_other_coroutines_and_ends_when_cancelled(tmp_path: 
     assert {"good": None}.items() <= ends(load_run(tmp_path)).items() <= ENDS.items()
 
 
-def test_one_that_is_cancelled_waits_for_no_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_aevaluate_does_not_wait_for_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handed_in = threading.Event()
 
     class Batches:
@@ -424,7 +420,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
     ],
 )
-def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict[str, Any], said: str) -> None:
+def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any], said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         evaluate(answer, CASES, **{"output": None, **options})
 
@@ -442,21 +438,21 @@ def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(options: dict
         (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
     ],
 )
-def test_a_wrong_limit_or_rule_is_said_where_it_is_written(make: Callable[[], object], said: str) -> None:
+def test_invalid_limits_and_policies_raise_when_constructed(make: Callable[[], object], said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         make()
     assert RateLimits(patience=0, max_cost=0).patience == 0
     assert JudgePolicy(ignored_fields=MAYBE).ignored_fields == (MAYBE,)
 
 
-def test_a_wrong_argument_is_said_before_the_engine_is_opened() -> None:
+def test_wrong_argument_raises_before_the_engine_is_opened() -> None:
     with pytest.raises(JSBenchError, match="repeats is 0"):
         evaluate("no such engine", CASES, repeats=0)
     with pytest.raises(JSBenchError, match=r"^where: expected a whole number"):
         evaluate("scripted", "builtin", where="size<<1", output=None)
 
 
-def test_values_are_compared_as_the_program_says() -> None:
+def test_values_are_compared_by_the_programs_comparers() -> None:
     row = {"schema": {"type": "object"}, "expected": {"total": 10, "vendor": "ACME", "id": 1}}
 
     run = evaluate(
@@ -497,7 +493,7 @@ def never(_: Request) -> str:
     raise AssertionError
 
 
-def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_path: Path) -> None:
+def test_recorded_answers_are_replayed_and_only_new_ones_are_called(tmp_path: Path) -> None:
     kept = tmp_path / "answers"
     first = evaluate(answer, CASES.filter("id:good"), output=None, record=kept)
 
@@ -523,7 +519,7 @@ def test_answers_are_recorded_and_said_again_and_only_new_ones_are_asked(tmp_pat
         evaluate(never, CASES, output=None, record=kept, redact=True)
 
 
-def test_none_is_what_nobody_says() -> None:
+def test_none_means_that_an_option_is_not_given() -> None:
     unsaid: Any = dict.fromkeys(EvaluationOptions.__annotations__)
 
     with open_engine(answer) as engine:
@@ -533,7 +529,7 @@ def test_none_is_what_nobody_says() -> None:
     assert ends(run) == ends(several.of_variant("a")) == ENDS
 
 
-def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
+def test_each_variant_respects_its_concurrency() -> None:
     flying, most, lock = Counter[str](), Counter[str](), threading.Lock()
 
     def asked_of(variant: str) -> Callable[[Request], str]:
@@ -574,7 +570,7 @@ def test_each_variant_has_no_more_calls_in_flight_than_it_may_have() -> None:
         ),
     ],
 )
-def test_engines_by_names_that_no_record_could_bear_are_not_asked(engines: Any, said: str) -> None:
+def test_engines_with_invalid_names_are_not_called(engines: Any, said: str) -> None:
     with pytest.raises(JSBenchError, match=said):
         evaluate(engines, CASES, output=None)
 

@@ -45,14 +45,14 @@ def code() -> list[str]:
     return [block.text for block in blocks_of(PAGE) if block.language == "python"]
 
 
-def test_each_public_name_has_an_example_and_there_are_few_of_them() -> None:
+def test_each_public_name_has_an_example_and_names_are_few() -> None:
     shown = "\n".join(code())
 
     assert len(pytest_jsbench.__all__) <= 40
     assert [name for name in pytest_jsbench.__all__ if not re.search(rf"\b{name}\b", shown)] == []
 
 
-def test_all_names_but_those_of_models_are_brought_without_pydantic() -> None:
+def test_public_names_except_models_import_without_pydantic() -> None:
     without = "import sys; sys.modules['pydantic'] = None; from pytest_jsbench import *; print(*sorted(globals()))"
 
     names = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=True).stdout.split()
@@ -61,7 +61,7 @@ def test_all_names_but_those_of_models_are_brought_without_pydantic() -> None:
     assert {"Dataset", "evaluate", "plot_runs"} <= set(names)
 
 
-def test_what_is_loaded_late_is_what_a_type_checker_sees() -> None:
+def test_lazy_names_agree_with_type_checking_imports() -> None:
     named = {name for names in pytest_jsbench._HOMES.values() for name in names}
 
     assert set(pytest_jsbench.__all__) <= named

@@ -22,7 +22,7 @@ def ended(*attempts: str, schema: str = "aa") -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=attempts)
 
 
-def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> None:
+def test_outcome_of_a_case_has_its_attempts_and_missing_ones() -> None:
     made = examples.run(record("a", verdict=examples.VIOLATED), record("x", verdict=examples.EXCLUDED)).outcomes
 
     comparison = outcomes([key("a"), key("a"), key("b"), key("x")], made)
@@ -34,7 +34,7 @@ def test_a_case_ends_as_its_attempts_did_and_what_never_came_is_missing() -> Non
     assert len(comparison[key("a")].schema) == 12
 
 
-def test_cases_that_broke_and_were_mended_are_named() -> None:
+def test_comparison_names_broken_and_fixed_cases() -> None:
     before = {key("a"): ended("passed"), key("b"): ended("truncated"), key("c"): ended("passed")}
     now = {key("a"): ended("refusal"), key("b"): ended("passed"), key("c"): ended("passed")}
 
@@ -218,7 +218,7 @@ def test_higher_pass_rate_is_not_worse_though_fewer_cases_always_pass() -> None:
     assert {word: len(keys) for word, keys in comparison.changes.items()} == {"down": 5, "up": 5}
 
 
-def test_what_each_attempt_came_to_does_not_matter_where_as_many_pass() -> None:
+def test_order_of_attempts_does_not_matter_if_as_many_pass() -> None:
     comparison = compare(shares(3, 1), shares(3, 1))
 
     assert comparison.sentence == "as many attempts pass in each of 2 cases"
@@ -294,7 +294,7 @@ def test_ratios_warn_if_shares_of_cached_tokens_differ() -> None:
     assert compare({key("a"): ended("passed")}, {key("a"): ended("passed")}).ratio_sentences == []
 
 
-def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
+def test_measurements_round_trip_and_invalid_ones_are_rejected() -> None:
     outcome = measured(**TIMES)[key("c1")]
 
     assert CaseOutcome.from_dict(outcome.to_dict()) == outcome
@@ -303,7 +303,7 @@ def test_measurements_are_read_again_and_odd_ones_are_refused() -> None:
             CaseOutcome.from_dict({**outcome.to_dict(), "measures": {"ttft": odd}})
 
 
-def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None:
+def test_no_worse_is_shown_only_by_the_interval() -> None:
     many = {key(f"c{number}"): ended("passed") for number in range(200)}
     few = dict(list(many.items())[:10])
 
@@ -312,7 +312,7 @@ def test_a_run_is_shown_to_be_no_worse_only_where_the_interval_says_so() -> None
     assert "nothing can be compared" in compare({}, {}).no_worse_sentence(0.02)
 
 
-def test_the_same_server_twice_is_not_called_slower() -> None:
+def test_same_server_twice_is_rarely_called_slower() -> None:
     """Check 20 pairs of runs, each with a drift of up to 3 % and with widely spread cases: 19 show no difference."""
     chance, claims = random.Random(6), 0
 

@@ -51,7 +51,7 @@ def test_least_gate_is_on_the_pass_rate_or_its_difference_from_a_baseline() -> N
 
 
 @pytest.mark.parametrize("text", ["90", "-0.1", "nan", "ninety", ""])
-def test_what_is_not_a_rate_is_refused(text: str) -> None:
+def test_least_gate_rejects_what_is_not_a_rate(text: str) -> None:
     with pytest.raises(GateError, match="from 0 to 1, such as"):
         Gate.least("pass_rate", text)
     with pytest.raises(GateError, match="from 0 to 1, such as"):
@@ -86,7 +86,7 @@ def test_what_is_not_a_rate_is_refused(text: str) -> None:
         ("ttft_p95.ci_low>=0.8", "only a rate has an interval, and ttft_p95 is not a rate"),
     ],
 )
-def test_what_cannot_be_read_is_one_line_with_what_was_meant(text: str, message: str) -> None:
+def test_invalid_gate_is_one_line_with_a_suggestion(text: str, message: str) -> None:
     with pytest.raises(GateError, match=re.escape(message)):
         Gate.parse(text, ["good"])
 
@@ -97,7 +97,7 @@ def test_pass_at_k_is_not_measured_if_a_case_has_fewer_attempts() -> None:
     assert check(Gate.parse("pass_at.2>=0"), found).message.endswith("NOT MET, some case has fewer attempts")
 
 
-def test_a_task_that_the_dataset_does_not_have_is_refused_with_the_nearest() -> None:
+def test_unknown_task_in_a_gate_is_rejected_with_a_suggestion() -> None:
     gate = Gate.parse("Github_esay.pass_rate>=0.9")
 
     with pytest.raises(GateError, match="no task or metric 'Github_esay': did you mean 'Github_easy'"):
@@ -176,7 +176,7 @@ def test_missing_and_broken_attempts_count_as_failures() -> None:
         "output_tokens<=100",
     ],
 )
-def test_an_incomplete_run_meets_a_gate_only_if_it_would_whatever_was_lost(text: str) -> None:
+def test_incomplete_run_meets_a_gate_only_for_any_missing_outcomes(text: str) -> None:
     complete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"))
     incomplete = summary(*(record(name, schema={"minimum": 0}) for name in "abc"), broken("d"))
 
@@ -187,7 +187,7 @@ def test_an_incomplete_run_meets_a_gate_only_if_it_would_whatever_was_lost(text:
 
 
 @pytest.mark.parametrize("text", ["pass_rate_nontrivial>=0.5", "pass_rate_nontrivial.ci_low>=0.01", "floor<=0"])
-def test_a_case_that_was_never_asked_may_have_been_a_trivial_one_or_not(text: str) -> None:
+def test_missing_case_may_be_trivial_or_not(text: str) -> None:
     records = [record("a", verdict=replace(examples.PASSED, trivial=()))]
     planned = tuple(CaseKey(task="simple", id=name) for name in "abcd")
 
@@ -198,7 +198,7 @@ def test_a_case_that_was_never_asked_may_have_been_a_trivial_one_or_not(text: st
 
 
 @pytest.mark.parametrize("text", ["pass_rate>=0.75", "empirical_coverage>=0.75", "failure_rates.truncated<=0.25"])
-def test_what_was_lost_does_not_matter_where_the_gate_holds_without_it(text: str) -> None:
+def test_missing_attempts_do_not_matter_if_the_gate_is_met_anyway(text: str) -> None:
     result = check(Gate.parse(text), summary(record("a"), record("b"), record("c"), broken("d")))
 
     assert result.met
@@ -230,7 +230,7 @@ def test_a_gate_on_nothing_judged_is_never_met(records: tuple[Record, ...], text
         ("baseline.difference>=-1", "nothing to compare"),
     ],
 )
-def test_what_was_not_measured_is_never_met(text: str, reason: str) -> None:
+def test_gate_on_an_unmeasured_metric_is_not_met(text: str, reason: str) -> None:
     result = check(Gate.parse(text), summary(record("a", generation=examples.completion(ttft=None, tokens=None))))
 
     assert not result.met
@@ -287,7 +287,7 @@ ALL = summary(*(record(name) for name in "abcd"))
         ),
     ],
 )
-def test_a_run_is_held_against_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
+def test_gates_compare_a_run_with_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
     comparison = {"": compare(before.outcomes, now.outcomes)}
 
     for text, said in expected.items():
@@ -395,7 +395,7 @@ def test_verdict_passes_no_run_with_a_problem_and_lists_the_reasons(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(found=ended())
-def test_every_output_says_the_same_verdict(tmp_path: Path, found: tuple[Run, list[GateResult], Ending]) -> None:
+def test_every_output_has_the_same_verdict(tmp_path: Path, found: tuple[Run, list[GateResult], Ending]) -> None:
     run, gates, ending = found
     summary = summarize(run)
     verdict = decide(ending, summary.total, gates)
@@ -442,7 +442,7 @@ def _details(path: Path) -> dict[str, Any]:
     return details
 
 
-def test_a_file_that_is_older_than_verdicts_has_none() -> None:
+def test_file_of_an_old_version_has_no_verdict() -> None:
     assert RunVerdict.from_run_json({"schema_version": "1.2"}) is None
 
 
@@ -525,9 +525,7 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         ("gpt.pass_rate - mini.pass_rate >= 2", ("simple",), "is a rate from 0 to 1"),
     ],
 )
-def test_a_gate_that_names_no_variant_or_could_name_two_things_is_refused(
-    text: str, tasks: Sequence[str], said: str
-) -> None:
+def test_gate_with_an_unknown_or_ambiguous_name_is_rejected(text: str, tasks: Sequence[str], said: str) -> None:
     with pytest.raises(GateError) as caught:
         resolved(text, tasks)
 
@@ -539,7 +537,7 @@ def test_prefix_distinguishes_a_task_from_a_variant_of_the_same_name() -> None:
     assert resolved("variants.gpt.pass_rate>=1", ("gpt",)).name.variant == "gpt"
 
 
-def test_a_gate_may_name_any_task_where_tasks_are_not_known_yet() -> None:
+def test_gate_may_name_any_task_while_tasks_are_unknown() -> None:
     gate = resolved("test_it.pass_rate>=1", None)
 
     assert (gate.name.task, gate.name.variant) == ("test_it", None)
@@ -563,7 +561,7 @@ def test_a_gate_on_a_field_may_name_a_task() -> None:
         Gate.parse("rihgt.fields.$.accuracy>=1").resolve(["right", "wrong"], ())
 
 
-def test_the_gate_on_the_baseline_holds_for_each_variant() -> None:
+def test_gate_on_the_baseline_applies_to_each_variant() -> None:
     now = of_variants()
     before = summarize(examples.compared(gpt="pppp", **{"gpt-5.1": "pppp"})).variants
     comparisons = {name: compare(before[name].outcomes, now.variants[name].outcomes) for name in before}

@@ -127,7 +127,7 @@ def test_plan_includes_calls_of_own_tests_and_keeps_missing_cases() -> None:
     assert (summary.tasks["tests.test_one"].planned, summary.tasks["tests.test_one"].missing) == (2, 0)
 
 
-def test_a_run_of_nothing_has_rates_that_are_null() -> None:
+def test_rates_of_an_empty_run_are_null() -> None:
     figures = summarize(examples.run()).total.to_dict()
 
     for name in ("declared_coverage", "empirical_coverage", "pass_rate", "ttft_p50", "input_tokens"):
@@ -180,7 +180,7 @@ def test_the_intervals_of_wrong_decisions_are_over_schemas() -> None:
     assert total.under_constraint.ci_high == total.over_constraint.ci_high
 
 
-def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
+def test_error_rate_mirrors_declared_coverage() -> None:
     made = [
         replace(
             record(
@@ -201,7 +201,7 @@ def test_the_rate_of_errors_mirrors_that_of_what_was_answered() -> None:
     assert total.error_rate.ci_low == pytest.approx(proportion(2, 4).ci_low)
 
 
-def test_what_is_missing_is_counted_by_its_reason_in_its_task() -> None:
+def test_missing_attempts_are_counted_by_reason_and_task() -> None:
     keys = (CaseKey(task="simple", id="a"), CaseKey(task="simple", id="b"), CaseKey(task="hard", id="c"))
     missing = (
         Missing(key=keys[1], repeat=0, reason=MissingReason.LIMIT),
@@ -236,7 +236,7 @@ def test_floor_is_the_best_constant_answer_and_other_cases_have_a_rate() -> None
     assert total.pass_rate.value == 0.8
 
 
-def test_the_order_of_properties_is_a_rate_over_the_answers_that_have_one() -> None:
+def test_order_kept_is_a_rate_over_answers_with_an_order() -> None:
     kept, lost = (replace(examples.PASSED, order_kept=one) for one in (True, False))
     total = summarize(
         examples.run(record("a", verdict=kept), record("b", verdict=lost), record("c"), record("d", verdict=kept))
@@ -256,7 +256,7 @@ def broken(*keywords: str) -> Verdict:
     )
 
 
-def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
+def test_answer_counts_once_for_each_violated_keyword() -> None:
     found = by_keyword(
         AttemptOutcome.of(one)
         for one in [
@@ -272,13 +272,13 @@ def test_an_answer_counts_once_for_each_keyword_that_it_breaks() -> None:
     ]
 
 
-def test_what_is_broken_and_not_used_has_no_pass_rate() -> None:
+def test_violated_keyword_without_use_has_no_pass_rate() -> None:
     figures = by_keyword([AttemptOutcome.of(record(schema=False, verdict=broken("false")))])["false"].to_dict()
 
     assert (figures["failures"], figures["attempts"], figures["pass_rate"]) == (1, 0, None)
 
 
-def test_a_broken_schema_is_in_no_row() -> None:
+def test_broken_schema_is_in_no_row() -> None:
     assert by_keyword([AttemptOutcome.of(record(schema={"type": "strin"}, verdict=examples.EXCLUDED))]) == {}
 
 
@@ -324,7 +324,7 @@ def test_times_of_variants_that_share_a_machine_are_not_compared(engine: str, to
     assert ("tgt" in pair.comparison.ratios, "output_tokens" in pair.comparison.ratios) == (engine != "local", True)
 
 
-def test_a_variant_that_measured_nothing_is_the_last() -> None:
+def test_variant_without_measurements_is_last() -> None:
     assert list(summarize(examples.compared(a="mm", b="vv")).variants) == ["b", "a"]
 
 

@@ -22,7 +22,7 @@ from tests import examples
 from tests.examples import record, replace
 
 
-def test_what_is_appended_is_on_disk_at_once(tmp_path: Path) -> None:
+def test_appended_record_is_on_disk_immediately(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
 
@@ -57,7 +57,7 @@ def test_header_of_a_killed_run_is_that_of_its_newest_file(tmp_path: Path) -> No
     assert journal.read_header(tmp_path) == journal.read_run(tmp_path).metadata
 
 
-def test_threads_do_not_tear_each_others_lines(tmp_path: Path) -> None:
+def test_threads_do_not_mix_their_lines(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
 
     def write(worker: int) -> None:
@@ -105,7 +105,7 @@ def test_damaged_lines_are_skipped_with_one_warning_that_counts_them(tmp_path: P
     assert "2 damaged lines" in two.warnings[0]
 
 
-def test_a_file_of_which_most_is_damaged_is_an_error_with_its_place(tmp_path: Path) -> None:
+def test_mostly_damaged_file_is_an_error_with_the_place(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     journal.write(path, examples.metadata(), [examples.record("a")])
     with path.open("a") as file:
@@ -145,7 +145,7 @@ def test_first_record_is_written_while_calls_use_all_file_descriptors(tmp_path: 
     assert list(Records(read(tmp_path / "records.jsonl").outcomes)) == [made]
 
 
-def test_a_disk_that_takes_nothing_is_one_line(tmp_path: Path) -> None:
+def test_full_disk_is_one_line(tmp_path: Path) -> None:
     book = Journal(tmp_path / "missing" / "records.jsonl", examples.metadata())
 
     with pytest.raises(JournalError, match="the record of simple::order is not on disk"):
@@ -168,7 +168,7 @@ class TakesHalf(FileIO):
     start = 0
 
 
-def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path) -> None:
+def test_half_a_line_is_truncated_before_the_next_one(tmp_path: Path) -> None:
     book = Journal(tmp_path / "records.jsonl", examples.metadata())
     book.append(examples.record("a"))
     book.close()
@@ -185,7 +185,7 @@ def test_half_a_line_is_taken_back_so_that_the_next_one_is_whole(tmp_path: Path)
     assert content.warnings == ()
 
 
-def test_a_file_that_is_gone_on_with_has_one_header(tmp_path: Path) -> None:
+def test_continued_file_has_one_header(tmp_path: Path) -> None:
     for name in ("a", "b"):
         book = Journal(tmp_path / "records.jsonl", examples.metadata())
         book.append(examples.record(name))

@@ -101,7 +101,7 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
         ),
     ],
 )
-def test_what_is_no_part_of_the_same_run_is_refused(
+def test_merge_rejects_parts_of_different_runs(
     shards: list[Path], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     stranger = write(tmp_path / "stranger", "2/3", [], "b", **changes)
@@ -113,7 +113,7 @@ def test_what_is_no_part_of_the_same_run_is_refused(
     assert message in str(caught.value)
 
 
-def test_a_case_that_was_asked_in_two_ways_is_refused(shards: list[Path], tmp_path: Path) -> None:
+def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
     other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
     with pytest.raises(MergeError, match="simple::a was asked in two ways"):
@@ -135,14 +135,14 @@ def test_the_merged_run_is_a_run_like_any_other(shards: list[Path], tmp_path: Pa
     assert merge([tmp_path / "out"]).run.outcomes == content.outcomes
 
 
-def test_where_nothing_can_be_written_is_one_line(shards: list[Path], tmp_path: Path) -> None:
+def test_merge_to_an_unwritable_place_is_one_line(shards: list[Path], tmp_path: Path) -> None:
     (tmp_path / "taken").touch()
 
     with pytest.raises(MergeError, match=r"cannot write to .*taken"):
         merge_runs(shards, tmp_path / "taken", Output(io.StringIO()))
 
 
-def test_a_merge_replaces_what_it_made_before_and_no_other_run(
+def test_merge_replaces_its_own_output_and_no_other_run(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     resumed = write(tmp_path / "4", "1/3", [examples.record("a")], "adg", run_id="r2", resumed_from=RUN_ID)
@@ -172,7 +172,7 @@ def test_a_merge_replaces_what_it_made_before_and_no_other_run(
     assert f"{tmp_path / 'out'} holds a run, which is kept: name another folder" in capsys.readouterr().err
 
 
-def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> None:
+def test_own_tests_of_each_shard_count_once(tmp_path: Path) -> None:
     def own(name: str, repeat: int = 0) -> Record:
         asked_by = AskedBy(test=f"test_it.py::{name}", terms="sha256:0")
         return replace(examples.record(name, task="test_it"), repeat=repeat, asked_by=asked_by)
@@ -191,7 +191,7 @@ def test_own_tests_are_in_each_shard_whole_and_count_once(tmp_path: Path) -> Non
     assert summarize(run).total.missing == 1
 
 
-def test_the_merged_run_has_a_verdict_which_is_shown_and_written(tmp_path: Path) -> None:
+def test_merged_run_has_a_verdict_on_screen_and_in_files(tmp_path: Path) -> None:
     output = io.StringIO()
     part = write(tmp_path / "1", "1/2", [examples.record("a"), examples.record("c", verdict=examples.VIOLATED)], "ac")
 
@@ -220,7 +220,7 @@ def of(variant: str, name: str) -> Attempt:
     return Attempt(CaseKey(task="simple", id=name), 0, variant)
 
 
-def test_the_shards_of_a_run_of_variants_become_one_run_of_its_variants(tmp_path: Path) -> None:
+def test_shards_with_variants_become_one_run_with_these_variants(tmp_path: Path) -> None:
     metadata = examples.variants(a={}, b={"model": "n"})
     parts = [
         write_variants(tmp_path / "1", metadata, "1/2", of("a", "x"), of("b", "x")),
@@ -258,9 +258,7 @@ def test_merge_joins_runs_of_variants_and_lists_absent_shards_by_variant(tmp_pat
         (examples.variants(b={"repeats": 2}), "with repeats 2"),
     ],
 )
-def test_runs_whose_variants_ask_otherwise_are_not_parts_of_one(
-    tmp_path: Path, other: RunMetadata, message: str
-) -> None:
+def test_merge_rejects_variants_with_different_questions(tmp_path: Path, other: RunMetadata, message: str) -> None:
     parts = [
         write_variants(tmp_path / "1", examples.variants(a={}), "1/2", of("a", "x")),
         write_variants(tmp_path / "2", other, "2/2", *[of(one.variant, "y") for one in each(other)]),
@@ -295,7 +293,7 @@ def test_the_verdict_on_merged_variants_names_whose_answer_failed(tmp_path: Path
         ("999999/999998", "is shard 999999/999998; expected at most 999998/999998"),
     ],
 )
-def test_a_shard_that_there_cannot_be_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
+def test_impossible_shard_is_one_line(tmp_path: Path, shard: str, problem: str) -> None:
     with pytest.raises(JSBenchError) as refused:
         merge([write(tmp_path / "1", shard, [examples.record("a")], "a")])
 
@@ -310,7 +308,7 @@ def test_of_many_shards_that_are_absent_the_first_and_the_last_are_named(tmp_pat
     assert merge(paths).absent == ("1/999999", *(f"{one}/999999" for one in range(3, 7)), "8/999999 to 999999/999999")
 
 
-def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
+def test_too_many_attempts_are_one_line(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / name, f"{shard}/2", [examples.record(name)], name, repeats=500_001)
         for shard, name in enumerate("ab", start=1)
@@ -320,7 +318,7 @@ def test_more_attempts_than_a_run_can_have_are_one_line(tmp_path: Path) -> None:
         merge(paths)
 
 
-def test_two_whole_runs_say_which_is_kept_and_how_many_verdicts_disagree(tmp_path: Path) -> None:
+def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path) -> None:
     def whole(name: str, passed: int) -> Path:
         verdicts = [examples.PASSED if at < passed else examples.VIOLATED for at in range(len(NAMES))]
         made = zip(NAMES, verdicts, strict=True)
@@ -392,7 +390,7 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
         (["--gate", "scores.good>=0.5"], "no metric 'good': give it as pytest --jsbench-classify"),
     ],
 )
-def test_a_gate_that_a_merge_cannot_read_is_one_line_that_names_its_option(
+def test_invalid_gate_of_a_merge_is_one_line_with_the_option(
     shards: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert main(["merge", *map(str, shards), "-o", str(tmp_path / "out"), *options], out=io.StringIO()) == 2

@@ -144,7 +144,7 @@ def test_next_step_exists_for_each_failure_type_and_reason(
 
 
 @pytest.mark.parametrize("reason", SyntaxReason)
-def test_next_step_differs_where_the_reason_does(reason: SyntaxReason) -> None:
+def test_next_step_depends_on_the_reason(reason: SyntaxReason) -> None:
     step = next_step(failed(FailureType.SYNTAX_ERROR, reason=reason), None, PARAMS, SCHEMA)
     assert step == _AFTER_SYNTAX_ERROR[reason]
 

@@ -88,7 +88,7 @@ def test_record_and_outcome_round_trip_to_disk_and_to_another_process(record: Re
 @pytest.mark.parametrize("kind", [AttemptOutcome, RunVerdict, Generation, AttemptResult])
 @fuzzing.examples(100)
 @given(data=st.data())
-def test_every_value_that_is_written_is_read_as_it_was(kind: Any, data: st.DataObject) -> None:
+def test_every_value_round_trips(kind: Any, data: st.DataObject) -> None:
     value = data.draw(values_of(kind))
 
     assert from_json(kind, parse_json(json_line(to_json(value)))) == value
@@ -132,7 +132,7 @@ def test_invalid_record_is_rejected_by_the_reader_and_the_schema(broken: dict[st
 @pytest.mark.parametrize(
     ("field", "value"), [("model", 5), ("dataset", "x"), ("started_at", "yesterday"), ("plan", {"simple": "abc"})]
 )
-def test_a_header_with_a_field_of_another_type_is_refused(field: str, value: object) -> None:
+def test_header_with_a_wrong_type_is_rejected(field: str, value: object) -> None:
     with pytest.raises(RecordError, match=field if field != "started_at" else "not the header of a run"):
         parse_line({"type": "run", "run": examples.metadata().to_dict() | {field: value}})
 
@@ -162,7 +162,7 @@ def test_a_run_without_variants_is_written_as_before() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "x/../y", "a::b", "", "\x1b[31m", "n" * 201, 5])
-def test_what_is_no_name_of_a_variant_is_refused(name: object) -> None:
+def test_invalid_variant_name_is_rejected(name: object) -> None:
     run = {**examples.variants(a={}).to_dict()}
     run["variants"] = [{**run["variants"][0], "variant": name}]
 
@@ -173,14 +173,14 @@ def test_what_is_no_name_of_a_variant_is_refused(name: object) -> None:
             Record.from_dict({**examples.record().to_dict(), "variant": name})
 
 
-def test_two_variants_of_one_name_are_refused() -> None:
+def test_duplicate_variant_names_are_rejected() -> None:
     run = examples.variants(a={}).to_dict()
 
     with pytest.raises(RecordError, match="that of another"):
         RunMetadata.from_dict({**run, "variants": run["variants"] * 2})
 
 
-def test_a_plan_that_all_variants_share_is_written_once() -> None:
+def test_shared_plan_of_variants_is_written_once() -> None:
     metadata = examples.variants(a={}, b={"model": "n"})
     shared = [Attempt(examples.record().key, repeat, name) for name in "ab" for repeat in (0, 1)]
 

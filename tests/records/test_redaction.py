@@ -44,7 +44,7 @@ def text_of(record: Record) -> str:
     return record.generation.text
 
 
-def test_nothing_but_digests_keywords_and_figures_is_left() -> None:
+def test_redacted_record_has_only_digests_keywords_and_figures() -> None:
     record = Redaction.new().record(answered())
 
     said = json.dumps(record.to_dict())
@@ -92,7 +92,7 @@ def test_a_prompt_is_known_again_by_any_later_run(redacted: bool) -> None:
     assert not asked_the_same(replace(record, prompt=None), PROMPT)
 
 
-def test_what_is_redacted_is_not_redacted_again() -> None:
+def test_redaction_is_idempotent() -> None:
     record = Redaction.new().record(answered())
 
     assert Redaction.new().record(record) is record

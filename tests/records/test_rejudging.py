@@ -52,7 +52,7 @@ def test_not_enforced_note_is_set_when_judged_and_when_rejudged(judge: Judge) ->
     assert found == {left_out: (Note.NOT_ENFORCED,), held: ()}
 
 
-def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -> None:
+def test_adaptation_loss_note_needs_a_removed_and_violated_keyword(judge: Judge) -> None:
     other = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, keyword="maximum"),))
     kept = replace(record("a", schema=SCHEMA), changes=(replace(WIDENED, kind="tightened"),))
     passed = replace(record("a", schema=True), changes=(WIDENED,))
@@ -60,7 +60,7 @@ def test_what_was_not_left_out_or_is_not_broken_has_no_such_note(judge: Judge) -
     assert [judge_again(one, judge).verdict.notes for one in (other, kept, passed)] == [(), (), ()]
 
 
-def test_what_was_never_asked_stays_as_it_is(judge: Judge) -> None:
+def test_rejudging_keeps_records_without_a_call(judge: Judge) -> None:
     excluded = record("a", verdict=examples.EXCLUDED)
 
     assert judge_again(excluded, judge) is excluded
@@ -134,14 +134,14 @@ AB: dict[str, Any] = {"properties": {"a": {}, "b": {}}}
         ({"properties": {"a": {"$ref": "#"}, "b": {}}}, {"a": {"a": {"b": 1, "a": {}}}, "b": 1}, False),
     ],
 )
-def test_the_order_is_that_of_each_objects_schema(schema: Any, instance: Any, kept: bool | None) -> None:
+def test_property_order_is_checked_by_each_objects_schema(schema: Any, instance: Any, kept: bool | None) -> None:
     assert order_kept(schema, instance) is kept
 
 
-def test_a_reference_in_a_circle_comes_to_an_end() -> None:
+def test_circular_reference_terminates() -> None:
     assert order_kept({"$ref": "#"}, {"a": 1, "b": 2}) is None
     assert order_kept({**AB, "allOf": [{"$ref": "#"}]}, {"a": 1, "b": 2}) is True
 
 
-def test_of_an_answer_with_very_many_objects_nothing_is_said() -> None:
+def test_property_order_is_unknown_for_very_many_objects() -> None:
     assert order_kept({"items": AB}, [{"a": 1, "b": number} for number in range(5_000)]) is None

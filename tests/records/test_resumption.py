@@ -41,7 +41,7 @@ def ids(resumption: Resumption) -> list[str]:
     return [answer.key.id for answer in resumption.answers]
 
 
-def test_what_was_answered_is_taken_over_and_broken_calls_are_not(tmp_path: Path) -> None:
+def test_resume_reuses_answers_but_not_failed_calls(tmp_path: Path) -> None:
     broken = asked("broken", generation=examples.failed(), verdict=examples.BROKEN)
     excluded = asked("excluded", generation=None, verdict=examples.EXCLUDED)
     declined = asked("declined", generation=examples.declined(), verdict=examples.UNSUPPORTED)
@@ -76,7 +76,7 @@ def test_an_answer_to_another_question_is_left_out(tmp_path: Path) -> None:
     assert len(resumed(tmp_path, {"repeated": SCHEMA}, repeats=2).answers) == 1
 
 
-def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Path) -> None:
+def test_case_with_its_own_messages_matches_by_these(tmp_path: Path) -> None:
     words = (Message(role="user", content="its own words"),)
     record = replace(asked("a"), prompt=Prompt(messages=words))
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [record])
@@ -97,7 +97,7 @@ def test_a_case_that_brings_its_own_words_is_asked_the_same_by_them(tmp_path: Pa
         ({"details": {"strict": True}}, "with the engine's options {}"),
     ],
 )
-def test_a_run_of_another_engine_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_resume_rejects_a_run_of_another_engine(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("a")])
 
     with pytest.raises(ResumeError) as caught:
@@ -110,14 +110,14 @@ def test_a_run_of_another_engine_is_refused(tmp_path: Path, change: dict[str, An
 @pytest.mark.parametrize(
     "change", [{"details": {"openai": "3.53.0", "slots": 8}}, {"concurrency": 64}, {"policy": {"fences": "forbid"}}]
 )
-def test_what_does_not_change_answers_does_not_hinder(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_settings_that_do_not_affect_answers_do_not_prevent_resuming(tmp_path: Path, change: dict[str, Any]) -> None:
     earlier = replace(examples.metadata(), details={"openai": "3.52.0", "slots": 4})
     journal.write(tmp_path / "records.jsonl", earlier, [asked("a")])
 
     assert ids(resumed(tmp_path, {"a": SCHEMA}, **change)) == ["a"]
 
 
-def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
+def test_resume_reads_all_files_of_a_killed_run(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "2"
     run.mkdir(parents=True)
     (tmp_path / "runs" / "1").mkdir()
@@ -142,7 +142,7 @@ def test_all_that_a_killed_run_has_left_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["other", "missing.jsonl"])
-def test_where_there_is_no_run_that_is_said(tmp_path: Path, name: str) -> None:
+def test_resume_reports_a_missing_run(tmp_path: Path, name: str) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").touch()
 
@@ -150,7 +150,7 @@ def test_where_there_is_no_run_that_is_said(tmp_path: Path, name: str) -> None:
         resumed(tmp_path / name, {"a": SCHEMA})
 
 
-def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
+def test_resume_rejects_a_file_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "records.jsonl").touch()
 
     with pytest.raises(ResumeError, match="no header line"):
@@ -162,7 +162,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path) -> None:
     [("records.jsonl", ""), ("runs/1/", "is empty"), ("runs/1/records.jsonl", "damaged")],
     ids=["before its first answer", "before it had a file", "within its first line"],
 )
-def test_a_run_that_was_killed_at_its_start_is_gone_on_with(tmp_path: Path, left: str, warning: str) -> None:
+def test_run_killed_at_its_start_is_resumed(tmp_path: Path, left: str, warning: str) -> None:
     folder, _, file = left.rpartition("/")
     (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     if file:
@@ -248,7 +248,7 @@ def test_each_variant_reuses_its_answers_and_a_changed_one_starts_anew(tmp_path:
     ]
 
 
-def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_path: Path) -> None:
+def test_run_without_variants_is_reused_for_the_equal_variant(tmp_path: Path) -> None:
     journal.write(tmp_path / "records.jsonl", examples.metadata(), [asked("x")])
 
     found = resumed_variants(tmp_path, examples.variants(a={"model": "other"}, b={}))
@@ -258,7 +258,7 @@ def test_a_run_without_variants_answers_for_the_variant_that_asks_the_same(tmp_p
     assert found.renamed
 
 
-def test_a_run_none_of_whose_variants_ask_the_same_is_refused(tmp_path: Path) -> None:
+def test_resume_rejects_a_run_without_an_equal_variant(tmp_path: Path) -> None:
     journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [asked("x", variant="a")])
 
     with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):

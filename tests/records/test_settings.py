@@ -5,7 +5,7 @@ import pytest
 from pytest_jsbench.records.settings import NOT_SET, UNKNOWN, Bearing, differences, distinguishing, settings_of
 
 
-def test_equal_numbers_are_one_value_and_a_truth_value_is_no_number() -> None:
+def test_equal_numbers_are_one_value_and_booleans_are_not_numbers() -> None:
     runs = [
         settings_of({"params": {"temperature": value}, "details": {"fast": fast}})
         for value, fast in ((0, True), (0.0, 1))
@@ -93,7 +93,7 @@ def test_extra_request_fields_are_settings_for_each_leaf() -> None:
     assert found == {name: (True, NOT_SET), "engine.extra_body.top_k": (5, NOT_SET)}
 
 
-def test_what_only_another_engine_has_is_no_difference_beside_the_engines() -> None:
+def test_options_of_another_engine_are_no_further_difference() -> None:
     one, other = settings_of({"engine": "a", "details": {"slots": 1}}), settings_of({"engine": "b", "details": {}})
 
     assert [found.name for found in differences([one, other])] == ["engine"]
@@ -111,7 +111,7 @@ def test_an_option_of_a_stranger_has_a_name_and_a_depth_that_can_be_shown() -> N
     assert len(found.shown) == 40
 
 
-def test_long_values_that_differ_look_different_and_equal_ones_alike() -> None:
+def test_different_long_values_are_displayed_differently() -> None:
     values = [f"{'a' * 50}{middle}{'z' * 50}" for middle in "121"]
 
     (found,) = differences([settings_of({"model": value}) for value in values])

@@ -60,7 +60,7 @@ def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: P
         assert (tmp_path / name / "records.jsonl").read_text() == (tmp_path / "here" / "records.jsonl").read_text()
 
 
-def test_a_copy_goes_with_the_merge_and_holds_records_alone(bucket: str) -> None:
+def test_copy_has_only_records_and_is_removed_after_the_merge(bucket: str) -> None:
     with at_hand([f"{bucket}/shard-*"]) as (paths, originals):
         files = [file.relative_to(path).as_posix() for path in paths for file in path.rglob("*") if file.is_file()]
         assert files == ["run/records.jsonl"] * 2
@@ -69,7 +69,7 @@ def test_a_copy_goes_with_the_merge_and_holds_records_alone(bucket: str) -> None
     assert not any(path.exists() for path in paths)
 
 
-def test_what_is_wrong_in_a_store_is_one_line_with_its_url(
+def test_error_in_a_store_is_one_line_with_the_url(
     tmp_path: Path, bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = fsspec.filesystem("memory")

@@ -72,14 +72,14 @@ def test_variants_that_share_a_plan_hold_its_cases_once() -> None:
     assert a.planned is b.planned
 
 
-def test_what_is_said_of_the_whole_later_is_said_of_each_variant() -> None:
+def test_later_changes_of_shared_settings_apply_to_each_variant() -> None:
     resumed = replace(TWO, resumed_from="earlier", policy={"fences": "forbid"})
 
     assert {one.resumed_from for one in each(resumed)} == {"earlier"}
     assert resumed.of_variant("b").policy == {"fences": "forbid"}
 
 
-def test_there_is_no_variant_of_another_name() -> None:
+def test_unknown_variant_raises_key_error() -> None:
     with pytest.raises(KeyError):
         examples.run_of_variants(TWO, of("a", "x")).of_variant("c")
 

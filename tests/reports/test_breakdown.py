@@ -98,7 +98,7 @@ def test_another_rate_by_task_is_that_of_the_file_and_is_not_tested() -> None:
         break_down([evaluation(a="p")], Grouping.KEYWORD, metric="error_rate")
 
 
-def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path: Path) -> None:
+def test_keywords_come_from_records_most_cases_first(tmp_path: Path) -> None:
     records = [
         examples.record("a", schema={"type": "object", "minimum": 1}),
         examples.record("b", schema={"type": "object"}, verdict=examples.VIOLATED),
@@ -118,7 +118,7 @@ def test_keywords_come_from_records_and_those_of_most_cases_stand_first(tmp_path
         ]
 
 
-def test_without_records_or_cases_there_is_one_line(tmp_path: Path) -> None:
+def test_breakdown_without_records_or_cases_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(JSBenchError, match=r"keywords are read from records\.jsonl, which none of the runs has"):
         keywords_of_cases([tmp_path / "run.json"])
     with pytest.raises(JSBenchError, match=r"x\.json has no outcomes of cases, which --by="):

@@ -75,7 +75,7 @@ def settings(**changes: Any) -> dict[str, Setting]:
     return settings_of(examples.metadata(**changes).to_dict())
 
 
-def test_settings_that_differ_are_said_by_what_they_bear_on() -> None:
+def test_different_settings_are_grouped_by_what_they_affect() -> None:
     other = settings(
         prompt="chat", params={"max_tokens": 50, "temperature": 0.7}, policy={"formats": "ignore"}, concurrency=32
     )
@@ -146,7 +146,7 @@ def test_comparison_of_a_grammar_with_a_model_has_a_warning() -> None:
         ([{"engine": "outlines", "dataset": {"labelled": True}}], ["outlines"]),
     ],
 )
-def test_runs_are_named_by_what_tells_them_apart(runs: list[dict[str, Any]], expected: list[str]) -> None:
+def test_labels_have_the_distinguishing_settings(runs: list[dict[str, Any]], expected: list[str]) -> None:
     assert labels([evaluation(f"runs/{at}", **run) for at, run in enumerate(runs)]) == expected
 
 
@@ -157,7 +157,7 @@ def test_no_two_labels_are_equal_whatever_is_given() -> None:
     assert len(set(labels(runs))) == 3
 
 
-def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
+def test_invalid_setting_in_an_untrusted_file_is_ignored() -> None:
     strange = parse(
         {"metrics": {"pass_rate": 0.5}, "run": {"model": ["\x1b", {}], "policy": 3, "params": {"seed": {"a": 1}}}},
         source="x.json",
@@ -171,7 +171,7 @@ def test_a_setting_of_a_stranger_that_is_none_is_left_alone() -> None:
     assert "not known" in text
 
 
-def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
+def test_incomplete_run_is_reported_with_its_missing_attempts() -> None:
     whole, broken = evaluation("a", model="a"), evaluation("b", model="b")
     broken = replace(broken, metrics={**broken.metrics, "planned": 12, "errors": 7, "unjudged": 1})
 
@@ -181,7 +181,7 @@ def test_a_run_that_lacks_attempts_is_named_beside_its_figures() -> None:
     assert "incomplete a" not in text
 
 
-def test_a_name_that_has_no_room_in_the_table_stands_whole_below_it() -> None:
+def test_name_too_long_for_the_table_is_listed_below() -> None:
     lines = report_lines(side_by_side([evaluation()], ["SmolLM2-135M-Instruct.Q4_1" * 2], verbose=False))
 
     assert lines[3].startswith("[1] SmolLM2-135M-Instruct.Q4_1SmolLM2")
@@ -224,7 +224,7 @@ def test_comment_has_marker_verdict_difference_and_settings() -> None:
     assert comparison_markdown(runs, ["base", "new"]).startswith("### jsbench: `new`")
 
 
-def test_whatever_a_run_is_called_or_says_is_no_markup() -> None:
+def test_untrusted_text_of_a_run_is_not_markup() -> None:
     runs = [judged(prompt="schema"), judged(passed=1, because=HOSTILE, prompt=HOSTILE, model=HOSTILE)]
 
     text = comparison_markdown(runs, ["base", HOSTILE], comment="gate", by=break_down(runs, Grouping.TASK))
@@ -252,12 +252,12 @@ def test_comment_fits_github_and_counts_omitted_sections() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a-->", "a--b", "-a", "a\n", "x" * 101, "<b>"])
-def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
+def test_marker_rejects_names_that_could_end_it(name: str) -> None:
     with pytest.raises(JSBenchError, match="invalid name of a comment"):
         comparison_markdown([judged()], ["a"], comment=name)
 
 
-def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
+def test_table_of_all_metrics_shows_full_names() -> None:
     figures = {"declared_coverage_excluding_errors": 0.833333, "fields.customer.address.postal_code.accuracy": 0.833333}
     runs = [parse({"metrics": figures | {"pass_rate": 0.5, "planned": 8}}, source=f"{at}.json") for at in range(5)]
 
@@ -267,7 +267,7 @@ def test_metrics_that_a_gate_may_name_stand_whole_where_all_are_shown() -> None:
     assert figures.keys() <= {line.split()[0] for line in lines if line}
 
 
-def test_incomplete_runs_are_told_apart_by_their_names() -> None:
+def test_incomplete_runs_are_reported_by_distinct_names() -> None:
     run = parse({"metrics": {"pass_rate": 0.5, "planned": 8, "errors": 1, "unjudged": 0}}, source="a.json")
     names = ["a run of the nightly gate, main", "a run of the nightly gate, here"]
 

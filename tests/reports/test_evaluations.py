@@ -87,7 +87,7 @@ def test_a_run_of_an_older_version_is_read_from_its_records(run: Path) -> None:
         with_cases(run / "run.json")
 
 
-def test_a_baseline_is_small_has_one_case_a_line_and_says_the_same(run: Path, tmp_path: Path) -> None:
+def test_baseline_has_one_case_per_line_and_the_same_outcomes(run: Path, tmp_path: Path) -> None:
     evaluation, outcomes = with_cases(run)
     text = baseline_to_text(baseline_to_dict(evaluation, outcomes))
     (tmp_path / "base.json").write_text(text)
@@ -120,7 +120,7 @@ def test_a_figure_that_another_project_has_retired_is_not_applicable() -> None:
     assert evaluation.figures == {"num_steps": 3, "click_hit_rate": None, "delta": -1}
 
 
-def test_what_a_file_holds_besides_is_left_as_it_is() -> None:
+def test_unknown_content_of_a_file_is_kept() -> None:
     data = {"metrics": {"x": 1, "x_ci": [0.5, 2]}, "dsl_mode": "som", "backend": "claude", "device": "cuda"}
 
     migrated = migrate(data)
@@ -171,7 +171,7 @@ def test_a_run_of_ours_is_an_evaluation(run: Path) -> None:
         ('{"metrics": {"n": 1}, "cases": {"a": {"attempts": ["passed"]}}}', "not a case: 'a'"),
     ],
 )
-def test_what_is_no_evaluation_is_one_line(tmp_path: Path, content: str, message: str) -> None:
+def test_invalid_evaluation_is_one_line(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "e.json"
     path.write_text(content)
 
@@ -180,7 +180,7 @@ def test_what_is_no_evaluation_is_one_line(tmp_path: Path, content: str, message
     assert str(path) in str(caught.value)
 
 
-def test_a_folder_of_several_runs_asks_for_one(run: Path) -> None:
+def test_directory_of_several_runs_is_ambiguous(run: Path) -> None:
     (run.parent / "two").mkdir()
     (run.parent / "two" / "records.jsonl").touch()
 
@@ -254,7 +254,7 @@ def test_a_run_of_variants_is_written_and_read_as_its_variants(tmp_path: Path) -
     assert [one.label for one in evaluation.variants.values()] == ["a", "b"]
 
 
-def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Path) -> None:
+def test_baseline_of_variants_has_the_cases_of_each(tmp_path: Path) -> None:
     run = examples.compared(a="pv", b="pp")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
     text = baseline_to_text(baseline_to_dict(*with_cases(tmp_path)))
@@ -270,7 +270,7 @@ def test_the_baseline_of_a_run_of_variants_holds_the_cases_of_each(tmp_path: Pat
     assert not any(one.settings for one in compared.values())
 
 
-def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path) -> None:
+def test_baseline_without_variants_applies_to_each_variant(tmp_path: Path) -> None:
     run = examples.compared(a="pv", b="pp")
     before = run.of_variant("a")
     journal.write(tmp_path / "records.jsonl", replace(before.metadata, variant=""), before.records)
@@ -281,7 +281,7 @@ def test_each_variant_is_held_against_a_baseline_without_variants(tmp_path: Path
 
 
 @pytest.mark.parametrize(("names", "message"), [([], "this run has none"), (["x"], "none of this run's: x")])
-def test_a_baseline_of_other_variants_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
+def test_baseline_of_other_variants_is_rejected(tmp_path: Path, names: list[str], message: str) -> None:
     run = examples.compared(a="p", b="p")
     journal.write(tmp_path / "records.jsonl", run.metadata, run.records)
 

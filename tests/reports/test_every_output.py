@@ -123,7 +123,7 @@ def paid(monkeypatch: pytest.MonkeyPatch) -> Summary:
     return replace(summary, total=replace(summary.total, cost=1.25))
 
 
-def test_whatever_is_told_of_a_run_is_told_in_every_output_for_people(paid: Summary, tmp_path: Path) -> None:
+def test_every_output_for_people_has_all_facts_of_a_run(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
     texts = outputs(run, paid, tmp_path)
     subjects = {name for name, _ in facts(run, paid)}
@@ -222,7 +222,7 @@ def test_no_figure_of_the_metrics_can_be_forgotten_in_data(paid: Summary, tmp_pa
     assert gated - METRICS - derived == set()
 
 
-def test_in_what_a_run_and_its_baseline_differ_is_told_in_every_output(paid: Summary, tmp_path: Path) -> None:
+def test_every_output_has_the_differences_from_the_baseline(paid: Summary, tmp_path: Path) -> None:
     run = ordinary()
     before = evaluations.parse(run_to_dict(run, paid, config_path="pytest.ini"), source="base.json")
     kept = evaluations.parse(evaluations.baseline_to_dict(before, paid.outcomes), source="baseline.json")
@@ -277,7 +277,7 @@ def test_times_of_grammars_and_masks_are_in_every_output_and_in_gates(tmp_path: 
     assert re.search(r"x .* 10\.00 +20\.0 of 3 +1 +1$", side_by_side([again], ["x"]).splitlines()[-1])
 
 
-def test_beside_each_median_stands_of_how_many_it_is(tmp_path: Path) -> None:
+def test_each_median_has_its_number_of_measurements(tmp_path: Path) -> None:
     timing = Timing(tgt=1.0, ttft=None, gct=None)
     unstreamed = [replace(answered(name), generation=replace(examples.completion(), timing=timing)) for name in "cd"]
     run = examples.run(answered("a"), answered("b"), *unstreamed, answered("e"))
@@ -348,7 +348,7 @@ def test_a_metric_of_a_project_s_own_is_in_every_output_and_can_be_a_gate(tmp_pa
     assert not check(Gate.parse("scores.acme>=0.1"), summarize(examples.run(*run.records, broken))).met
 
 
-def test_no_output_has_a_rate_for_what_only_broken_calls_say_nothing_of() -> None:
+def test_no_output_has_rates_of_a_run_with_only_failed_calls() -> None:
     lost = examples.failed(FaultKind.CONNECTION)
     broken = [examples.record(name, task="down", verdict=examples.BROKEN, generation=lost) for name in "abc"]
     run = examples.run(*broken)
@@ -390,7 +390,7 @@ NAMES_OF_ROWS = {
 }
 
 
-def test_a_figure_that_has_one_row_more_is_in_every_output(tmp_path: Path) -> None:
+def test_additional_figure_is_in_every_output(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.reports.one_row_more", str(tmp_path)]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
 

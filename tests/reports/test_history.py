@@ -71,7 +71,7 @@ def test_a_line_is_small_conforms_to_the_published_schema_and_is_read_back(
     assert not HistoryLine.of(evaluation("pf?")).cases.measures
 
 
-def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
+def test_run_added_twice_is_one_line_of_a_history(tmp_path: Path) -> None:
     path, one = tmp_path / "h.jsonl", HistoryLine.of(evaluation("pf"))
 
     add(path, [one])
@@ -81,7 +81,7 @@ def test_a_run_that_is_added_twice_is_one_line(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 3
 
 
-def test_bits_give_the_difference_of_shares_that_whole_runs_give(tmp_path: Path) -> None:
+def test_bits_give_the_same_difference_as_whole_runs(tmp_path: Path) -> None:
     chance = random.Random(6)
     for repeats, others in ((1, 1), (1, 1), (2, 3), (3, 3), (4, 3)):
         first, second = (
@@ -116,7 +116,7 @@ def test_history_shows_a_server_that_stalls_only_by_ratios_of_cases(tmp_path: Pa
     assert since["ratios"]["tpot"] == to_json(compare(before.outcomes or {}, stalled).ratios["tpot"])
 
 
-def test_the_newest_line_is_held_against_the_last_one_with_its_cases(tmp_path: Path) -> None:
+def test_newest_line_is_compared_with_the_last_one_of_its_cases(tmp_path: Path) -> None:
     runs = [
         evaluation("p" * 10, day=1),
         evaluation("p" * 10, day=2, schema={"minimum": 1}),
@@ -146,7 +146,7 @@ def test_history_has_a_table_per_label_with_adjusted_p_values(tmp_path: Path) ->
     assert "adjusted for 2 tests, Holm" in told(both)
 
 
-def test_variants_of_one_name_of_other_models_have_labels_of_their_own() -> None:
+def test_equal_variant_names_of_different_models_have_own_labels() -> None:
     runs = [evaluation("pf", model=model) for model in ("a", "b")]
     variants = [replace(each, run={**each.run, "variant": "cool"}) for each in runs]
 
@@ -157,7 +157,7 @@ def test_variants_of_one_name_of_other_models_have_labels_of_their_own() -> None
     assert HistoryLine.of(variants[0], "nightly").label == "nightly cool"
 
 
-def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: Path) -> None:
+def test_gradual_change_is_detected_against_the_first_line(tmp_path: Path) -> None:
     runs = [evaluation("p" * (20 - 4 * day) + "f" * 4 * day, day=day) for day in (1, 2, 3, 4)]
 
     (series,) = kept(tmp_path / "h.jsonl", *runs).series
@@ -171,7 +171,7 @@ def test_what_changes_little_by_little_is_seen_against_the_first_line(tmp_path: 
     assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
 
 
-def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
+def test_changed_setting_under_a_given_label_is_reported(tmp_path: Path) -> None:
     runs = [evaluation("pf", day=1), evaluation("pf", day=2, prompt="chat", versions={"judge": "7"})]
 
     text = told(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
@@ -182,7 +182,7 @@ def test_under_a_given_label_a_changed_setting_is_said(tmp_path: Path) -> None:
     assert "the runs were judged by different rules (judge)" in text
 
 
-def test_each_line_says_which_settings_changed_since_the_line_before(tmp_path: Path) -> None:
+def test_each_line_has_the_settings_changed_since_the_previous(tmp_path: Path) -> None:
     dataset = {"source": "builtin", "split": "test"}
     runs = [
         evaluation("pf", day=1, dataset={**dataset, "where": ["size<9"]}),
@@ -224,9 +224,7 @@ def test_damaged_lines_are_skipped_and_counted_without_damaging_others(tmp_path:
         ("[1]", "the whole is an array: expected object, got array"),
     ],
 )
-def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(
-    tmp_path: Path, line: str, message: str
-) -> None:
+def test_invalid_history_line_is_rejected_and_the_file_kept(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(line + "\n")
 
@@ -247,7 +245,7 @@ def test_a_line_that_is_none_of_a_history_is_refused_and_the_file_stays(
         ({"measures": {"ttft": [1.0]}}, "cases.measures are not of 2 cases"),
     ],
 )
-def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dict[str, Any], message: str) -> None:
+def test_inconsistent_bits_of_a_history_are_rejected(bits: dict[str, Any], message: str) -> None:
     data = to_json(HistoryLine.of(evaluation("pp")))
     data["cases"] |= bits
 
@@ -255,7 +253,7 @@ def test_bits_of_more_cases_than_there_are_or_both_at_once_are_refused(bits: dic
         HistoryLine.from_dict(data)
 
 
-def test_hostile_histories_are_shown_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_hostile_history_is_shown_safely_or_rejected(tmp_path: Path) -> None:
     path, hostile = tmp_path / "h.jsonl", tmp_path / "hostile.jsonl"
     kept(path, evaluation("pf", day=1), evaluation("p?", day=2, prompt="\x1b[31m\n::error::x"))
     data = path.read_bytes()
@@ -277,7 +275,7 @@ def _add_many(path: Path, first: int) -> None:
         add(path, [replace(line, run={**line.run, "run_id": f"r{number}"})])
 
 
-def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_concurrent_additions_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=_add_many, args=(path, first)) for first in (0, 10)]
@@ -291,7 +289,7 @@ def test_two_processes_that_add_at_once_lose_and_double_nothing(tmp_path: Path) 
     assert sorted(names) == sorted(f"r{number}" for number in range(30))
 
 
-def test_what_names_no_run_is_no_line() -> None:
+def test_evaluation_without_a_run_is_no_history_line() -> None:
     with pytest.raises(JSBenchError, match="does not identify its run"):
         HistoryLine.of(parse({"metrics": {"n": 1}}, source="x.json"))
 

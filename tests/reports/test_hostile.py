@@ -195,7 +195,7 @@ OUTPUTS: dict[str, Callable[[Path, Run], str]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_whatever_is_said_is_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:
+def test_hostile_text_stays_text_in_every_output(tmp_path: Path, output: str, kind: str) -> None:
     shown = OUTPUTS[output](tmp_path, hostile(KINDS[kind]))
 
     assert shown
@@ -208,7 +208,7 @@ def test_whatever_is_said_is_text_in_every_output(tmp_path: Path, output: str, k
     assert len(shown) < ENOUGH or output in WHOLE
 
 
-def test_nothing_hidden_is_written_as_it_is_into_a_file(tmp_path: Path) -> None:
+def test_files_have_no_unescaped_hidden_characters(tmp_path: Path) -> None:
     run = hostile("".join(KINDS[kind] for kind in ("markup", "escape codes", "bidi", "commands", "path")))
     one = saved(tmp_path / "a", run)
     said_by("baseline", one, "-o", tmp_path / "baseline.json")
@@ -221,9 +221,7 @@ def test_nothing_hidden_is_written_as_it_is_into_a_file(tmp_path: Path) -> None:
         assert not {c for c in set(text) if unicodedata.category(c) in HIDDEN} - {"\n"}, path
 
 
-def test_an_error_of_a_command_is_one_line_that_can_be_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_error_of_a_command_is_one_safe_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(tmp_path / "\x1b[31m\u202e\n::error::.json")]) == 2
 
     error = capsys.readouterr().err
@@ -243,7 +241,7 @@ def printed_by(command: str, run: Path, capsys: pytest.CaptureFixture[str]) -> s
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
+def test_each_command_reports_the_damaged_line_that_it_skips(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     folder = saved(tmp_path / "a", examples.run(record("a"), record("b")))
@@ -257,7 +255,7 @@ def test_a_line_that_is_damaged_is_said_by_each_command_that_skips_it(
 
 @pytest.mark.parametrize("place", ["id", "task", "plan"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
+def test_record_with_a_command_as_name_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, place: str
 ) -> None:
     name = "::stop-commands::x"
@@ -277,7 +275,7 @@ def test_a_record_whose_name_is_a_command_is_refused_in_one_line(
     assert "expected letters, digits and any of" in printed
 
 
-def test_a_message_of_any_error_is_one_line_that_can_be_shown() -> None:
+def test_message_of_any_error_is_one_safe_line() -> None:
     error = JSBenchError("\n::error::x \x1b[31m ##[error]" + "x" * 5000 + "; the next step")
 
     assert str(error).startswith("\\n::error::x \\x1b[31m #\\x23[error]x")

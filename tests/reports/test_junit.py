@@ -61,7 +61,7 @@ def test_large_junit_keeps_each_case_and_links_the_details(tmp_path: Path) -> No
     assert properties == {"jsbench.model": "m", "jsbench.details": "20,000 attempts: see runs/a"}
 
 
-def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Path) -> None:
+def test_junit_without_our_cases_has_the_verdict(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text('<testsuites><testsuite failures="1"><testcase name="d" /></testsuite></testsuites>')
 
@@ -72,7 +72,7 @@ def test_a_file_without_a_case_of_ours_has_the_verdict_all_the_same(tmp_path: Pa
     assert suite.get("failures") == "1"
 
 
-def test_what_was_said_of_each_run_of_a_test_is_said_once_as_of_the_last(tmp_path: Path) -> None:
+def test_rerun_test_keeps_only_the_properties_of_its_last_run(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     again = "".join(
         f'<property name="{name}" value="{run}" />'

@@ -53,7 +53,7 @@ def test_published_columns_come_first_and_pass_rate_needs_a_wide_table() -> None
         assert max(map(len, shown)) <= width
 
 
-def test_a_rate_has_its_bounds_beside_it_and_no_plus_or_minus() -> None:
+def test_rate_is_shown_with_bounds_instead_of_plus_minus() -> None:
     halves = [
         replace(record(name), match=Match(fields={"total": (right, 1), "vendor": (1, 1)}, invented=0))
         for name, right in (("a", 1), ("b", 0))
@@ -80,7 +80,7 @@ def test_tables_of_variants_and_runs_show_the_cost_of_1000_answers() -> None:
         assert dict(zip((column.heading for column in table.columns), cells, strict=True))["Cost of 1,000"] == 5.0
 
 
-def test_there_is_a_row_per_task_and_a_total() -> None:
+def test_table_has_a_row_per_task_and_a_total() -> None:
     shown = table_of(record("a"), record("b", task="hard"))
 
     assert [line.split()[0] for line in shown if line[0] not in " -"] == ["Task", "simple", "hard", "total"]
@@ -174,7 +174,7 @@ EXCLUDED = record(verdict=examples.EXCLUDED)
         ),
     ],
 )
-def test_what_the_table_does_not_say_is_said_below(run: Run, expected: dict[str, str | None]) -> None:
+def test_facts_below_the_table_complete_it(run: Run, expected: dict[str, str | None]) -> None:
     known = dict(facts(run, summarize(run)))
 
     assert {label: known.get(label) for label in expected} == expected
@@ -188,7 +188,7 @@ def test_what_the_table_does_not_say_is_said_below(run: Run, expected: dict[str,
         ({}, "no price", "n/a (no price)"),
     ],
 )
-def test_what_a_run_cost_or_why_nobody_knows_is_said(figures: dict[str, Any], problem: str, text: str) -> None:
+def test_report_has_the_cost_or_why_it_is_unknown(figures: dict[str, Any], problem: str, text: str) -> None:
     run = examples.run(record())
     summary = summarize(run)
     paid = replace(summary, cost_problem=problem, total=replace(summary.total, **figures))
@@ -196,7 +196,7 @@ def test_what_a_run_cost_or_why_nobody_knows_is_said(figures: dict[str, Any], pr
     assert dict(facts(run, paid))["cost"] == text
 
 
-def test_a_report_is_headed_by_who_was_asked() -> None:
+def test_report_is_headed_by_engine_and_model() -> None:
     assert heading(examples.compared(a="pp", b="pv").metadata) == "2 variants"
     assert heading(examples.metadata()) == "scripted m"
 
@@ -236,7 +236,7 @@ def test_decisions_have_a_table_of_their_own() -> None:
     assert not [line for line in fact_lines(facts(labelled, summary)) if line.startswith("tokens")]
 
 
-def test_repeated_attempts_are_said_by_case_and_the_flakiest_come_first() -> None:
+def test_repeats_are_reported_by_case_flakiest_first() -> None:
     verdicts = {
         "steady": [examples.PASSED] * 4,
         "mostly": [examples.PASSED] * 3 + [examples.VIOLATED],
@@ -326,7 +326,7 @@ def test_significance_is_reported_per_pair_and_adjusted_for_their_number() -> No
     assert "p-values   adjusted for 3 comparisons (Holm)" in text
 
 
-def test_the_cases_in_which_variants_differ_are_named_and_no_more_than_ten() -> None:
+def test_at_most_ten_differing_cases_of_variants_are_named() -> None:
     text = shown_of(examples.compared(a="p" * 12 + "v", b="v" * 12 + "p", c="v" * 12 + "v"))
 
     assert "13 cases that some variants pass and others fail" in text
@@ -344,7 +344,7 @@ def test_variants_of_a_run_about_labelled_answers_have_its_columns() -> None:
     assert "1/2 = 0.500" in lines[3]
 
 
-def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> None:
+def test_wide_table_has_rates_by_task_with_a_column_per_variant() -> None:
     def run(names: str) -> Run:
         metadata = examples.variants(**{name: {} for name in names})
         made = [replace(examples.record("x", task=task), variant=name) for name in names for task in ("one", "two")]
@@ -359,7 +359,7 @@ def test_rates_by_task_have_a_column_for_each_variant_where_there_is_room() -> N
     assert "two" not in shown_of(run("abcdef"))
 
 
-def test_of_repeats_the_share_of_cases_that_passed_each_time_is_shown() -> None:
+def test_repeats_show_the_share_of_cases_that_always_passed() -> None:
     metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
     passed, failed = (
         replace(examples.record("x", verdict=verdict), variant=name)
@@ -403,7 +403,7 @@ def test_floor_fact_has_the_pass_rate_of_nontrivial_cases() -> None:
     assert f"{floor}; pass rate where no constant answer passes 2/2 = 1.000" in text
 
 
-def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> None:
+def test_cases_of_repeated_variants_are_listed_under_up_and_down() -> None:
     metadata = examples.variants(a={"repeats": 2}, b={"repeats": 2})
     passes = {"a": {"fell": 2, "rose": 0}, "b": {"fell": 1, "rose": 1}}
     made = [
@@ -420,7 +420,7 @@ def test_the_cases_of_repeated_variants_are_named_under_up_and_down_alike() -> N
     assert "1 case that some variants pass and others fail: those pass every attempt, these do not" in text
 
 
-def test_the_table_the_gates_and_the_comparison_are_said() -> None:
+def test_markdown_has_the_table_gates_and_comparison() -> None:
     before = summarize(examples.run(record("a"), record("b"))).outcomes
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", task="hard"))
     summary = summarize(run)
@@ -436,7 +436,7 @@ def test_the_table_the_gates_and_the_comparison_are_said() -> None:
     assert "| `simple::b` | `schema_violation` | `-1 is less than 0` |" in text
 
 
-def test_a_run_in_which_a_model_reasoned_has_a_column_for_its_time() -> None:
+def test_run_with_reasoning_has_a_column_for_its_time() -> None:
     timing = Timing(tgt=3.0, ttft=2.0, reasoning_time=1.5)
     run = examples.run(record("a", generation=replace(examples.completion(), timing=timing)), record("b", task="hard"))
     head, _, *rows = summary_markdown(run, summarize(run)).split("\n\n")[1].splitlines()
@@ -473,7 +473,7 @@ def test_report_of_variants_has_a_row_each_and_the_differing_cases() -> None:
     assert "| `simple::case01[a]` | `schema_violation` |" in text
 
 
-def test_no_two_cases_and_attempts_look_alike_however_long_their_names_are() -> None:
+def test_long_names_of_cases_and_attempts_stay_distinct() -> None:
     task = "t" * 120
     failing = [record(f"{'i' * 119}{end}", task=task, verdict=examples.VIOLATED) for end in "ab"]
     again = [replace(one, repeat=1) for one in failing]

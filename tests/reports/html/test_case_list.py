@@ -56,7 +56,7 @@ def test_page_shows_the_actual_value_next_to_a_wrong_expected_one() -> None:
     assert detail["values"].endswith("$.more: 1, which nobody expects")
 
 
-def test_what_is_huge_is_cut_and_says_where_the_rest_is() -> None:
+def test_huge_details_are_cut_with_a_pointer_to_the_rest() -> None:
     numbers = list(range(100_000))
     huge = record("a", generation=examples.completion("x" * 5_000_000), schema={"enum": numbers})
 
@@ -72,7 +72,7 @@ def test_what_is_huge_is_cut_and_says_where_the_rest_is() -> None:
     assert note == "… cut: all of it, 688,900 characters, is in records.jsonl"
 
 
-def test_the_list_stands_before_the_details_and_needs_none_of_them() -> None:
+def test_list_precedes_the_details_and_works_without_them() -> None:
     text = page(*(record(f"c{at}") for at in range(101)), record("bad", verdict=examples.VIOLATED))
 
     assert text.index('id="index"') < text.index('"use strict"') < text.index('id="chunk0"') < text.index('id="chunk1"')
@@ -94,7 +94,7 @@ def test_failed_attempts_come_first_in_a_long_list() -> None:
     assert unpacked(text, "chunk0")[1]["verdict"].startswith("schema_violation: ")
 
 
-def test_what_passed_and_is_not_right_says_so_and_comes_before_what_is() -> None:
+def test_passed_attempts_with_wrong_values_precede_correct_ones() -> None:
     expected = Expected(value={"total": 99.5})
     wrong, right = (match(expected, {"total": total}) for total in (95.9, 99.5))
     failed = OwnOutcome(end=End.FAILED, cause=Cause.ASSERTION, message="assert 3 == 4")
@@ -143,7 +143,7 @@ def test_page_counts_passed_attempts_that_its_list_omits(
     assert (len(index["cases"]), index["unlisted"]) == (100, 151)
 
 
-def test_without_room_each_attempt_has_what_is_said_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_without_details_keep_their_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(case_list, "_ROOM_OF_DETAILS", 1_000)
     monkeypatch.setattr(case_list, "CHUNK", 10)
     expected = Expected(value={"total": 99.5})

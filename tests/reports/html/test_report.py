@@ -57,7 +57,7 @@ def hostile_record() -> Record:
 
 
 @needs_jinja2
-def test_the_page_holds_the_figures_and_every_case() -> None:
+def test_page_has_the_metrics_and_every_case() -> None:
     run = examples.run(record("a"), record("b", verdict=examples.VIOLATED), record("c", verdict=examples.EXCLUDED))
     summary = summarize(run)
     before = summarize(examples.run(record("a", verdict=examples.VIOLATED), record("b"))).outcomes
@@ -119,7 +119,7 @@ def test_nothing_is_loaded_and_only_the_pages_own_script_may_run() -> None:
 
 
 @needs_jinja2
-def test_variants_have_a_table_and_each_attempt_says_whose_it_is() -> None:
+def test_variants_have_a_table_and_attempts_name_their_variant() -> None:
     run = examples.compared(a="pv", b="pp")
 
     text = "".join(render(run, summarize(run)))
@@ -155,7 +155,7 @@ def test_page_counts_differences_of_variants_and_shows_tokens_per_answer() -> No
 
 
 @needs_jinja2
-def test_each_variant_says_what_changed_since_the_baseline() -> None:
+def test_each_variant_lists_changes_since_the_baseline() -> None:
     run = examples.compared(a="pv", b="pp")
     before = summarize(examples.compared(a="pp", b="pv")).variants
     summary = summarize(run)
@@ -203,7 +203,7 @@ def test_browser_shows_the_selected_case_and_runs_none_of_its_text(tmp_path: Pat
     assert "<img" not in shown
 
 
-def test_without_jinja2_the_line_names_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jinja2_is_one_line_with_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
 
     with pytest.raises(JSBenchError, match=r"pip install 'pytest-jsbench\[report\]'"):
