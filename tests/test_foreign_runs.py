@@ -227,15 +227,19 @@ def test_whoever_names_a_folder_of_runs_where_recordings_belong_is_told_what_it_
         find("recorded").check(config)
 
     newest = tmp_path / "20261121T100001Z-b"
-    assert f"which is a folder of 2 runs, the newest {newest}: " in str(caught.value)
+    assert f"which is a directory of 2 runs, the newest {newest}: " in str(caught.value)
     assert str(caught.value).endswith(f"--jsbench-engine=replay --jsbench-engine-option=records={newest}")
-    with pytest.raises(JSBenchError, match="which is the folder of a run: "):
+    with pytest.raises(JSBenchError, match="which is the directory of a run: "):
         find("recorded").check(replace(config, options={"folder": str(newest)}))
 
 
 @pytest.mark.parametrize(
     ("files", "found"),
-    [((), "an empty folder"), (("notes.txt",), "a folder without a run"), (("a/run.json",), "a folder without a run")],
+    [
+        ((), "an empty directory"),
+        (("notes.txt",), "a directory without a run"),
+        (("a/run.json",), "a directory without a run"),
+    ],
 )
 def test_a_folder_without_a_run_is_said_to_be_one_by_whoever_reads_runs(
     tmp_path: Path, files: tuple[str, ...], found: str, capsys: pytest.CaptureFixture[str]

@@ -159,9 +159,9 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
     # Ends of the metric's range that could violate the gate.
     ends = {">": [metric.low], "<": [metric.high], "=": [metric.low, metric.high]}[gate.sign[0]]
     if not all(end is not None and holds(end, gate.value) for end in ends):
-        problem = "the run is incomplete, and broken or missing attempts may have changed it"
+        problem = "the run is incomplete, and attempts without an answer could change it"
         return GateResult(gate=gate, met=False, message=f"{words}: NOT MET, {problem}", undecided=True)
-    certain = "" if metric.certain else " whatever the broken or missing attempts would have been"
+    certain = "" if metric.certain else " for any outcome of the attempts without an answer"
     return GateResult(gate=gate, met=True, message=f"{words}: met{certain}")
 
 
@@ -169,7 +169,7 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
 _OK, _FAILED, _STOPPED, _BROKEN, _NO_TESTS = 0, 1, 2, 3, 5
 _UNEXPLAINED = {
     _STOPPED: "the session was stopped",
-    _BROKEN: "pytest broke: internal error",
+    _BROKEN: "internal error of pytest",
     _NO_TESTS: "nothing was measured",
 }
 _MOST_NAMED = 10
@@ -212,7 +212,7 @@ def decide(ending: Ending, total: Metrics, gates: Sequence[GateResult]) -> RunVe
         )
     if not gates:
         if total.errors:
-            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} broken or missing")
+            lacking.append(f"{counted(total.errors, 'attempt')} of {total.planned:,} without an answer")
         if total.unjudged:
             lacking.append(f"{counted(total.unjudged, 'attempt')} could not be judged")
         if total.planned and not (total.passed or wrong or lacking):  # all were excused: xfail, check=False

@@ -82,7 +82,7 @@ def merge(paths: Sequence[Path]) -> Merged:
         # redacted prompts have a different salt in each run
         alike = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not alike or before.schema_digest != outcome.schema_digest:
-            raise MergeError(f"{outcome.key} was asked in two ways: the runs are not of one dataset")
+            raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
         twice, replaced = twice + 1, replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
@@ -123,8 +123,8 @@ def merge(paths: Sequence[Path]) -> Merged:
 def _note_on_overlap(twice: int, replaced: int, disagreeing: Sequence[Attempt]) -> str:
     """Note which of the records of one attempt are kept, and how many others have another verdict."""
     first = counted(twice - replaced, "time")
-    note = f"kept of these: the first record, in the order in which the runs are named, {first}"
-    note += f"; a later one, since the call of the first broke, {counted(replaced, 'time')}" if replaced else ""
+    note = f"kept of these: the first record, in the order of the given runs, {first}"
+    note += f"; a later one, since the first call failed, {counted(replaced, 'time')}" if replaced else ""
     note += f"; {len(disagreeing)} passed in one run and not in another"
     names = ", ".join(attempt.name(several=attempt.repeat > 0) for attempt in disagreeing[:_MOST_NAMED])
     more = f", and {len(disagreeing) - _MOST_NAMED} more" if len(disagreeing) > _MOST_NAMED else ""
@@ -170,7 +170,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
 
 
 def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
-    return MergeError(f"{part.path} is no part of the run {first.path}: its run asked {otherwise}")
+    return MergeError(f"{part.path} is not part of the run {first.path}: its run asked {otherwise}")
 
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:

@@ -189,7 +189,7 @@ def _after_syntax_error(verdict: Verdict, generation: Generation | None) -> str:
         if sent.by_application:
             # the endpoint passes on the application's request as it is, whatever the run's response format
             return "the application's request named no format: add response_format (or text.format) to its call"
-        return "no format was asked for: --jsbench-response-format=json_schema asks for JSON"
+        return "no format was requested: --jsbench-response-format=json_schema requests JSON"
     step = _AFTER_SYNTAX_ERROR.get(verdict.reason or "", _STRICT_JSON)
     if _format(generation) is ResponseFormat.JSON_SCHEMA and _SEND_SCHEMA.partition(" ")[0] in step:
         engine = _library(generation) or "the engine"

@@ -387,4 +387,6 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="record"
 def check_variant(name: str) -> None:
     """Raise ValueError if it is neither a variant's name nor empty."""
     if name and not _VARIANT.fullmatch(name):
-        raise ValueError(f"'{printable(name, 60)}' is no variant: expected letters, digits and any of . _ + -")
+        raise ValueError(
+            f"'{printable(name, 60)}' is not a variant's name: expected letters, digits and any of . _ + -"
+        )

@@ -121,7 +121,7 @@ def resume(
     names, changed = match(theirs, metadata), unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
-        raise ResumeError(f"{path}: its run {other}; nothing of it can be taken over", found=other, where=path)
+        raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
     redacted = _redacted(path, theirs, metadata)
     # a test that provides its answer provides it again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]

@@ -95,7 +95,7 @@ def _local_paths(url: str) -> list[Path] | None:
         return [start]
     found = [Path(name) for name in sorted(glob.glob(str(start)))]  # noqa: PTH207  the pattern begins at the root
     if not found:
-        raise MergeError(f"{redact_url(url)} has no records.jsonl; expected the folder of a run, or of runs")
+        raise MergeError(f"{redact_url(url)} has no records.jsonl; expected the directory of a run, or of runs")
     return found
 
 
@@ -118,7 +118,7 @@ def _fetch(url: str, into: Path) -> list[Path]:
     copies = [into.with_name(f"{into.name}-{number}") for number in range(len(folders))]
     fetched = [copy for copy, folder in zip(copies, folders, strict=True) if _copy(store, folder, copy)]
     if not fetched:
-        raise MergeError("has no records.jsonl; expected the folder of a run, or of runs")
+        raise MergeError("has no records.jsonl; expected the directory of a run, or of runs")
     return fetched
 
 

@@ -349,7 +349,7 @@ def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iter
     for name, run in zip(names, evaluations, strict=True):
         errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
         if run.figures.keys() >= _OURS and (errors or unjudged):
-            lack = f"{errors:g} of {planned:g} attempts broken or missing, {unjudged:g} unjudged"
+            lack = f"{errors:g} of {planned:g} attempts without an answer, {unjudged:g} unjudged"
             yield "incomplete", f"{name}: {lack}"
 
 

@@ -403,7 +403,7 @@ def _in_folder(folder: Path) -> Evaluation:
     runs = journal.find_runs(folder)
     if len(runs) == 1:
         return _in_folder(runs[0])
-    hint = "name one of them" if runs else "expected a run's folder or a file"
+    hint = "name one of them" if runs else "expected a run's directory or a file"
     message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
     raise RecordError(message, where=folder)
 

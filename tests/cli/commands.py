@@ -27,7 +27,7 @@ def run(path: Path, model: str, passed: int, *, of: int = 20, cost: float | None
 
 
 def of_variants(folder: Path, **outcomes: str) -> Path:
-    """Write the folder of a run of variants, each given by how its cases end."""
+    """Write the directory of a run of variants, each given by how its cases end."""
     found = examples.compared(**outcomes)
     found = replace(found, metadata=replace(found.metadata, run_id=folder.name))
     folder.mkdir()

@@ -559,8 +559,11 @@ def test_each_variant_respects_its_concurrency() -> None:
 @pytest.mark.parametrize(
     ("engines", "said"),
     [
-        ({"gpt 4": answer, "b": answer}, "^engine: 'gpt 4' is no variant: expected letters, digits and any of . _"),
-        ({"../x": answer, "b": answer}, "^engine: '../x' is no variant"),
+        (
+            {"gpt 4": answer, "b": answer},
+            "^engine: 'gpt 4' is not a variant's name: expected letters, digits and any of . _",
+        ),
+        ({"../x": answer, "b": answer}, "^engine: '../x' is not a variant's name"),
         ({"": answer, "b": answer}, "^engine is a mapping with the name '': expected a text for each variant"),
         ({1: answer, 2: answer}, "^engine is a mapping with the name 1: expected a text for each variant"),
         ({object(): answer}, "^engine is a mapping with the name an object: expected a text for each variant"),

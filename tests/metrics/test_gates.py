@@ -202,7 +202,7 @@ def test_missing_attempts_do_not_matter_if_the_gate_is_met_anyway(text: str) -> 
     result = check(Gate.parse(text), summary(record("a"), record("b"), record("c"), broken("d")))
 
     assert result.met
-    assert result.message.endswith("met whatever the broken or missing attempts would have been")
+    assert result.message.endswith("met for any outcome of the attempts without an answer")
 
 
 @pytest.mark.parametrize(
@@ -493,7 +493,7 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
         ("gpt.tgt_p50 - gpt-5.1.tgt_p50<=0.1", True, "+0 (1 over 4 values; 1 over 4 values)"),
         ("gpt-5.1.pass_rate - gpt.pass_rate >= -0.4", False, "-0.5"),
         ("gpt.pass_rate - mini.pass_rate >= 0.6", False, "the run is incomplete"),
-        ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "whatever the broken or missing attempts would have been"),
+        ("gpt.pass_rate - mini.pass_rate >= 0.5", True, "for any outcome of the attempts without an answer"),
         ("gpt.cost - mini.cost <= 1", False, "nothing reported"),
     ],
 )

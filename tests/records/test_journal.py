@@ -216,7 +216,7 @@ def test_record_without_memory_is_one_error_and_damages_no_line(
 
     with monkeypatch.context() as patched:
         patched.setattr(json, "dumps", broken)
-        with pytest.raises(JournalError, match="there is no more memory; the record of"):
+        with pytest.raises(JournalError, match="out of memory; the record of"):
             book.append(another)
     book.append(examples.record("c"))
     book.close()

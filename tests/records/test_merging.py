@@ -84,7 +84,7 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert merged.run.records[4] == again[0]
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
-        "kept of these: the first record, in the order in which the runs are named, 1 time; a later one, since the "
+        "kept of these: the first record, in the order of the given runs, 1 time; a later one, since the "
         "call of the first broke, 1 time; 1 passed in one run and not in another: simple::b"
     )
 
@@ -109,14 +109,14 @@ def test_merge_rejects_parts_of_different_runs(
     with pytest.raises(MergeError) as caught:
         merge([shards[0], stranger])
 
-    assert f"{stranger} is no part of the run {shards[0]}" in str(caught.value)
+    assert f"{stranger} is not part of the run {shards[0]}" in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_merge_rejects_different_questions_for_a_case(shards: list[Path], tmp_path: Path) -> None:
     other = write(tmp_path / "other", "1/3", [examples.record("a", schema=False)], "a")
 
-    with pytest.raises(MergeError, match="simple::a was asked in two ways"):
+    with pytest.raises(MergeError, match="simple::a has two different questions"):
         merge([shards[0], other])
 
 
@@ -329,7 +329,7 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
 
     said = out.getvalue()
     assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in said
-    assert "the first record, in the order in which the runs are named, 7 times; 6 passed in one run and not in" in said
+    assert "the first record, in the order of the given runs, 7 times; 6 passed in one run and not in" in said
     assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in said
     assert "pass rate  1/7" in said
 
@@ -384,9 +384,9 @@ def test_a_merge_writes_the_reports_of_a_run_and_is_json_for_programs(shards: li
         (["--baseline", "none.json"], "jsbench: --baseline: "),
         (
             ["--gate", "pass_at.2>=0.5"],
-            "--gate: 'pass_at.2' takes 2 attempts at a case: found 1; give pytest --jsbench-repeats=2",
+            "--gate: 'pass_at.2' needs 2 attempts per case: found 1; use pytest --jsbench-repeats=2",
         ),
-        (["--gate", "pass_hat.1>=0.5"], "'pass_hat.1' takes 2 attempts at a case: found 1; give pytest"),
+        (["--gate", "pass_hat.1>=0.5"], "'pass_hat.1' needs 2 attempts per case: found 1; use pytest"),
         (["--gate", "scores.good>=0.5"], "no metric 'good': give it as pytest --jsbench-classify"),
     ],
 )

@@ -157,7 +157,7 @@ def test_next_step_names_an_applications_request_without_a_format() -> None:
     step = next_step(verdict, replace(made, sent=replace(made.sent, by_application=True)), PARAMS, SCHEMA)
 
     assert step == "the application's request named no format: add response_format (or text.format) to its call"
-    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no format was asked for: --jsbench-response-format")
+    assert next_step(verdict, made, PARAMS, SCHEMA).startswith("no format was requested: --jsbench-response-format")
 
 
 def test_next_step_after_a_grammar_names_the_library_and_no_larger_model() -> None:

@@ -169,7 +169,7 @@ def test_invalid_variant_name_is_rejected(name: object) -> None:
     with pytest.raises(RecordError):
         parse_line({"type": "run", "run": run})
     if name:
-        with pytest.raises(RecordError, match=r"is no variant|variant is 5"):
+        with pytest.raises(RecordError, match=r"is not a variant's name|variant is 5"):
             Record.from_dict({**examples.record().to_dict(), "variant": name})
 
 

@@ -90,7 +90,7 @@ def test_case_with_its_own_messages_matches_by_these(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model": "other"}, 'its run asked model "m", this one "other"; nothing of it can be taken over'),
+        ({"model": "other"}, 'its run asked model "m", this one "other"; none of its answers can be reused'),
         ({"engine": "openai"}, 'engine "scripted"'),
         ({"adapt": "narrow:openai"}, 'adapt "verbatim"'),
         ({"params": {"max_tokens": 2048, "temperature": 0.5, "seed": None}}, "with temperature null"),
@@ -261,5 +261,5 @@ def test_run_without_variants_is_reused_for_the_equal_variant(tmp_path: Path) ->
 def test_resume_rejects_a_run_without_an_equal_variant(tmp_path: Path) -> None:
     journal.write(tmp_path / "records.jsonl", examples.variants(a={}, b={"model": "n"}), [asked("x", variant="a")])
 
-    with pytest.raises(ResumeError, match='model "m", this one "other"; nothing of it can be taken over'):
+    with pytest.raises(ResumeError, match='model "m", this one "other"; none of its answers can be reused'):
         resumed_variants(tmp_path, examples.variants(a={"model": "other"}))

@@ -77,7 +77,7 @@ def test_error_in_a_store_is_one_line_with_the_url(
     store.pipe("/bucket/torn/records.jsonl", store.cat("/bucket/shard-1/run/records.jsonl")[:-9])
 
     for place, said in {
-        f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the folder of a run, or of runs",
+        f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the directory of a run, or of runs",
         f"{bucket}/nothing-*": f"{bucket}/nothing-* has no records.jsonl",
         f"{bucket}/broken": f"{bucket}/broken/records.jsonl:1: ",
         "nowhere://user:secret@bucket": "nowhere://bucket cannot be read: ValueError: Protocol not known: nowhere",

@@ -177,7 +177,7 @@ def test_incomplete_run_is_reported_with_its_missing_attempts() -> None:
 
     text = " ".join(" ".join(report_lines(side_by_side([whole, broken], ["a", "b"], verbose=False))).split())
 
-    assert "incomplete b: 7 of 12 attempts broken or missing, 1 unjudged" in text
+    assert "incomplete b: 7 of 12 attempts without an answer, 1 unjudged" in text
     assert "incomplete a" not in text
 
 

@@ -184,10 +184,10 @@ def test_directory_of_several_runs_is_ambiguous(run: Path) -> None:
     (run.parent / "two").mkdir()
     (run.parent / "two" / "records.jsonl").touch()
 
-    with pytest.raises(JSBenchError, match=r"a folder of 2 runs, the newest .*one: name one of them$"):
+    with pytest.raises(JSBenchError, match=r"a directory of 2 runs, the newest .*one: name one of them$"):
         read(run.parent)
     (run / "empty").mkdir()
-    with pytest.raises(JSBenchError, match="expected a run's folder or a file"):
+    with pytest.raises(JSBenchError, match="expected a run's directory or a file"):
         read(run / "empty")
 
 

@@ -151,7 +151,7 @@ def test_a_file_that_is_no_recording_is_named_before_anything_runs(tmp_path: Pat
     [
         (None, "engine 'recorded' needs what --jsbench-record filled: --jsbench-engine-option folder=DIR"),
         ("nowhere", "no recorded answers: nowhere is no folder; fill it with --jsbench-record and an engine"),
-        (".", "no recorded answers in ., which is an empty folder; fill it with --jsbench-record and an engine"),
+        (".", "no recorded answers in ., which is an empty directory; fill it with --jsbench-record and an engine"),
     ],
 )
 def test_without_recordings_the_next_step_is_named(

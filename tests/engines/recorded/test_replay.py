@@ -105,7 +105,7 @@ def test_what_was_not_recorded_is_the_engines_fault_and_not_the_models(
     ("content", "options", "message"),
     [
         (None, {}, "needs records: --jsbench-engine-option records=PATH"),
-        (None, {"records": "nowhere"}, "no run at nowhere: there is no such file or folder"),
+        (None, {"records": "nowhere"}, "no run at nowhere: no such file or directory"),
         (None, {"record": "x"}, "has no option 'record': did you mean 'records'?"),
         ("", {"records": "r.jsonl"}, "r.jsonl has no header line"),
         ('{"type": "record"}\n', {"records": "r.jsonl"}, "r.jsonl has no header line"),
