@@ -85,7 +85,7 @@ def test_merge_counts_repeated_attempts_once_and_prefers_answers(shards: list[Pa
     assert "2 of them in more than one run" in merged.notes[0]
     assert merged.notes[1] == (
         "kept of these: the first record, in the order of the given runs, 1 time; a later one, since the "
-        "call of the first broke, 1 time; 1 passed in one run and not in another: simple::b"
+        "first call failed, 1 time; 1 passed in one run and not in another: simple::b"
     )
 
 

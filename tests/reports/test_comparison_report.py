@@ -273,4 +273,4 @@ def test_incomplete_runs_are_reported_by_distinct_names() -> None:
 
     text = comparison_markdown([run, run], names)
 
-    assert all(f"- incomplete: `{name}: 1 of 8 attempts broken" in text for name in names)
+    assert all(f"- incomplete: `{name}: 1 of 8 attempts without an answer" in text for name in names)
