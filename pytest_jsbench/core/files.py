@@ -329,7 +329,9 @@ def parse_json(data: bytes | str, *, largest: int = LARGEST) -> Any:
             return value
     text = decode(data) if isinstance(data, bytes) else data
     try:
-        return json.loads(text, parse_constant=_reject_constant, parse_float=finite, object_pairs_hook=_unique)
+        return json.loads(
+            text, parse_constant=_reject_constant, parse_float=finite, object_pairs_hook=_reject_duplicate_keys
+        )
     except RecursionError:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
@@ -385,7 +387,7 @@ def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         seen: set[str] = set()

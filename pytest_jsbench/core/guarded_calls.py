@@ -133,7 +133,7 @@ class ChildProcess:
         try:
             self._write({"home": str(package.parent), "package": package.name, "path": path, "alarm": alarm})
             if self._output.readline() != READY:
-                raise ChildNotStarted(f"{self._ended([]).detail}; {check_of_packages()}")
+                raise ChildNotStarted(f"{self._reply_after_end([]).detail}; {check_of_packages()}")
         except BaseException:
             self.kill()
             raise
@@ -161,7 +161,7 @@ class ChildProcess:
                 return reply
             self.kill()  # the memory of such work may not all have been freed
             return replace(reply, ending="memory")
-        ended = self._ended(lines)
+        ended = self._reply_after_end(lines)
         self._release()
         return ended
 
@@ -181,7 +181,7 @@ class ChildProcess:
             self._input.write(line)
             self._input.flush()
 
-    def _ended(self, lines: list[bytes]) -> ChildReply:
+    def _reply_after_end(self, lines: list[bytes]) -> ChildReply:
         """Return the values received so far and how the child ended."""
         status = self._wait()
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _ERROR_TAIL))

@@ -132,7 +132,7 @@ def from_json(kind: Any, data: object) -> Any:
     """
     _describe(kind)
     try:
-        return msgspec.convert(data, kind, dec_hook=_of_text)
+        return msgspec.convert(data, kind, dec_hook=_decode_path)
     except msgspec.ValidationError as error:
         raise ValueError(printable(_misfit(str(error), data), _LONGEST_PROBLEM)) from error
     except UnicodeEncodeError:
@@ -148,10 +148,10 @@ _DESCRIBING = threading.Lock()
 def _describe(kind: Any) -> None:
     """Have one thread prepare the type; msgspec does so on first use, and 0.22 does not survive two threads."""
     with _DESCRIBING, contextlib.suppress(msgspec.ValidationError):
-        msgspec.convert(_NOTHING, kind, dec_hook=_of_text)
+        msgspec.convert(_NOTHING, kind, dec_hook=_decode_path)
 
 
-def _of_text(kind: Any, value: object) -> object:
+def _decode_path(kind: Any, value: object) -> object:
     if isinstance(value, str) and issubclass(kind, PurePath):
         return _path(kind, value)
     raise ValueError(f"found {json_type(value)}, expected text")

@@ -111,7 +111,7 @@ class Dataset:
         """Return the cases that meet a condition as for `--jsbench-where`, or for which the function returns true."""
         if not isinstance(wanted, str):
             # A row without a schema is never selected.
-            return self._after(
+            return self._add_step(
                 f"filter {_name(wanted)}()",
                 lambda source: [
                     case.key
@@ -123,7 +123,7 @@ class Dataset:
 
         condition = parse(wanted)
         dialect = Selection().default_dialect
-        return self._after(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
+        return self._add_step(f"filter {wanted}", lambda source: meeting(condition, source, default_dialect=dialect))
 
     @arguments(function=one_of("a function of a case", Callable))
     def map(self, function: Callable[[Case], Changed]) -> Dataset:
@@ -133,14 +133,14 @@ class Dataset:
         The function takes a case and returns a case, or a mapping of the parts to change: any of `schema`, `prompt`
         (the text to send), `messages`, `tags`, `expected` and `reference`. It must be deterministic.
         """
-        return self._after(f"map {_name(function)}()", change=lambda case: _changed(case, function))
+        return self._add_step(f"map {_name(function)}()", change=lambda case: _change_case(case, function))
 
     @arguments(size=whole(1), seed=whole(0))
     @argument_names_in_errors()
     def sample(self, size: int, seed: int = 0) -> Dataset:
         """Return a random sample of this size, proportional over the tasks; a seed gives the same sample everywhere."""
         sample = Sample(size=size, seed=seed)
-        return self._after(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
+        return self._add_step(f"sample {size} seed {seed}", lambda source: sampled(source.keys(), sample))
 
     @arguments(readers("shots"))
     @argument_names_in_errors()
@@ -174,7 +174,7 @@ class Dataset:
         if isinstance(key, slice):
             parts = (key.start, key.stop, *([] if key.step is None else [key.step]))
             text = ":".join("" if part is None else str(part) for part in parts)
-            return self._after(f"slice {text}", lambda source: source.keys()[key])
+            return self._add_step(f"slice {text}", lambda source: source.keys()[key])
         keys = self.keys()
         if isinstance(key, int) and -len(keys) <= key < len(keys):
             return self.source.case(keys[key])
@@ -195,7 +195,7 @@ class Dataset:
     def __repr__(self) -> str:
         return f"<Dataset of {', '.join((repr(self._choice['source']), *self._steps))}>"
 
-    def _after(
+    def _add_step(
         self,
         step: str,
         choose: Callable[[CaseSource], Sequence[CaseKey]] = lambda source: source.keys(),
@@ -229,7 +229,7 @@ class _Step:
         return case if isinstance(case, BrokenCase) else self._change(case)
 
 
-def _changed(case: Case, function: Callable[[Case], Changed]) -> Case:
+def _change_case(case: Case, function: Callable[[Case], Changed]) -> Case:
     made = _call(function, case)
     if isinstance(made, Case) and made.key == case.key:
         return made

@@ -29,12 +29,12 @@ _MOST = 2**53 - 1
 _GREATEST = 1e15
 
 
-def _whole(value: object) -> object:
+def _to_integer(value: object) -> object:
     """Convert a number such as 32.0, which is an integer in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_whole)]
+Count = Annotated[Annotated[int, Field(ge=0, le=_MOST)] | None, BeforeValidator(_to_integer)]
 Share = Annotated[float, Field(ge=0, le=1)] | None
 Figure = Annotated[float, Field(ge=-_GREATEST, le=_GREATEST)]
 #: Value of a metric without its own field: a figure, a group, interval bounds (of a metric <name>_ci), or text.

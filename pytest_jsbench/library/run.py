@@ -112,12 +112,12 @@ class EvaluatedRun(Run):
         if baseline is None and (alone := next((gate.text for gate in wanted if gate.name.baseline), None)):
             message = f"{alone}: there is nothing to compare with; expected run.check(…, baseline=RUN)"
             raise GateError(message, found=alone, where="baseline")
-        return check_all(wanted, self.summary, None if baseline is None else self._against(baseline))
+        return check_all(wanted, self.summary, None if baseline is None else self._compare_with(baseline))
 
     @arguments(baseline=_COMPARED)
     def compare(self, baseline: Run | str | PathLike[str]) -> Comparison:
         """Compare the run case by case with another one, or with the file that `jsbench baseline` wrote."""
-        comparisons = self._against(baseline)
+        comparisons = self._compare_with(baseline)
         if "" not in comparisons:
             message = (
                 f"compare: the run has variants ({printable(', '.join(comparisons))}); expected one of them, as in "
@@ -126,7 +126,7 @@ class EvaluatedRun(Run):
             raise RecordError(message, found=list(comparisons), where="compare")
         return comparisons[""]
 
-    def _against(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
+    def _compare_with(self, baseline: Run | str | PathLike[str]) -> Mapping[str, Comparison]:
         """Return the comparison with another run, by variant, or under an empty name."""
         from pytest_jsbench.reports.evaluations import against, evaluation_of, with_cases
 

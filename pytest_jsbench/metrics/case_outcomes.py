@@ -162,7 +162,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
     values = (*matches, *[None] * missing) if any(each is not None for each in matches) else ()
     tests = [None if each.test_outcome is None or each.failed else each.test_outcome.passed for each in ordered]
     ended = (*tests, *[None] * missing) if any(each is not None for each in tests) else ()
-    measures = [{} if costs is None else _measured(attempt, costs) for attempt in ordered]
+    measures = [{} if costs is None else _measure(attempt, costs) for attempt in ordered]
     return CaseOutcome(
         schema=schema,
         attempts=(*ends, *[MISSING] * missing),
@@ -176,7 +176,7 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
     )
 
 
-def _measured(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
+def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
     """Return the measurements of an answer; empty for a recorded one."""
     timing, usage = attempt.timing, attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:

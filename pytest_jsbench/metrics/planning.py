@@ -53,10 +53,10 @@ class Design:
         compares the sum of differences with the root of the sum of their squares; it requires one step more, since
         sums are discrete, and enough cases that differ.
         """
-        change, alike = abs(difference), self.correlation
-        between_attempts = self.rate * (1 - self.rate) * (1 - alike)
-        uneven = (alike + between_attempts * (1 - alike)) / between_attempts if between_attempts else math.inf
-        size = max(change, math.tanh(change * uneven / (1 + alike) / (1 + 2 * alike)))
+        change, correlated = abs(difference), self.correlation
+        between_attempts = self.rate * (1 - self.rate) * (1 - correlated)
+        uneven = (correlated + between_attempts * (1 - correlated)) / between_attempts if between_attempts else math.inf
+        size = max(change, math.tanh(change * uneven / (1 + correlated) / (1 + 2 * correlated)))
         noise = 2 * self.cases * between_attempts / self.repeats
         power = 0.0
         for changed, chance in _binomial(self.cases, change / size):

@@ -153,8 +153,8 @@ class Summary:
 @arguments(run=one_of("a run", Run))
 def summarize(run: Run) -> Summary:
     """Return the summary of a run; each denominator comes from the plan, never from the number of answers."""
-    whole = _summarize(run)
-    variants = {name: _summarize(part) for name, part in run.each().items()}
+    whole = _summarize_part(run)
+    variants = {name: _summarize_part(part) for name, part in run.each().items()}
     ranked = dict(sorted(variants.items(), key=lambda pair: _rank(pair[1].total)))
     settings = {variant.variant: settings_of(variant.to_dict()) for variant in each(run.metadata)}
     here = {variant.variant for variant in each(run.metadata) if variant.engine in ON_THIS_MACHINE}
@@ -178,7 +178,7 @@ def _rank(total: Metrics) -> tuple[float, float, float]:
     return 1.0 if rate is None else -rate, total.errors, float("inf") if time is None else time
 
 
-def _summarize(run: Run) -> Summary:
+def _summarize_part(run: Run) -> Summary:
     planned: dict[str, list[CaseKey]] = {}
     for key in run.planned:
         planned.setdefault(key.task, []).append(key)

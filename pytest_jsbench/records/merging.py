@@ -80,8 +80,8 @@ def merge(paths: Sequence[Path]) -> Merged:
         if before is None:
             continue
         # redacted prompts have a different salt in each run
-        alike = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
-        if not alike or before.schema_digest != outcome.schema_digest:
+        same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
+        if not same_question or before.schema_digest != outcome.schema_digest:
             raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
         twice, replaced = twice + 1, replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
@@ -150,7 +150,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
         ours, theirs = parts[0].run.metadata, part.run.metadata
         for name, value_of in _SHARED.items():
             if (then := value_of(theirs)) != (now := value_of(ours)):
-                raise _asked_otherwise(
+                raise _question_error(
                     part, parts[0], f"with {name} {json.dumps(then)}, that one with {json.dumps(now)}"
                 )
         for name, run in (part.run.each() or {theirs.variant: part.run}).items():
@@ -161,7 +161,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
             if not otherwise and run.metadata.prompt != first.prompt:
                 otherwise = f"with prompt {json.dumps(run.metadata.prompt)}, that one with {json.dumps(first.prompt)}"
             if otherwise:
-                raise _asked_otherwise(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
+                raise _question_error(part, of_variant[0], f"{otherwise} (variant {name})" if name else otherwise)
     if "" in by_variant and len(by_variant) > 1:
         names = ", ".join(filter(None, by_variant))
         message = f"not parts of one run: some have variants ({names}), and some have none"
@@ -169,7 +169,7 @@ def _by_variant(parts: Sequence[_Part]) -> dict[str, list[Run]]:
     return {name: [part.run for part in of_variant] for name, of_variant in by_variant.items()}
 
 
-def _asked_otherwise(part: _Part, first: _Part, otherwise: str) -> MergeError:
+def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
     return MergeError(f"{part.path} is not part of the run {first.path}: its run asked {otherwise}")
 
 

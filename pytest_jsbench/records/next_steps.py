@@ -254,7 +254,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
     if foreign := _foreign_pattern(verdict, schema):
         return foreign
     # by the keyword that was not enforced, its first place
-    blamed = {_blamed(violation): violation for violation in reversed(verdict.violations)}
+    blamed = {_unenforced_keyword(violation): violation for violation in reversed(verdict.violations)}
     broken = [*reversed(blamed)][:_MOST_KEYWORDS]
     keywords = ", ".join(broken) or "the schema"
     if Note.ADAPTATION_LOSS in verdict.notes:
@@ -269,7 +269,7 @@ def _after_violation(verdict: Verdict, generation: Generation | None, schema: Sc
         return "the answer is a schema, not an instance: use a larger model, or show an example (--jsbench-shots=1)"
     ways: dict[str, list[str]] = {}
     for keyword in broken:
-        way = _RESTATED.get(keyword) or _restated_here(blamed[keyword], schema)
+        way = _RESTATED.get(keyword) or _suggest_keyword(blamed[keyword], schema)
         if way and not ("anyOf" in way and "anyOf" in broken):
             ways.setdefault(way, []).append(keyword)
     restated = ", ".join(f"{' and '.join(keywords)} as {way}" for way, keywords in ways.items())
@@ -300,7 +300,7 @@ def _repeats(text: str) -> bool:
     return len(text) >= _REPEATED and text.count(text[-_REPEATED:]) >= _TIMES
 
 
-def _restated_here(violation: Violation, schema: Schema | None) -> str:
+def _suggest_keyword(violation: Violation, schema: Schema | None) -> str:
     """Return another way to write a bound or a pattern of the schema; empty if there is none."""
     way = tokens_of(violation.schema_path)
     node = follow(schema, way[:-1]) if isinstance(schema, Mapping) else None
@@ -321,7 +321,7 @@ def _restated_here(violation: Violation, schema: Schema | None) -> str:
     return ""
 
 
-def _blamed(violation: Violation) -> str:
+def _unenforced_keyword(violation: Violation) -> str:
     """Return the keyword that was not enforced: the violated one, or the outermost one that contains it."""
     within = [keyword for keyword in keywords_on(tokens_of(violation.schema_path)) if keyword in _APPLYING]
     if violation.keyword not in _SHAPES:

@@ -246,9 +246,9 @@ def line_at(place: Place, lines: LinesByPlace) -> str:
     try:
         text = lines.read(place.path, place.start).decode("utf-8-sig").rstrip("\r\n")
     except ValueError as error:
-        raise _changed(place) from error
+        raise _changed_file_error(place) from error
     if not (text.startswith("{") and text.endswith("}")):
-        raise _changed(place)
+        raise _changed_file_error(place)
     return text + "\n"
 
 
@@ -259,14 +259,14 @@ def record_at(place: Place | Record, attempt: Attempt, lines: LinesByPlace) -> R
     try:
         record = parse_line(parse_json(lines.read(place.path, place.start).rstrip(), largest=LONGEST_LINE))
     except (RecordError, Unreadable) as error:
-        raise _changed(place) from error
+        raise _changed_file_error(place) from error
     if not isinstance(record, Record) or (record.key, record.repeat) != (attempt.key, attempt.repeat):
-        raise _changed(place)
+        raise _changed_file_error(place)
     # a reused answer may be of a variant with another name
     return record if record.variant == attempt.variant else structs.replace(record, variant=attempt.variant)
 
 
-def _changed(place: Place) -> RecordError:
+def _changed_file_error(place: Place) -> RecordError:
     message = f"{place.path}: no such record at byte {place.start:,}: the file was changed since it was found there"
     return RecordError(message, where=place.path)
 

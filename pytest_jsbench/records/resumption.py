@@ -69,8 +69,8 @@ class Recorded:
 
     def of_test(self, first: Attempt) -> list[Record]:
         """Return the records of one run of a project's own test, by its first question, in order."""
-        alike = self._of_task.get((first.key.task, first.repeat, first.variant), ())
-        attempts = [attempt for attempt in alike if attempt.key.is_of_test(first.key)]
+        candidates = self._of_task.get((first.key.task, first.repeat, first.variant), ())
+        attempts = [attempt for attempt in candidates if attempt.key.is_of_test(first.key)]
         records = (self.get(attempt) for attempt in sorted(attempts, key=lambda attempt: attempt.key.number))
         return [record for record in records if record is not None]
 
@@ -122,7 +122,7 @@ def resume(
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)
-    redacted = _redacted(path, theirs, metadata)
+    redacted = _check_redaction(path, theirs, metadata)
     # a test that provides its answer provides it again
     of_run = [outcome for outcome in content.outcomes if not (outcome.excluded or outcome.failed or outcome.handed_in)]
     answered = [
@@ -172,7 +172,7 @@ def newest_alike(folder: Path | None, ours: RunMetadata) -> Path | None:
     return None
 
 
-def _redacted(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
+def _check_redaction(path: Path, theirs: RunMetadata, ours: RunMetadata) -> bool:
     """Return whether the answers are redacted; ResumeError if this run could not judge them."""
     if theirs.redacted and not ours.redacted:
         raise ResumeError(f"{path}: its run was redacted; add --jsbench-redact to resume it")

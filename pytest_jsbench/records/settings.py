@@ -179,7 +179,7 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
         runs = kept
     differing: dict[str, SettingDifference] = {}
     for name in dict.fromkeys(name for run in runs for name in run):
-        values = tuple(run[name].value if name in run else _absent(name, run, runs) for run in runs)
+        values = tuple(run[name].value if name in run else _absent_value(name, run, runs) for run in runs)
         if len({_canonical(value) for value in values if value is not UNKNOWN}) > 1:
             bears_on = next(run[name].bears_on for run in runs if name in run)
             differing[name] = SettingDifference(name=name, bears_on=bears_on, values=values)
@@ -190,7 +190,7 @@ def differences(runs: Sequence[Mapping[str, Setting]], *, same_cases: bool = Fal
     return tuple(sorted(differing.values(), key=lambda difference: order.index(difference.bears_on)))
 
 
-def _absent(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
+def _absent_value(name: str, run: Mapping[str, Setting], runs: Sequence[Mapping[str, Setting]]) -> str:
     """
     Return the value for a run that does not have the setting: not set for a comparer.
 

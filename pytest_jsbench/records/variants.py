@@ -38,14 +38,14 @@ def difference(theirs: RunMetadata, ours: RunMetadata) -> str:
         if (then := getattr(theirs, name)) != (now := getattr(ours, name)):
             return f"{name} {json.dumps(then)}, this one {json.dumps(now)}"
     for name in _PARAMS:
-        if (then := _asked(theirs).get(name)) != (now := _asked(ours).get(name)):
+        if (then := _requested_params(theirs).get(name)) != (now := _requested_params(ours).get(name)):
             return f"with {name} {json.dumps(then)}, this one with {json.dumps(now)}"
     if (then := engine_settings(theirs)) != (now := engine_settings(ours)):
         return f"with the engine's options {json.dumps(then)}, this one with {json.dumps(now)}"
     return ""
 
 
-def _asked(metadata: RunMetadata) -> Mapping[str, Any]:
+def _requested_params(metadata: RunMetadata) -> Mapping[str, Any]:
     return metadata.params if metadata.asked_params is None else metadata.asked_params
 
 
@@ -123,10 +123,12 @@ def match(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
 def unmatched_variants(theirs: RunMetadata, ours: RunMetadata) -> dict[str, str]:
     """Return for each of our variants without a match in the other run what differs there, as a phrase."""
     matched = frozenset(match(theirs, ours).values())
-    return {variant.variant: _instead(theirs, variant) for variant in each(ours) if variant.variant not in matched}
+    return {
+        variant.variant: _describe_mismatch(theirs, variant) for variant in each(ours) if variant.variant not in matched
+    }
 
 
-def _instead(theirs: RunMetadata, ours: RunMetadata) -> str:
+def _describe_mismatch(theirs: RunMetadata, ours: RunMetadata) -> str:
     of_theirs = {variant.variant: variant for variant in each(theirs)}
     then = of_theirs.get(ours.variant, next(iter(of_theirs.values())) if len(of_theirs) == 1 else None)
     if then is not None and (otherwise := difference(then, ours)):

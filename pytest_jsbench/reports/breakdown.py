@@ -169,7 +169,7 @@ def break_down(
     elif by is Grouping.LENGTH:
         names = [name for name in dict.fromkeys(lengths.values()) if name in cases]
     places = tuple(firsts(evaluations))
-    against = _against_first(parts, names, places) if by_case else {}
+    against = _compare_with_first(parts, names, places) if by_case else {}
     groups = (
         CaseGroup(
             name=name,
@@ -247,7 +247,7 @@ def _rate_of(evaluation: Evaluation, metric: str) -> Rate:
     return replace(evaluation.rate(metric), n=None if n is None else int(n))
 
 
-def _against_first(
+def _compare_with_first(
     parts: Sequence[Mapping[str, _Outcomes]], names: Sequence[str], places: Sequence[int]
 ) -> dict[tuple[str, int], Comparison]:
     """Compare the runs by group with their reference run, with p-values adjusted for all of these tests."""

@@ -129,7 +129,7 @@ def _blocks(
     if legend:
         yield legend
         short = [name if len(name) <= _LONGEST_LABEL else column for name, column in zip(names, columns, strict=True)]
-    warnings = [*_incomplete(evaluations, short), *incomparable(settings), *_over_other_cases(compared)]
+    warnings = [*_incomplete_runs(evaluations, short), *incomparable(settings), *_warn_of_other_cases(compared)]
     if warnings:
         yield warnings
     shown = dict(zip(names, short, strict=True))
@@ -214,7 +214,7 @@ def adjustment_of(compared: Sequence[Pair]) -> Fact:
 
 def _changes(comparison: Comparison, most: int) -> Iterator[Fact]:
     for word, keys in comparison.changes.items():
-        yield word, _named(keys, most)
+        yield word, _list_cases(keys, most)
 
 
 def apart(settings: Sequence[SettingDifference]) -> Iterator[Fact]:
@@ -249,7 +249,7 @@ def facts_of_tests_and_values(comparison: Comparison, most: int = _MOST_NAMED) -
     if comparison.tests is not None:
         yield "tests", comparison.tests.sentence
         if comparison.tests.worse:
-            yield "worse", f"no longer passed by their test in {_named(comparison.tests.worse, most)}"
+            yield "worse", f"no longer passed by their test in {_list_cases(comparison.tests.worse, most)}"
     if comparison.values is not None:
         yield from _facts_of_values(comparison.values, most)
     yield from comparison.ratio_sentences
@@ -265,7 +265,7 @@ def _facts_of_values(values: ValueComparison, most: int) -> Iterator[Fact]:
         yield "field", f"… and {counted(len(fields) - _MOST_FIELDS, 'more field')}"
     for word, more, keys in (("worse", "fewer", values.worse), ("better", "more", values.better)):
         if keys:
-            yield word, f"{more} values right in {_named(keys, most)}"
+            yield word, f"{more} values right in {_list_cases(keys, most)}"
     if values.changed:
         cases = counted(len(values.changed), "case")
         yield "not shared", f"{cases} with different expected values or comparers: left out of the values"
@@ -288,7 +288,7 @@ def _not_compared(comparison: Comparison, *, first: str, second: str, each: str 
         yield "repeats", f"{cases} attempted more often in one {each}: only as many first attempts are compared"
 
 
-def _named(keys: Sequence[CaseKey], most: int) -> str:
+def _list_cases(keys: Sequence[CaseKey], most: int) -> str:
     """Return the names of cases, and how many more there are."""
     names = ", ".join(printable(str(key)) for key in keys[:most])
     return f"{len(keys)}: {names}" + (f", and {len(keys) - most} more" if len(keys) > most else "")
@@ -311,7 +311,9 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
         texts = (", ".join(own[name].label for name in chosen if name in own) for own in settings)
         names = [name or run.label for name, run in zip(texts, evaluations, strict=True)]
     else:
-        engines = [_text(evaluation.run.get("engine")) if _labelled(evaluation) else "" for evaluation in evaluations]
+        engines = [
+            _text(evaluation.run.get("engine")) if _is_labelled(evaluation) else "" for evaluation in evaluations
+        ]
         names = [engine or run.label for engine, run in zip(engines, evaluations, strict=True)]
     run_ids = [_text(evaluation.run.get("run_id")) for evaluation in evaluations]
     for ends in (run_ids, [run.source for run in evaluations]):
@@ -321,7 +323,7 @@ def labels(evaluations: Sequence[Evaluation], given: Sequence[str] | None = None
     return distinct(names, _LONGEST_PLACE)
 
 
-def _labelled(evaluation: Evaluation) -> bool:
+def _is_labelled(evaluation: Evaluation) -> bool:
     """Return whether a grammar decided about labelled answers; the model only provides the tokens."""
     dataset = evaluation.run.get("dataset")
     return isinstance(dataset, Mapping) and dataset.get("labelled") is True
@@ -344,7 +346,7 @@ def pairs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> list[Pair]
     return paired(*groups.values())
 
 
-def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
+def _incomplete_runs(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iterator[Fact]:
     """Return the runs with failed, missing or unjudged attempts."""
     for name, run in zip(names, evaluations, strict=True):
         errors, unjudged, planned = (run.figures.get(count) or 0 for count in ("errors", "unjudged", "planned"))
@@ -353,7 +355,7 @@ def _incomplete(evaluations: Sequence[Evaluation], names: Sequence[str]) -> Iter
             yield "incomplete", f"{name}: {lack}"
 
 
-def _over_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
+def _warn_of_other_cases(compared: Sequence[Pair]) -> Iterator[Fact]:
     """Return a warning if the runs' own metrics are not over the same cases."""
     comparisons = [pair.comparison for pair in compared]
     if any(each.first_alone or each.second_alone or each.changed for each in comparisons):

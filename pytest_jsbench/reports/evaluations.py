@@ -142,7 +142,7 @@ def run_to_dict(
         "verdict": None if run.verdict is None else to_json(run.verdict),
         "gates": [{"gate": one.gate.text, "met": one.met, "message": one.message} for one in gates],
         "baseline": compared.get(""),
-        **(_of_variants(summary, compared) if summary.variants else {}),
+        **(_variants_to_dict(summary, compared) if summary.variants else {}),
     }
 
 
@@ -157,7 +157,7 @@ def _figures(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _of_variants(summary: Summary, baselines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _variants_to_dict(summary: Summary, baselines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "variants": {
             name: {**_figures(one), "baseline": baselines.get(name)} for name, one in summary.variants.items()
@@ -244,11 +244,11 @@ class Evaluation:
         pair = self.metrics.get(f"{name}_ci")
         ends = pair if isinstance(pair, list) else [self.figures.get(f"{name}_ci_{end}") for end in ("low", "high")]
         if ends == [None, None]:
-            ends = self._of_count(name)
+            ends = self._interval_of_count(name)
         numbers = [end for end in ends if end is not None and is_figure(end)]
         return (numbers[0], numbers[1]) if len(ends) == len(numbers) == 2 else None
 
-    def _of_count(self, name: str) -> list[float | None]:
+    def _interval_of_count(self, name: str) -> list[float | None]:
         """Return the bounds of a failure rate, computed from its count, over cases if their outcomes are known."""
         group, _, kind = name.partition(".")
         counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
@@ -281,9 +281,9 @@ def is_figure(value: object) -> bool:
 def read(path: Path) -> Evaluation:
     """Read the evaluation in a file or a run's directory; JSBenchError if there is none."""
     if path.is_dir():
-        return _in_folder(path)
+        return _read_folder(path)
     if path.suffix == ".jsonl":
-        return _of_records(path)
+        return _read_records(path)
     return parse(load(path), source=str(path))
 
 
@@ -393,22 +393,22 @@ def _tasks(tasks: object) -> dict[str, Mapping[str, Any]]:
     return metrics_by_task
 
 
-def _in_folder(folder: Path) -> Evaluation:
+def _read_folder(folder: Path) -> Evaluation:
     if (folder / "run.json").is_file():
         evaluation = parse(load(folder / "run.json"), source=str(folder))
         if evaluation.outcomes is not None:
             return evaluation
     if any(folder.glob("records*.jsonl")):
-        return _of_records(folder)
+        return _read_records(folder)
     runs = journal.find_runs(folder)
     if len(runs) == 1:
-        return _in_folder(runs[0])
+        return _read_folder(runs[0])
     hint = "name one of them" if runs else "expected a run's directory or a file"
     message = f"no run.json and no records.jsonl in {folder}, which is {journal.what_is_in(folder)}: {hint}"
     raise RecordError(message, where=folder)
 
 
-def _of_records(path: Path) -> Evaluation:
+def _read_records(path: Path) -> Evaluation:
     run = read_run(path)
     summary = summarize(run)
     return evaluation_of(run, summary, source=str(path))
@@ -416,14 +416,15 @@ def _of_records(path: Path) -> Evaluation:
 
 def evaluation_of(run: Run, summary: Summary, *, source: str) -> Evaluation:
     """Return a run as an evaluation."""
-    whole = _measured(run.metadata, summary, source=source)
+    whole = _measurements(run.metadata, summary, source=source)
     variants = {
-        name: _measured(run.metadata.of_variant(name), summary.variants[name], source=source) for name in run.variants
+        name: _measurements(run.metadata.of_variant(name), summary.variants[name], source=source)
+        for name in run.variants
     }
     return replace(whole, verdict=run.verdict, warnings=run.warnings, variants=variants)
 
 
-def _measured(metadata: RunMetadata, summary: Summary, *, source: str) -> Evaluation:
+def _measurements(metadata: RunMetadata, summary: Summary, *, source: str) -> Evaluation:
     return Evaluation(
         source=source,
         config_path=UNKNOWN,

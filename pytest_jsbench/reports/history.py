@@ -273,13 +273,13 @@ class HistoryLine(Struct, frozen=True, kw_only=True):
         Return whether its metrics are comparable with an earlier line's: both complete, with the
         same cases and rules.
         """
-        if "incomplete" in {self.verdict, before.verdict} or not self.alike([before]):
+        if "incomplete" in {self.verdict, before.verdict} or not self.with_same_cases([before]):
             return False
         both = zip(*(cases.shares(cases.attempts) for cases in (before.cases, self.cases)), strict=True)
         decided = any(were and are for (_, were), (_, are) in both)
         return decided and not any(incomparable(self.changes_since(before)))
 
-    def alike(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
+    def with_same_cases(self, earlier: Sequence[HistoryLine]) -> list[HistoryLine]:
         """Return the earlier lines that have the same cases."""
         return [line for line in earlier if line.cases.digest == self.cases.digest]
 
@@ -385,8 +385,11 @@ class History:
 def _last_and_first(lines: Sequence[HistoryLine]) -> list[SinceBefore]:
     """Return the newest line compared with the last and the first one that had its cases."""
     *earlier, newest = lines
-    alike = newest.alike(earlier)
-    return [SinceBefore(before=then, comparison=newest.since(then)) for then in (*alike[-1:], *alike[:-1][:1])]
+    with_same_cases = newest.with_same_cases(earlier)
+    return [
+        SinceBefore(before=then, comparison=newest.since(then))
+        for then in (*with_same_cases[-1:], *with_same_cases[:-1][:1])
+    ]
 
 
 def add(path: Path, lines: Iterable[HistoryLine]) -> tuple[list[HistoryLine], History]:
@@ -455,10 +458,10 @@ def _change(line: HistoryLine, earlier: Sequence[HistoryLine]) -> str:
     """Count the cases that improved and got worse since the last line with the same cases."""
     if not earlier:
         return ""
-    alike = line.alike(earlier)
-    if not alike:
+    with_same_cases = line.with_same_cases(earlier)
+    if not with_same_cases:
         return "other cases"
-    rose, fell = line.cases.changes_since(alike[-1].cases)
+    rose, fell = line.cases.changes_since(with_same_cases[-1].cases)
     return f"+{rose} -{fell}"
 
 

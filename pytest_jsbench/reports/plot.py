@@ -43,7 +43,7 @@ _MOST_UPRIGHT = 8
 
 def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> Any:
     """Plot a line per label, interrupted where runs are not comparable, with whiskers, as matplotlib's Figure."""
-    figure = _empty(9.0, 4.2 + 0.25 * len(series))
+    figure = _empty_figure(9.0, 4.2 + 0.25 * len(series))
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     metrics = {name for each in series for line in each.lines for name in line.metrics}
@@ -69,7 +69,9 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
     axis.set_ylim(0, 1.05) if metric in RATES else axis.set_ylim(bottom=0)
     by_label = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     handles = [by_label[f"line {at}"] for at in range(len(series))]  # matplotlib lists all lines before all whiskers
-    figure.legend(handles, _plain([each.label for each in series], 100), loc="outside lower center", frameon=False)
+    figure.legend(
+        handles, _escape_dollars([each.label for each in series], 100), loc="outside lower center", frameon=False
+    )
     return figure
 
 
@@ -94,27 +96,27 @@ def picture(evaluations: Sequence[Evaluation], names: Sequence[str], metrics: Se
     panels = [_row(name) for name in _panels(evaluations, metrics)]
     columns = _columns(len(panels))
     rows = -(-len(panels) // columns)
-    figure = _empty(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
+    figure = _empty_figure(max(6.0, 3.2 * columns), 2.9 * rows + 0.35 * len(names) + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     ours = all("pass_rate" in evaluation.metrics for evaluation in evaluations)
     titles = [row.title if ours else row.name for row in panels]
-    for axis, row, title in zip(axes, panels, _plain(titles), strict=False):
+    for axis, row, title in zip(axes, panels, _escape_dollars(titles), strict=False):
         _draw(axis, row, evaluations)
         axis.set_title(f"{title}\n{_direction(row)}", fontsize=9)
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     figure.legend(
         handles=[_patch(at) for at in range(len(names))],
-        labels=_plain(names),
+        labels=_escape_dollars(names),
         loc="outside lower center",
         ncols=2 if len(names) > 3 else 1,
         frameon=False,
-        title=_apart(evaluations),
+        title=_settings_text(evaluations),
     )
     return figure
 
 
-def _empty(width: float, height: float) -> Any:
+def _empty_figure(width: float, height: float) -> Any:
     """Return a Figure that a notebook displays; others are displayed only if `pyplot` has been imported."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingRequirement("a plot needs matplotlib: pip install 'pytest-jsbench[plot]'", expected="matplotlib")
@@ -132,11 +134,11 @@ def _png(figure: Any) -> bytes:
     return drawn.getvalue()
 
 
-def _apart(evaluations: Sequence[Evaluation]) -> str | None:
+def _settings_text(evaluations: Sequence[Evaluation]) -> str | None:
     """Return the settings in which the runs differ, above their names."""
     names = [setting.name for setting in settings_apart(evaluations)]
     title = f"differing in {', '.join(names)}"
-    return textwrap.fill(_plain([title], 400)[0], 90) if names else None
+    return textwrap.fill(_escape_dollars([title], 400)[0], 90) if names else None
 
 
 def _columns(panels: int) -> int:
@@ -239,7 +241,7 @@ def _patch(at: int) -> Any:
     return Patch(facecolor=style["color"], hatch=style["hatch"], edgecolor=style["edgecolor"])
 
 
-def _plain(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
+def _escape_dollars(names: Sequence[str], longest: int = _LONGEST_LABEL) -> list[str]:
     """Return names with `$` escaped, which starts a formula in matplotlib."""
     return [name.replace("$", r"\$") for name in distinct(names, longest)]
 

@@ -167,10 +167,10 @@ def summary_markdown(
         items += markdown.fact_lines(facts_of_comparison(comparison, source))
     items += [f"- gate: {markdown.code(gate.message)}" for gate in gates]
     above = markdown.report([table, facts_of_variants(summary)])
-    return "\n".join([*lines, above, *items, "", markdown.report(_folded(run, summary))]).rstrip("\n") + "\n"
+    return "\n".join([*lines, above, *items, "", markdown.report(_folded_tables(run, summary))]).rstrip("\n") + "\n"
 
 
-def _folded(run: Run, summary: Summary) -> Iterator[TableBlock]:
+def _folded_tables(run: Run, summary: Summary) -> Iterator[TableBlock]:
     """Return the tables that Markdown folds."""
     if (by_task := rates_by_task(summary)) is not None:
         yield by_task
@@ -217,7 +217,7 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
     shown = [summary.pairs[at] for at in sorted(chosen)]
     facts: list[Fact] = []
     for pair in shown:
-        facts += facts_of_pairs([pair], _short(summary), each="variant", most=most)
+        facts += facts_of_pairs([pair], _short_names(summary), each="variant", most=most)
     omitted = len(summary.pairs) - len(shown)
     if omitted:
         pairs = counted(omitted, "other pair")
@@ -227,14 +227,14 @@ def facts_of_variants(summary: Summary, most_pairs: int | None = None) -> list[F
     return facts
 
 
-def _short(summary: Summary) -> dict[str, str]:
+def _short_names(summary: Summary) -> dict[str, str]:
     """Return distinct variant names that fit in a line."""
     return dict(zip(summary.variants, distinct(list(summary.variants), _LONGEST_NAME), strict=True))
 
 
 def _differing(summary: Summary) -> Iterator[Fact]:
     """Return the cases in which variants differ, the most evenly divided first."""
-    names = _short(summary)
+    names = _short_names(summary)
     for number, key in enumerate(summary.differing[:_MOST_CASES]):
         if not number:
             yield "differ", _differing_count(summary)
@@ -269,10 +269,10 @@ def _end(outcome: CaseOutcome) -> str:
 
 def facts(run: Run, summary: Summary) -> list[Fact]:
     """Return the facts next to the tables, which all outputs for people show."""
-    return [*_measured(run, summary), *_noticed(summary), *_left_out(run, summary)]
+    return [*_facts_of_metrics(run, summary), *_facts_of_notes(summary), *_facts_left_out(run, summary)]
 
 
-def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
+def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
     total, metadata = summary.total, run.metadata
     rate = total.pass_rate
     share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
@@ -281,7 +281,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
         ranked = sorted(total.test_failures.items(), key=lambda pair: -pair[1])
         causes = ", ".join(f"{cause} {count}" for cause, count in ranked if count)
         yield "tests", f"{_share(total.tests_passed)} passed{f'; {causes}' if causes else ''}"
-    names = _short(summary)
+    names = _short_names(summary)
     for name, part in summary.variants.items() or [("", summary)]:
         yield from _repeats(part, f"{names[name]}: " if name else "")
     if total.exact_match.n or total.uncompared:
@@ -291,7 +291,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if not any(outcome.asked_by for outcome in run.outcomes):
         for name in names or [""]:
             yield from _settings(metadata.of_variant(name), f"{names[name]}: " if name else "")
-    yield from _recorded(run)
+    yield from _facts_of_recordings(run)
     if total.compile_time.count:
         alone, first = (_spread(times, "compile_time_p50") for times in (total.compile_time, total.grammar_compilation))
         yield "grammars", f"compiled (ms): {alone}; up to the first mask: {first}"
@@ -315,7 +315,7 @@ def _measured(run: Run, summary: Summary) -> Iterator[Fact]:
     if not metadata.labelled:
         yield "tokens", _tokens(total)
     if total.cost is not None:
-        yield "cost", dollars(total.cost) + _of_answers(total.priced, total.unpriced)
+        yield "cost", dollars(total.cost) + _share_of_answers(total.priced, total.unpriced)
     elif summary.cost_problem:
         yield "cost", f"{NOT_APPLICABLE} ({printable(summary.cost_problem)})"
 
@@ -344,7 +344,7 @@ def _settings(metadata: RunMetadata, of: str) -> Iterator[Fact]:
         yield "reasoning", f"{of}{', '.join(parts)}"
 
 
-def _recorded(run: Run) -> Iterator[Fact]:
+def _facts_of_recordings(run: Run) -> Iterator[Fact]:
     """Return facts about recorded answers, one for each setting that differs from the recorded one."""
     if run.metadata.engine in RECORDED:
         yield "recorded", "answers and times are those of the recording: no calls were made"
@@ -358,7 +358,7 @@ def _recorded(run: Run) -> Iterator[Fact]:
         yield "settings", f"{answers} recorded with {settings}; record again with --jsbench-record"
 
 
-def _noticed(summary: Summary) -> Iterator[Fact]:
+def _facts_of_notes(summary: Summary) -> Iterator[Fact]:
     """Return facts that do not affect a verdict."""
     total = summary.total
     if notes := [f"{note} {count}" for note, count in total.note_counts.items() if count]:
@@ -371,10 +371,10 @@ def _noticed(summary: Summary) -> Iterator[Fact]:
     if total.disputed:
         names = [printable(str(key)) for key in summary.disputed]
         verdicts = f"{counted(len(names), 'verdict')} on which the two validators disagree"
-        yield "disputed", f"{verdicts}: {_named(names)}"
+        yield "disputed", f"{verdicts}: {_list_names(names)}"
 
 
-def _left_out(run: Run, summary: Summary) -> Iterator[Fact]:
+def _facts_left_out(run: Run, summary: Summary) -> Iterator[Fact]:
     """Return facts about what the metrics leave out."""
     total = summary.total
     if total.excluded:  # it counts attempts: all repeats, in all variants
@@ -471,10 +471,10 @@ def _flaky(flaky: Sequence[tuple[CaseKey, CaseOutcome]]) -> str:
     """Return the cases with different attempts, those nearest to one half first."""
     ranked = sorted(flaky, key=lambda pair: abs(2 * pair[1].passes - len(pair[1].decided)) / len(pair[1].decided))
     names = [f"{printable(str(key))} {outcome.passes}/{len(outcome.decided)}" for key, outcome in ranked]
-    return f"{counted(len(flaky), 'case')} passed in some attempts only: {_named(names)}"
+    return f"{counted(len(flaky), 'case')} passed in some attempts only: {_list_names(names)}"
 
 
-def _named(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
@@ -504,9 +504,9 @@ def _tokens(total: Metrics) -> str:
     )
     written = f" ({count('cache_write')} of them written to the cache)" if total.tokens.cache_write_tokens else ""
     tokens = f"{count('input')} in{cached}{written}, {count('output')} out{reasoning}"
-    return tokens + _of_answers(total.reported, total.unreported)
+    return tokens + _share_of_answers(total.reported, total.unreported)
 
 
-def _of_answers(known: int, unknown: int) -> str:
+def _share_of_answers(known: int, unknown: int) -> str:
     """Return the number of answers of a sum, if it is not over all."""
     return f", of {known:,} of {known + unknown:,} answers" if known and unknown else ""

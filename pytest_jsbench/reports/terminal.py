@@ -91,13 +91,13 @@ def table_lines(table: TableBlock, width: int = WIDTH) -> list[str]:
     )
     longest = max(len(table.head), *(len(printable(name, None)) for name, _ in table.rows), 0)
     for layout, form, _ in forms:
-        if lines := _within(layout, width, longest, form):
+        if lines := _fit(layout, width, longest, form):
             return lines
     for layout, form, shortest in forms:
-        if lines := _within(layout, width, shortest, form):
+        if lines := _fit(layout, width, shortest, form):
             return lines
     if count < 2:
-        return _within(narrow, 10 * width, width, _Form.SHORT_HEADS)
+        return _fit(narrow, 10 * width, width, _Form.SHORT_HEADS)
     half = (count + 1) // 2
     return [*table_lines(narrow.part(range(half)), width), "", *table_lines(narrow.part(range(half, count)), width)]
 
@@ -112,14 +112,16 @@ def _with_shorter_heads(table: TableBlock, width: int) -> TableBlock:
     return replace(table, columns=tuple(columns))
 
 
-def _within(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
+def _fit(table: TableBlock, width: int, shortest: int, form: _Form) -> list[str]:
     """Return the table in a form; empty if its names would be shorter than `shortest`."""
     cells = _texts(table, width, form)
     heads = [_head(column, texts, form) for column, texts in zip(table.columns, cells, strict=True)]
-    beside = sum(2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True))
+    other_width = sum(
+        2 + max(map(len, [*head, *itertools.chain(*texts)])) for head, texts in zip(heads, cells, strict=True)
+    )
     names = [name for name, _ in table.rows]
     longest = max(map(len, [table.head, *(printable(name, None) for name in names)]))
-    room = min(longest, width - beside)
+    room = min(longest, width - other_width)
     if room < min(longest, max(shortest, table.whole_names)):
         return []
     named = [[table.head[:room]], *([name] for name in distinct(names, room))]

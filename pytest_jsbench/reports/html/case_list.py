@@ -169,11 +169,11 @@ def details_of(record: Record) -> dict[str, Any]:
         "answer": answer,
         "reasoning": _cut(getattr(generation, "reasoning", "")),
         "values": "" if record.match is None else _cut("\n".join(described(record.match))),
-        "expected": _expected(record),
+        "expected": _expected_lines(record),
         "schema": schema,
         "sent": "" if sent is None or sent.schema is None else _json(sent.schema),
         "prompt": _cut("\n\n".join(turns)),
-        "measured": ", ".join(_measured(record)),
+        "measured": ", ".join(_measurements(record)),
     }
 
 
@@ -202,7 +202,7 @@ def _test(test: OwnOutcome | None) -> str:
     return _cut(f"{test.cause or test.end}{field}{': ' if test.message else ''}{test.message}")
 
 
-def _expected(record: Record) -> list[tuple[str, str]]:
+def _expected_lines(record: Record) -> list[tuple[str, str]]:
     """Return the expected instance as lines, each with the answer's value if that is wrong."""
     if record.expected is None:
         return []
@@ -211,7 +211,7 @@ def _expected(record: Record) -> list[tuple[str, str]]:
     wrong = {difference.path: difference for difference in differences if difference.fault is not Fault.INVENTED}
     lines: list[tuple[str, str]] = []
     room = _LONGEST_TEXT
-    for line, path in _laid_out(record.expected.value):
+    for line, path in _indented_lines(record.expected.value):
         if (room := room - len(line)) < 0:
             return [*lines, ("… cut: all of it is in records.jsonl", "")]
         fault = wrong.get(json_path(path)) if wrong and path is not None else None
@@ -219,7 +219,7 @@ def _expected(record: Record) -> list[tuple[str, str]]:
     return lines
 
 
-def _laid_out(
+def _indented_lines(
     value: object, path: tuple[str | int, ...] = (), before: str = "", after: str = ""
 ) -> Iterator[tuple[str, tuple[str | int, ...] | None]]:
     """Yield each line of the value as indented JSON, with the path of what begins there."""
@@ -232,11 +232,11 @@ def _laid_out(
     members = value.items() if isinstance(value, dict) else enumerate(value)
     for number, (step, member) in enumerate(members, 1):
         name = f"{json_text(step)}: " if isinstance(step, str) else ""
-        yield from _laid_out(member, (*path, step), name, "," if number < len(value) else "")
+        yield from _indented_lines(member, (*path, step), name, "," if number < len(value) else "")
     yield "  " * min(len(path), 50) + closing + after, None
 
 
-def _measured(record: Record) -> Iterator[str]:
+def _measurements(record: Record) -> Iterator[str]:
     generation = record.generation
     if isinstance(generation, Decided):
         compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time

@@ -94,8 +94,8 @@ def render(
         asked=distinguishing_settings(run, summary),
         by_task=rates_by_task(summary),
         tasks=table_of_tasks(run, summary),
-        standing=facts_of_variants(summary),
-        comparisons=[(name, comparison, _beside(comparison)) for name, comparison in compared.items()],
+        comparisons_of_variants=facts_of_variants(summary),
+        comparisons=[(name, comparison, _facts_of_comparison(comparison)) for name, comparison in compared.items()],
         failures=sorted(((name, count) for name, count in failures if count), key=lambda pair: -pair[1]),
         facts=facts(run, summary),
         keywords=table_of_keywords(replace(summary, keywords=broken)),
@@ -106,7 +106,7 @@ def render(
     )
 
 
-def _beside(comparison: Comparison) -> list[Fact]:
+def _facts_of_comparison(comparison: Comparison) -> list[Fact]:
     """Return the facts for a baseline's verdict; without a baseline, their module is not imported."""
     from pytest_jsbench.reports.comparison_report import apart, facts_of_tests_and_values
 
@@ -129,21 +129,21 @@ def page_environment(needed: str, *rooms: str) -> Environment:
 
     loader = ChoiceLoader([PackageLoader(room, "page") for room in (*rooms, _ROOM)])
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    environment.filters["visible"] = _visible
+    environment.filters["visible"] = _escape_hidden
     return environment
 
 
 def html_table(table: TableBlock) -> str:
     """Return the table as HTML for a notebook, with every text escaped."""
-    heads = "".join(f"<th>{_escaped(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
+    heads = "".join(f"<th>{_escape(head)}</th>" for head in (table.head, *(one.heading for one in table.columns)))
     lines = [f"<tr>{heads}</tr>"]
     for name, cells in table.rows:
         texts = [name, *(column.exact_text_of(cell) for column, cell in zip(table.columns, cells, strict=True))]
-        lines.append(f"<tr>{''.join(f'<td>{_escaped(text)}</td>' for text in texts)}</tr>")
+        lines.append(f"<tr>{''.join(f'<td>{_escape(text)}</td>' for text in texts)}</tr>")
     return "\n".join(["<table>", *lines, "</table>"])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return html.escape(printable(text, None))
 
 
@@ -156,7 +156,7 @@ def _source(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _visible(text: Any, limit: int | None = 300) -> str:
+def _escape_hidden(text: Any, limit: int | None = 300) -> str:
     return printable(str(text), limit)
 
 
