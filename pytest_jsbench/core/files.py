@@ -300,7 +300,8 @@ def real(path: Path) -> Path:
 def inside(root: Path, path: Path) -> bool:
     """Return whether the path, with all links resolved, is in the directory, or in the store of its hub cache."""
     try:
-        folder, place = real(root), real(path)
+        folder = real(root)
+        place = real(path)
     except ValueError:  # for example a null byte in a path from a third-party file
         return False
     return place.is_relative_to(folder) or any(place.is_relative_to(store) for store in _stores(folder))

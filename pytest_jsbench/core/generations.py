@@ -480,7 +480,8 @@ class Stopwatch:
         """Mark the arrival of content, and return its time; content of one piece of a body arrives at one time."""
         if self._last is not None and piece is not None and piece == self._piece:
             return self._last
-        self._last, self._piece = time.perf_counter(), piece
+        self._last = time.perf_counter()
+        self._piece = piece
         if self._first is None:
             self._first = self._last
             if piece is not None and self._reasoning is not None and self._reasoning[1] == piece:

@@ -127,7 +127,8 @@ class ChildProcess:
             raise
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
+        self._input = self._process.stdin
+        self._output = self._process.stdout
         package = Path(__file__).resolve().parents[1]
         path = [str(Path(entry).absolute()) for entry in sys.path]
         try:
@@ -193,7 +194,8 @@ class ChildProcess:
         if status == self._alarm_status:
             ending = "timeout"
         elif no_memory or detail.startswith("MemoryError"):
-            ending, detail = "memory", no_memory or detail
+            ending = "memory"
+            detail = no_memory or detail
         return ChildReply(values=_values(lines), ending=ending, detail=detail)
 
     def close(self) -> None:
@@ -221,7 +223,8 @@ class ChildProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(None if patience == math.inf else patience)
             return None
-        end, pause = time.monotonic() + patience, 0.0005
+        end = time.monotonic() + patience
+        pause = 0.0005
         while self._process.returncode is None:
             try:
                 pid, status = os.waitpid(self._process.pid, 0 if patience == math.inf else os.WNOHANG)
@@ -298,7 +301,8 @@ class GuardedCalls:
 
     def __init__(self, *, memory: int | None = MEMORY, private: bool = False, alarm: AlarmKind | None = None) -> None:
         """Limit the child's memory to `memory` bytes of mapped memory, or only `private` memory; None: no limit."""
-        self._memory, self._private = memory, private
+        self._memory = memory
+        self._private = private
         self._alarm: AlarmKind = alarm or best_alarm()
         #: Locked while a thread communicates with the child.
         self._lock = threading.Lock()
@@ -366,7 +370,8 @@ class GuardedCalls:
         return reply
 
     def _forget(self) -> ChildProcess | None:
-        child, self._child = self._child, None
+        child = self._child
+        self._child = None
         self._end.pop_all()
         return child
 

@@ -172,14 +172,16 @@ def _misfit(message: str, data: Any) -> str:
     """Rewrite a validation message of msgspec: the place, what was found, and what was expected."""
     parts = _MISFIT.fullmatch(message)
     assert parts is not None
-    problem, place = parts["problem"], parts["place"] or ""
+    problem = parts["problem"]
+    place = parts["place"] or ""
     shown = place.removeprefix(".") or "the whole"
     if missing := _MISSING.fullmatch(problem):
         return f"{shown} has no {missing[1]}"
     for name, number in () if "[...]" in place else _STEP.findall(place):
         data = data[name] if name else data[int(number)]
     if parts["key"]:
-        shown, value = f"a key of {shown}", "is wrong"
+        shown = f"a key of {shown}"
+        value = "is wrong"
     elif "[...]" in place or not isinstance(data, str | int | float | None):
         value = f"is an {json_type(data)}" if "[...]" not in place and isinstance(data, list | dict) else "is wrong"
     else:

@@ -83,7 +83,9 @@ class Dataset:
         `registry` is a directory of schemas to which these may refer. A case with a broken schema is skipped if
         `skip_invalid` is set, which is the default for published datasets, and else missing.
         """
-        invalid = None if skip_invalid is None else "skip" if skip_invalid else "fail"
+        invalid = None
+        if skip_invalid is not None:
+            invalid = "skip" if skip_invalid else "fail"
         values = {"tasks": tasks, "split": split, "limit": limit, "registry": registry, "invalid_schemas": invalid}
         return cls.of(source, {**DEFAULTS, **values})
 

@@ -97,7 +97,9 @@ class CaseOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def first(self, count: int) -> CaseOutcome:
         """Return the outcome of the first `count` attempts only."""
-        attempts, matches, tests = self.attempts[:count], self.matches[:count], self.tests[:count]
+        attempts = self.attempts[:count]
+        matches = self.matches[:count]
+        tests = self.tests[:count]
         measures = {name: values[:count] for name, values in self.measures.items()}
         return structs.replace(self, attempts=attempts, matches=matches, tests=tests, measures=measures)
 
@@ -135,7 +137,8 @@ def outcomes(
     Measurements are included if `costs` are given, even if some or all costs are unknown. If an application makes
     several calls for the same answer, the last one counts in place of the first.
     """
-    plan, made = Counter(planned), list(attempts)
+    plan = Counter(planned)
+    made = list(attempts)
     first: dict[Attempt, CaseKey] = {}
     for attempt in made:
         if attempt.called_again:
@@ -178,7 +181,8 @@ def _outcome(attempts: list[AttemptOutcome], *, planned: int, costs: Mapping[Att
 
 def _measure(attempt: AttemptOutcome, costs: Mapping[Attempt, float]) -> dict[str, float | None]:
     """Return the measurements of an answer; empty for a recorded one."""
-    timing, usage = attempt.timing, attempt.usage
+    timing = attempt.timing
+    usage = attempt.usage
     if attempt.generation != "completion" or attempt.remembered or timing is None or usage is None:
         return {}
     values = {

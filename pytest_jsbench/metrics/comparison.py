@@ -462,7 +462,8 @@ def adjust_together(comparisons: Sequence[Comparison]) -> list[Comparison]:
     ends = iter(adjusted([comparison.tests.difference for comparison in comparisons if comparison.tests is not None]))
     together = []
     for comparison, difference in zip(comparisons, by_cases, strict=True):
-        values, of_tests = comparison.values, comparison.tests
+        values = comparison.values
+        of_tests = comparison.tests
         if values is not None:
             values = replace(values, difference=next(tests), fields={name: next(tests) for name in values.fields})
         if of_tests is not None:

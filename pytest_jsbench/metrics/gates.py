@@ -62,7 +62,9 @@ class Gate:
         if parts is None:
             message = f"expected METRIC OP VALUE, such as pass_rate>=0.9 or ttft_p95<=2, found {text!r}"
             raise GateError(message, found=text, expected="METRIC OP VALUE")
-        name, sign, number = MetricName.parse(parts.group(1), own), parts.group(3), parts.group(4)
+        name = MetricName.parse(parts.group(1), own)
+        sign = parts.group(3)
+        number = parts.group(4)
         less = None if parts.group(2) is None else MetricName.parse(parts.group(2), own)
         if less is not None and (less.metric, less.bound) != (name.metric, name.bound):
             message = f"{text!r}: a difference is of one metric, such as a.pass_rate - b.pass_rate"
@@ -166,7 +168,11 @@ def check(gate: Gate, summary: Summary, comparisons: Mapping[str, Comparison] | 
 
 
 #: Exit statuses of pytest.
-_OK, _FAILED, _STOPPED, _BROKEN, _NO_TESTS = 0, 1, 2, 3, 5
+_OK = 0
+_FAILED = 1
+_STOPPED = 2
+_BROKEN = 3
+_NO_TESTS = 5
 _UNEXPLAINED = {
     _STOPPED: "the session was stopped",
     _BROKEN: "internal error of pytest",

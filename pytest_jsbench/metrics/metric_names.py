@@ -36,7 +36,8 @@ _BASELINE_METRICS = frozenset(
 _FIELD_METRICS = frozenset({*RATES_OF_FIELD, "right", "expected", "given"})
 _BOUND = re.compile(r"[._](ci_low|ci_high)$")
 #: Prefixes that distinguish variants from tasks of the same name.
-_VARIANTS, _TASKS = "variants.", "tasks."
+_VARIANTS = "variants."
+_TASKS = "tasks."
 #: Metrics of a keyword, a field or a baseline, which only the name of a variant can precede.
 _GROUP = re.compile(r"(?:(?P<variant>.+?)\.)?(?P<group>keywords|fields|baseline)\.(?P<path>.+)")
 _NEVER = float("inf")
@@ -97,7 +98,8 @@ class MetricName:
         ending = _BOUND.search(text)
         bound = ending and ending.group(1)
         path = text[: ending.start()] if ending else text
-        metric, group = _tail(path, METRICS), _GROUP.fullmatch(path)
+        metric = _tail(path, METRICS)
+        group = _GROUP.fullmatch(path)
         variant = group and group["variant"] and group["variant"].removeprefix(_VARIANTS)
         if group and group["group"] == "keywords" and (tail := _tail(group["path"], _KEYWORD_METRICS)):
             keyword = _require_known(group["path"].removesuffix(tail).removesuffix("."), KEYWORDS, text, "keyword")

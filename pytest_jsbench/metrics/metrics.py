@@ -220,7 +220,8 @@ class Metrics:
         """Return the metrics by their names in docs/metrics.md; a rate over nothing is None."""
         figures: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         figures["missing_reasons"] = {reason.value: self.missing_reasons[reason] for reason in MissingReason}
-        figures["valid_instances"], figures["valid_rejected"] = self.over_constraint.n, self.over_constraint.successes
+        figures["valid_instances"] = self.over_constraint.n
+        figures["valid_rejected"] = self.over_constraint.successes
         figures["invalid_instances"] = self.under_constraint.n
         figures["invalid_accepted"] = self.under_constraint.successes
         figures["fault_counts"] = {kind.value: count for kind, count in self.fault_counts.items() if count}

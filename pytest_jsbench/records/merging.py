@@ -71,7 +71,8 @@ def merge(paths: Sequence[Path]) -> Merged:
         message = f"{parts[0].path} and the others plan {attempts:,} attempts; expected at most {MOST_ATTEMPTS:,}"
         raise MergeError(message, found=attempts, expected=MOST_ATTEMPTS)
     made: dict[Attempt, AttemptOutcome] = {}
-    twice, replaced = 0, 0
+    twice = 0
+    replaced = 0
     disagreeing: dict[Attempt, None] = {}
     for outcome in itertools.chain.from_iterable(part.run.outcomes for part in parts):
         before = made.get(outcome.attempt)
@@ -83,7 +84,8 @@ def merge(paths: Sequence[Path]) -> Merged:
         same_question = parts[0].run.metadata.redacted or before.prompt_digest == outcome.prompt_digest
         if not same_question or before.schema_digest != outcome.schema_digest:
             raise MergeError(f"{outcome.key} has two different questions: the runs are not of one dataset")
-        twice, replaced = twice + 1, replaced + before.failed
+        twice = twice + 1
+        replaced = replaced + before.failed
         if not (before.failed or outcome.failed) and before.passed != outcome.passed:
             disagreeing[outcome.attempt] = None
     metadatas = [runs[0].metadata for runs in of_variants.values()]
@@ -175,7 +177,8 @@ def _question_error(part: _Part, first: _Part, otherwise: str) -> MergeError:
 
 def _attempts(runs: Sequence[Run], made: Mapping[Attempt, AttemptOutcome]) -> tuple[Attempt, ...]:
     """Return the planned attempts of a variant; own tests are complete in each shard, and state their number."""
-    variant, repeats = runs[0].metadata.variant, runs[0].metadata.repeats
+    variant = runs[0].metadata.variant
+    repeats = runs[0].metadata.repeats
     own = {attempt for attempt, outcome in made.items() if outcome.asked_by is not None and attempt.variant == variant}
     keys = {attempt.key for attempt in own}
     for run in runs:

@@ -210,7 +210,8 @@ class AttemptOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
     @classmethod
     def of(cls, record: Record, source: Place | None = None) -> AttemptOutcome:
         """Return the outcome of a record at this place; without a place, the record is kept with it."""
-        verdict, generation = record.verdict, record.generation
+        verdict = record.verdict
+        generation = record.generation
         sent = getattr(generation, "sent", None)
         decided = generation.decisions if isinstance(generation, Decided) else None
         broken = [
@@ -413,7 +414,8 @@ class Run:
         """
         shown: dict[object, AttemptOutcome] = {}
         for outcome in self.outcomes:
-            test, asked_by = outcome.test_outcome, outcome.asked_by
+            test = outcome.test_outcome
+            asked_by = outcome.asked_by
             if outcome.failing or self.breaks(outcome):
                 shown[outcome.attempt] = outcome
             elif asked_by is not None and test is not None and test.passed is False:
@@ -451,7 +453,8 @@ class Run:
             outcomes.get(outcome.variant, []).append(outcome)
         for entry in self.missing if missing else ():
             missing.get(entry.variant, []).append(entry)
-        plans, runs = self.metadata.plans(), {}
+        plans = self.metadata.plans()
+        runs = {}
         for name, made in outcomes.items():
             planned = plans[name]
             if planned is None:  # an old run may have no plan: use what was recorded

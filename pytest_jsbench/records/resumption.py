@@ -114,11 +114,13 @@ def resume(
     if path.is_dir() and all(entry.is_dir() and not any(entry.iterdir()) for entry in path.iterdir()):
         warning = f"{path} is empty, as a run leaves it that was killed at its start: nothing is taken over"
         return Resumption(source=path, folder=path, warnings=(warning,))
-    content, folder = journal.read_run(path), journal.find_files(path)[0].parent
+    content = journal.read_run(path)
+    folder = journal.find_files(path)[0].parent
     if content.metadata is None and path.is_dir():
         return Resumption(source=path, folder=folder, warnings=content.warnings)
     theirs = content.run(path, ResumeError).metadata
-    names, changed = match(theirs, metadata), unmatched_variants(theirs, metadata)
+    names = match(theirs, metadata)
+    changed = unmatched_variants(theirs, metadata)
     if not names:
         other = next(iter(changed.values()))
         raise ResumeError(f"{path}: its run {other}; none of its answers can be reused", found=other, where=path)

@@ -131,7 +131,8 @@ def settings_of(metadata: Mapping[str, Any]) -> dict[str, Setting]:
     for bears_on, places in _PLACES.items():
         for place in places:
             group, _, member = place.rpartition(".")
-            holder, name = metadata.get(group) if group else metadata, "dataset" if member == "source" else member
+            holder = metadata.get(group) if group else metadata
+            name = "dataset" if member == "source" else member
             value = holder.get(member, _UNSAID.get(place, _ABSENT)) if isinstance(holder, Mapping) else _ABSENT
             if _is_simple(value) and not (name in _SAMPLING and metadata.get("engine") in RECORDED):
                 settings[name] = Setting(name=name, bears_on=bears_on, value=value)

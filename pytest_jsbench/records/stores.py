@@ -32,7 +32,8 @@ def at_hand(places: Sequence[str]) -> Iterator[tuple[list[Path], dict[str, str]]
 
     A URL with `*` names each directory that matches and has records. Errors inside name the URL, not the copy.
     """
-    paths, originals = list[Path](), dict[str, str]()
+    paths = list[Path]()
+    originals = dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="jsbench-") as folder:
         for place in places:
             if "://" not in place:

@@ -61,7 +61,9 @@ class Column:
         if isinstance(value, Marked):
             return f"{self.exact_text_of(value.value)}{value.mark}"
         if not isinstance(value, Rate):
-            return NOT_APPLICABLE if value is None else value if isinstance(value, str) else self.text_of(value)
+            if value is None:
+                return NOT_APPLICABLE
+            return value if isinstance(value, str) else self.text_of(value)
         if value.value is None:
             return NOT_APPLICABLE
         counts = f"{value.successes}/{value.n} = " if self.counted and isinstance(value, Proportion) else ""

@@ -54,7 +54,8 @@ def side_by_side(
     """Return the runs side by side for a terminal; long names are numbered and listed below the first table."""
     shown = [printable(name, None) for name in names]
     legend: list[Fact] = []
-    rows, columns = shown, shown
+    rows = shown
+    columns = shown
     if max(map(len, shown)) > _LONGEST_LABEL or sum(map(len, shown)) > _WIDTH_OF_LABELS:
         columns = [f"[{number}]" for number in range(1, len(shown) + 1)]
         rows = [f"{number} {name}" for number, name in zip(columns, shown, strict=True)]

@@ -251,7 +251,8 @@ class Evaluation:
     def _interval_of_count(self, name: str) -> list[float | None]:
         """Return the bounds of a failure rate, computed from its count, over cases if their outcomes are known."""
         group, _, kind = name.partition(".")
-        counts, planned = self.metrics.get("failure_counts"), self.metrics.get("planned")
+        counts = self.metrics.get("failure_counts")
+        planned = self.metrics.get("planned")
         count = counts.get(kind) if group == "failure_rates" and isinstance(counts, Mapping) else None
         if not isinstance(count, int) or not isinstance(planned, int) or not 0 <= count <= planned:
             return []
@@ -313,8 +314,10 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
         EVALUATION.check({**data, "metrics": metrics} if "metrics" in data else {"metrics": metrics})
         if OURS in metrics:
             METRICS.check(metrics)
-        outcomes, tasks = _outcomes(data.get("cases")), _tasks(data.get("tasks"))
-        verdict, variants = RunVerdict.from_run_json(data), _variants(data, source)
+        outcomes = _outcomes(data.get("cases"))
+        tasks = _tasks(data.get("tasks"))
+        verdict = RunVerdict.from_run_json(data)
+        variants = _variants(data, source)
     except (ValueError, RecordError) as error:
         raise RecordError(f"{source}: {error}", where=source) from error
     return Evaluation(
@@ -332,7 +335,8 @@ def parse(data: Mapping[str, Any], *, source: str) -> Evaluation:
 
 def _variants(data: Mapping[str, Any], source: str) -> dict[str, Evaluation]:
     """Return the evaluation of each variant, with its metadata."""
-    variants, run = data.get("variants"), data.get("run")
+    variants = data.get("variants")
+    run = data.get("run")
     if not isinstance(variants, Mapping) or not isinstance(run, Mapping):
         return {}
     listed = run.get("variants")

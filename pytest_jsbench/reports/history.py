@@ -111,7 +111,9 @@ class WrittenCases(Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise RecordError if there are more bits than attempts, or not as many measurements as cases."""
-        passed, undecided, bits = int(self.passed, 16), int(self.undecided, 16), self.count * self.attempts
+        passed = int(self.passed, 16)
+        undecided = int(self.undecided, 16)
+        bits = self.count * self.attempts
         if not max(passed, undecided).bit_length() <= bits <= 4 * LONGEST_LINE or passed & undecided:
             message = f"cases.passed and cases.undecided are not of {self.count} cases with {self.attempts} attempts"
             raise RecordError(message)

@@ -95,7 +95,8 @@ def _take_out_cases(
     path: Path, to: TextIO, costs: Mapping[str, float], *, short: bool, hide: Callable[[str], str]
 ) -> tuple[Element, int]:
     """Write each completed case; return the rest of the document, and how many failures are errors now."""
-    moved, opened = 0, list[ElementTree.Element]()
+    moved = 0
+    opened = list[ElementTree.Element]()
     for event, element in ElementTree.iterparse(path, events=("start", "end")):  # noqa: S314  pytest has just written it
         if event == "start":
             opened.append(element)
@@ -122,7 +123,8 @@ def _complete_case(case: Element, costs: Mapping[str, float], *, short: bool) ->
     values = {name: entry.get("value") for name, entry in last.items()}
     if values.get(_TASK) is None:
         return 0
-    failure, kind = case.find("failure"), values.get(_FAILURE_TYPE)
+    failure = case.find("failure")
+    kind = values.get(_FAILURE_TYPE)
     moved = failure is not None and kind in NOT_THE_MODELS
     if failure is not None and kind is not None:
         failure.set("type", kind)

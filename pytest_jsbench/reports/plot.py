@@ -78,7 +78,8 @@ def picture_of_history(series: Sequence[Series], metric: str = "pass_rate") -> A
 def _draw_line(axis: Any, at: int, points: Sequence[tuple[datetime, float, tuple[float, float] | None]]) -> None:
     """Draw the points of one label with whiskers for intervals, or with a band if there are many."""
     ends = [(value, value) if interval is None else interval for _, value, interval in points]
-    days, values = [when for when, _, _ in points], [value for _, value, _ in points]
+    days = [when for when, _, _ in points]
+    values = [value for _, value, _ in points]
     low, high = [low for low, _ in ends], [high for _, high in ends]
     style = {"color": _COLOURS[at % len(_COLOURS)], "linewidth": 1.2, "label": f"line {at}"}
     if len(points) > _MOST_WHISKERS:
@@ -191,7 +192,8 @@ def _panels(evaluations: Sequence[Evaluation], metrics: Sequence[str]) -> list[s
 def _draw(axis: Any, row: Figure, evaluations: Sequence[Evaluation]) -> None:
     values = [evaluation.figures.get(row.name) for evaluation in evaluations]
     numbers = [value for value in values if value is not None]
-    size, turned = 8 if len(values) <= 6 else 6, 90 if len(values) > _MOST_UPRIGHT else 0
+    size = 8 if len(values) <= 6 else 6
+    turned = 90 if len(values) > _MOST_UPRIGHT else 0
     for at, (value, evaluation) in enumerate(zip(values, evaluations, strict=True)):
         if value is None:
             axis.text(at, 0.02, "n/a", ha="center", va="bottom", color="0.35", transform=axis.get_xaxis_transform())

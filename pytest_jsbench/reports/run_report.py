@@ -273,7 +273,8 @@ def facts(run: Run, summary: Summary) -> list[Fact]:
 
 
 def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
-    total, metadata = summary.total, run.metadata
+    total = summary.total
+    metadata = run.metadata
     rate = total.pass_rate
     share = f"{_share(rate)}{_interval(rate)}" if rate.n else f"{NOT_APPLICABLE} (nothing was judged)"
     yield FIGURES["pass_rate"].title.lower(), f"{share}{' over all variants' if summary.variants else ''}"
@@ -298,7 +299,8 @@ def _facts_of_metrics(run: Run, summary: Summary) -> Iterator[Fact]:
     if total.mask_time.count:
         yield "masks", f"after the first of each answer (µs): {_spread(total.mask_time, 'mask_time_p50')}"
     if total.floor.successes:
-        answer, others = next(iter(total.trivial_counts)), _share(total.pass_rate_nontrivial)
+        answer = next(iter(total.trivial_counts))
+        others = _share(total.pass_rate_nontrivial)
         floor = f"the constant answer {answer} passes {_share(total.floor)} of the cases"
         yield "floor", f"{floor}; {FIGURES['pass_rate_nontrivial'].title.lower()} {others}"
     failures = {kind.value: total.failure_counts[kind] for kind in COUNTED_FAILURES}
@@ -426,7 +428,8 @@ def _values(total: Metrics) -> str:
     conforming = _share(total.value_accuracy_conforming)
     parts = [f"{_share(right)}{_interval(right)} right, {conforming} of answers that conform"]
     parts.append(f"{_share(total.exact_match)} answers right in all")
-    precision, f1 = total.value_precision.value, total.value_f1.value
+    precision = total.value_precision.value
+    f1 = total.value_f1.value
     if precision is not None and f1 is not None:
         parts.append(f"precision {precision:.3f}, F1 {f1:.3f}")
     if total.invented:

@@ -90,7 +90,8 @@ _OF_PARAMS = ("temperature", "max_tokens", "seed")
 
 
 def _row(outcome: AttemptOutcome, record: Record, who: AnsweredBy, cost: float | None) -> dict[str, Any]:
-    generation, decisions = record.generation, outcome.decisions
+    generation = record.generation
+    decisions = outcome.decisions
     answered = generation if isinstance(generation, Completion) else None
     sources: tuple[tuple[object, Mapping[str, str]], ...] = (
         (outcome, {name: name for name in (*_OF_OUTCOME, "schema_digest", "prompt_digest")}),

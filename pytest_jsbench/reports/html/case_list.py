@@ -55,7 +55,8 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
     """
     ranked = len(run.outcomes) > CHUNK
     outcomes = sorted(run.outcomes, key=rank)
-    records, planned = iter(Records(outcomes)), Counter(run.planned)
+    records = iter(Records(outcomes))
+    planned = Counter(run.planned)
     variants = {name: place for place, name in enumerate(run.variants)}
     longest = min(_LONGEST_MESSAGE, _ALL_MESSAGES // max(1, len(outcomes)))
     changes = {
@@ -64,7 +65,10 @@ def pack_cases(run: Run, comparisons: Mapping[str, Comparison]) -> PackedCases:
         for change, keys in (("broke", comparison.newly_failing), ("fixed", comparison.newly_passing))
         for key in keys
     }
-    room, chunks, listed, detailed = _ROOM_OF_DETAILS, list[str](), 0, 0
+    room = _ROOM_OF_DETAILS
+    chunks = list[str]()
+    listed = 0
+    detailed = 0
     filters: dict[str, set[str]] = {"task": set(), "outcome": set(), "keyword": set()}
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as index:
@@ -144,14 +148,17 @@ def reason_of(record: Record) -> str:
     if not record.verdict.passed:
         return printable(record.verdict.message, _LONGEST_MESSAGE)
     lines = [] if record.match is None or record.match.exact else described(record.match)
-    values, test = "; ".join(lines[1:] or lines), record.test_outcome
+    values = "; ".join(lines[1:] or lines)
+    test = record.test_outcome
     failed = _test(test) if test is not None and test.passed is False else ""
     return printable("; ".join(filter(None, (values or record.verdict.message, failed))), _LONGEST_MESSAGE)
 
 
 def details_of(record: Record) -> dict[str, Any]:
     """Return everything about an attempt, by the names that the page's script uses."""
-    generation, redacted, prompt = record.generation, record.redacted, record.prompt
+    generation = record.generation
+    redacted = record.redacted
+    prompt = record.prompt
     sent = getattr(generation, "sent", None)
     answer = ""
     if isinstance(generation, Decided):
@@ -215,7 +222,10 @@ def _expected_lines(record: Record) -> list[tuple[str, str]]:
         if (room := room - len(line)) < 0:
             return [*lines, ("… cut: all of it is in records.jsonl", "")]
         fault = wrong.get(json_path(path)) if wrong and path is not None else None
-        lines.append((line, "" if fault is None else "missing" if fault.fault is Fault.MISSING else _json(fault.found)))
+        actual = ""
+        if fault is not None:
+            actual = "missing" if fault.fault is Fault.MISSING else _json(fault.found)
+        lines.append((line, actual))
     return lines
 
 
@@ -239,7 +249,8 @@ def _indented_lines(
 def _measurements(record: Record) -> Iterator[str]:
     generation = record.generation
     if isinstance(generation, Decided):
-        compiled, without_mask = generation.timing.grammar_compilation, generation.timing.compile_time
+        compiled = generation.timing.grammar_compilation
+        without_mask = generation.timing.compile_time
         if compiled is not None:
             yield f"grammar compiled in {compiled * 1000:.2f} ms"
         if compiled is not None and without_mask is not None:

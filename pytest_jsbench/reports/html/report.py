@@ -69,7 +69,8 @@ def render(
     environment = page_environment("report.html needs jinja2")
     from markupsafe import Markup
 
-    style, script = page_part("report.css"), page_part("report.js")
+    style = page_part("report.css")
+    script = page_part("report.js")
     failures = [(kind.value, summary.total.failure_counts[kind]) for kind in COUNTED_FAILURES]
     compared = comparisons or {}
     broken = {name: keyword for name, keyword in summary.keywords.items() if keyword.faults}
