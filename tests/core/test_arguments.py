@@ -41,7 +41,7 @@ def test_arguments_are_converted_by_their_readers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda: untyped(taken)("8"), "taken: size is '8'; expected a whole number of at least 1"),
         (lambda: untyped(taken)(size=None), "taken: size is None; expected"),
@@ -55,11 +55,11 @@ def test_arguments_are_converted_by_their_readers() -> None:
         (lambda: untyped(Speed)(-1), "Speed: rate is -1; expected a number above 0"),
     ],
 )
-def test_wrong_argument_is_one_line_with_what_is_expected(call: Callable[[], object], said: str) -> None:
+def test_wrong_argument_is_one_line_with_what_is_expected(call: Callable[[], object], message: str) -> None:
     with pytest.raises(JSBenchError) as refused:
         call()
 
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
     assert refused.value.where
 

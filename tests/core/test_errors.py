@@ -56,7 +56,7 @@ def wrapped(error: BaseException) -> BaseException:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (MemoryError(), "out of memory;"),
         (RuntimeError("can't start new thread"), "out of threads (ulimit -u);"),
@@ -68,5 +68,5 @@ def wrapped(error: BaseException) -> BaseException:
         (wrapped(ValueError()), ""),
     ],
 )
-def test_exhausted_names_the_resource_and_ignores_other_errors(error: BaseException, said: str) -> None:
-    assert (said in exhausted(error)) if said else exhausted(error) == ""
+def test_exhausted_names_the_resource_and_ignores_other_errors(error: BaseException, message: str) -> None:
+    assert (message in exhausted(error)) if message else exhausted(error) == ""

@@ -37,8 +37,10 @@ def test_name_provided_by_two_packages_is_rejected(tmp_path: Path, monkeypatch: 
     with pytest.raises(ExportError) as caught:
         installed("thing", error=ExportError)
 
-    said = "thing 'a' is provided twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
-    assert str(caught.value).startswith(said)
+    message = (
+        "thing 'a' is provided twice, by json:loads (package two 1.0) and by json:dumps (package one 1.0); uninstall"
+    )
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("order", [("pytest-jsbench", "two"), ("two", "pytest-jsbench")])
@@ -81,8 +83,8 @@ def test_import_error_is_one_line_with_package_and_next_step(
     with pytest.raises(ExportError) as caught:
         load(installed("thing", error=ExportError)["a"], kind="thing", error=ExportError)
 
-    said = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
-    assert str(caught.value) == said
+    message = f"thing 'a': cannot import {value} (package one 1.0): {reason}; update that package, or uninstall it"
+    assert str(caught.value) == message
 
 
 def test_an_object_is_found_by_its_module_and_name() -> None:

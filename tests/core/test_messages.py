@@ -45,10 +45,10 @@ class Model:
 
 
 def test_the_objects_of_an_sdk_are_messages_too() -> None:
-    said = Model(
+    turn = Model(
         {"role": "assistant", "content": None, "annotations": [], "audio": None, "tool_calls": [call("1", "")]}
     )
-    turns = read_messages([said, RESULT, calling(Model(call("2", "{}"))), {**RESULT, "tool_call_id": "2"}])
+    turns = read_messages([turn, RESULT, calling(Model(call("2", "{}"))), {**RESULT, "tool_call_id": "2"}])
 
     assert turns[0].tool_calls == (ToolCall(id="1", name="find_order", arguments=""),)
     assert turns[0].tool_calls[0].values == {}

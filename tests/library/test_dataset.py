@@ -206,7 +206,7 @@ def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) 
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda load, _: load(7), "an int holds no cases; expected the name of a source"),
         (lambda load, _: load("builtin", split="dev"), "leave split=dev out"),
@@ -232,14 +232,14 @@ def test_dataset_errors_use_the_names_of_arguments(asked: Callable[[], object]) 
         (lambda _, two: two.filter("id:large")[CaseKey(task="cases", id="small")], "no case cases::small in .*filter"),
     ],
 )
-def test_invalid_use_of_a_dataset_is_one_line(call: Callable[[Any, Any], object], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said) as refused:
+def test_invalid_use_of_a_dataset_is_one_line(call: Callable[[Any, Any], object], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message) as refused:
         call(Dataset.load, two())
-    assert refused.value.where == "split" or "split" not in said
+    assert refused.value.where == "split" or "split" not in message
 
 
 @pytest.mark.parametrize(
-    ("gives", "said"),
+    ("gives", "message"),
     [
         (lambda _: None, "returned a NoneType for cases::small"),
         (lambda _: {"scheme": {}}, "returned scheme for cases::small; expected a changed case, or a mapping of any"),
@@ -248,8 +248,8 @@ def test_invalid_use_of_a_dataset_is_one_line(call: Callable[[Any, Any], object]
         (lambda case: case.nothing, "raised AttributeError.* for cases::small"),
     ],
 )
-def test_function_without_a_case_as_result_is_named(gives: Any, said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_function_without_a_case_as_result_is_named(gives: Any, message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         list(two().map(gives))
 
 
@@ -284,8 +284,8 @@ def test_prompts_come_from_a_preset_a_function_or_the_case_itself() -> None:
 
     ((_, own),) = dataset.prompts(lambda case: f"Fill {case.key.id}.")
     assert own.messages == (Message(role="user", content="Fill row-1."),)
-    ((_, said),) = dataset.map(lambda _: {"prompt": "Word for word."}).prompts("fields")
-    assert said.messages == (Message(role="user", content="Word for word."),)
+    ((_, prompt),) = dataset.map(lambda _: {"prompt": "Word for word."}).prompts("fields")
+    assert prompt.messages == (Message(role="user", content="Word for word."),)
     ((_, with_shot),) = dataset.prompts("schema", shots=1)
     assert len(with_shot.messages) > len(prompt.messages)
 

@@ -38,9 +38,9 @@ def test_generate_uses_the_default_or_a_given_prompt() -> None:
     with opened(echo, model="mine", temperature=0.5) as engine:
         answer = engine.generate(ORDER)
         assert isinstance(answer, Completion)
-        said = json.loads(answer.text)
-        assert said["schema"] == ORDER.schema
-        assert "minimum" in said["asked"]
+        content = json.loads(answer.text)
+        assert content["schema"] == ORDER.schema
+        assert "minimum" in content["asked"]
         assert (answer.finish_reason, answer.timing is not None) == (FinishReason.UNKNOWN, True)
         other = engine.generate(ORDER, "Say it.")
         assert isinstance(other, Completion)
@@ -142,7 +142,7 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [
         ({"engine": "opnai"}, "did you mean 'openai'"),
         ({"engine": "scripted", "response_format": "yaml"}, "response_format is 'yaml'; expected one of text"),
@@ -161,8 +161,8 @@ def test_an_engine_has_its_options_by_name(tmp_path: Path) -> None:
         ({"engine": "scripted"}, "needs answers: answers=FILE, or"),
     ],
 )
-def test_engine_that_cannot_be_opened_is_one_line(named: dict[str, Any], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said) as refused:
+def test_engine_that_cannot_be_opened_is_one_line(named: dict[str, Any], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message) as refused:
         opened(**named)
 
     assert "--jsbench" not in str(refused.value)
@@ -185,16 +185,16 @@ def test_sampling_settings_are_recorded_as_by_the_plugin() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         (("Say it.",), "OpenEngine.generate: request is 'Say it.'; expected a case with a schema, or a Request"),
         ((ORDER, [{"role": "user"}]), "OpenEngine.generate: prompt is a list; expected a Prompt, or its text"),
     ],
 )
-def test_invalid_request_is_one_line(asked: Any, said: str) -> None:
+def test_invalid_request_is_one_line(asked: Any, message: str) -> None:
     with opened(echo) as engine, pytest.raises(JSBenchError) as refused:
         engine.generate(*asked)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 def test_closed_engine_raises_and_is_not_called() -> None:

@@ -70,10 +70,10 @@ def test_evaluate_calls_and_judges_each_case_and_keeps_the_run(tmp_path: Path) -
     assert run.summary.total.pass_rate.value == pytest.approx(1 / 3)
     assert run.folder is not None
     assert {path.name for path in run.folder.iterdir()} == {*("records.jsonl", "run.json", "report.html", "summary.md")}
-    said = json.loads((run.folder / "run.json").read_text())["run"]
-    assert (said["entry"], said["engine"], said["model"]) == ("library", "function", "answer")
-    assert "pytest" not in said["versions"]
-    assert said["dataset"]["source"] == "in memory"
+    settings = json.loads((run.folder / "run.json").read_text())["run"]
+    assert (settings["entry"], settings["engine"], settings["model"]) == ("library", "function", "answer")
+    assert "pytest" not in settings["versions"]
+    assert settings["dataset"]["source"] == "in memory"
 
     again = load_run(run.folder)
     assert again.metadata == run.metadata
@@ -376,7 +376,7 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         "import contextlib, types, warnings\n"
         "warnings.warn('IProgress not found. Please update jupyter and ipywidgets.')\n"
         "moved = []\n"
-        "def tqdm(**said): return contextlib.nullcontext(types.SimpleNamespace(update=lambda: moved.append(said)))\n"
+        "def tqdm(**given): return contextlib.nullcontext(types.SimpleNamespace(update=lambda: moved.append(given)))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tqdm"]:
@@ -385,13 +385,13 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
     evaluate(answer, CASES, output=None, progress=True)
 
     shown = sys.modules["tqdm.auto"]
-    assert [said["total"] for said in shown.moved] == [3, 3, 3]
+    assert [given["total"] for given in shown.moved] == [3, 3, 3]
     for name in ("tqdm", "tqdm.auto"):
         del sys.modules[name]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"retries": -1}, "retries is -1"),
         ({"concurrency": "8"}, "evaluate: concurrency is '8'; expected a whole number of at least 1"),
@@ -420,13 +420,13 @@ def test_a_bar_that_can_only_be_text_is_no_reason_to_warn(tmp_path: Path, monkey
         ({"record_mode": "new"}, "^record_mode=new needs a directory of recorded answers; add record=DIR"),
     ],
 )
-def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         evaluate(answer, CASES, **{"output": None, **options})
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: RateLimits(requests_per_minute=-1),
@@ -438,8 +438,8 @@ def test_invalid_evaluation_is_rejected_before_any_call(options: dict[str, Any],
         (lambda: JudgePolicy(timeout=MAYBE), "JudgePolicy: timeout is 'maybe'; expected seconds above 0"),
     ],
 )
-def test_invalid_limits_and_policies_raise_when_constructed(make: Callable[[], object], said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_invalid_limits_and_policies_raise_when_constructed(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         make()
     assert RateLimits(patience=0, max_cost=0).patience == 0
     assert JudgePolicy(ignored_fields=MAYBE).ignored_fields == (MAYBE,)
@@ -481,8 +481,8 @@ def test_gates_decide_the_verdict_and_are_validated_before_any_call(tmp_path: Pa
     assert html.escape(run.verdict.text) in run._repr_html_()
     assert load_run(tmp_path).verdict == run.verdict
     assert run.folder is not None
-    said = json.loads((run.folder / "run.json").read_text())
-    assert [gate["met"] for gate in said["gates"]] == [True, False]
+    data = json.loads((run.folder / "run.json").read_text())
+    assert [gate["met"] for gate in data["gates"]] == [True, False]
     assert evaluate(answer, CASES, output=None).verdict is None
     for gates, problem in (("pas_rate>=1", "did you mean 'pass_rate'"), (["order.pass_rate>=1"], "no task or metric")):
         with pytest.raises(JSBenchError, match=problem):
@@ -557,7 +557,7 @@ def test_each_variant_respects_its_concurrency() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engines", "said"),
+    ("engines", "message"),
     [
         (
             {"gpt 4": answer, "b": answer},
@@ -573,8 +573,8 @@ def test_each_variant_respects_its_concurrency() -> None:
         ),
     ],
 )
-def test_engines_with_invalid_names_are_not_called(engines: Any, said: str) -> None:
-    with pytest.raises(JSBenchError, match=said):
+def test_engines_with_invalid_names_are_not_called(engines: Any, message: str) -> None:
+    with pytest.raises(JSBenchError, match=message):
         evaluate(engines, CASES, output=None)
 
 

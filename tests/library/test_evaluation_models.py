@@ -63,7 +63,7 @@ def test_retired_metric_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metrics", "said"),
+    ("metrics", "message"),
     [
         ({"num_episodes": 3}, "metrics has no num_steps"),
         ({"pass_rate": 7}, "pass_rate is 7, which is greater than the maximum of 1"),
@@ -72,8 +72,8 @@ def test_retired_metric_is_none() -> None:
         ({}, "less than 1 property"),
     ],
 )
-def test_models_check_rules_across_fields(metrics: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_models_check_rules_across_fields(metrics: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         EvalMetrics.model_validate(metrics)
 
 

@@ -27,12 +27,12 @@ def test_a_notebook_runs_to_its_end_and_its_last_cell_shows_a_picture(path: Path
     if "JSBENCH_WRITE_NOTEBOOKS" in os.environ:
         executed = nbformat.read(path, as_version=4)
         for cell, kept in zip(cells[1:], [one for one in executed.cells if one.cell_type == "code"][1:], strict=True):
-            kept.outputs = [output for output in cell.outputs if stays(output)]
+            kept.outputs = [output for output in cell.outputs if remains(output)]
             kept.execution_count = cell.execution_count
         nbformat.write(executed, path)
 
 
-def stays(output: Any) -> bool:
+def remains(output: Any) -> bool:
     """Return whether the output remains after the cell has run; a progress bar then shows 0."""
     return output.get("name") != "stderr" and "application/vnd.jupyter.widget-view+json" not in output.get("data", {})
 

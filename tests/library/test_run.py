@@ -58,9 +58,9 @@ def test_run_of_variants_has_a_row_for_each() -> None:
     assert [row.split("<")[0].strip() for row in shown._repr_html_().split("<tr><td>")[1:]] == ["better", "worse"]
 
 
-@pytest.mark.parametrize("said", KINDS.values(), ids=KINDS)
-def test_untrusted_names_are_escaped_in_html(said: str) -> None:
-    run = replace(a_run(model=said), warnings=(said,))
+@pytest.mark.parametrize("message", KINDS.values(), ids=KINDS)
+def test_untrusted_names_are_escaped_in_html(message: str) -> None:
+    run = replace(a_run(model=message), warnings=(message,))
 
     for shown in (run._repr_html_(), run.summary._repr_html_()):
         plain = shown.replace("<br>", "")
@@ -98,12 +98,12 @@ def test_run_is_checked_against_gates_and_a_baseline(tmp_path: Path) -> None:
     assert not unmeasured.met
     (same,) = run.check("baseline.newly_failing<=0", baseline=a_run())
     assert same.met
-    for gates, said in (
+    for gates, message in (
         ((), "no gate: expected conditions such as"),
         ((0.9,), "a gate is a float; expected a text such as"),
         (("baseline.difference>=0",), r"nothing to compare with; expected run.check\(…, baseline=RUN\)"),
     ):
-        with pytest.raises(JSBenchError, match=said):
+        with pytest.raises(JSBenchError, match=message):
             run.check(*gates)
     with pytest.raises(JSBenchError, match="cannot be read: No such file"):
         run.check("pass_rate>=0", baseline=tmp_path / "none")
@@ -123,7 +123,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda run: run.compare(7), "EvaluatedRun.compare: baseline is 7; expected a run, or its path"),
         (lambda run: run.check("baseline.n>0", baseline=7), "check: baseline is 7; expected a run, or its path"),
@@ -140,12 +140,12 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
         (lambda run: run.to_parquet("none/run.parquet"), "cannot write none/run.parquet: there is no directory none"),
     ],
 )
-def test_invalid_use_of_a_run_is_one_line(call: Callable[[Any], object], said: str) -> None:
+def test_invalid_use_of_a_run_is_one_line(call: Callable[[Any], object], message: str) -> None:
     pytest.importorskip("pyarrow", reason="needs the extra frames")
     with pytest.raises(JSBenchError) as refused:
         call(a_run())
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_run_becomes_a_dataset_for_a_hub() -> None:

@@ -290,10 +290,10 @@ ALL = summary(*(record(name) for name in "abcd"))
 def test_gates_compare_a_run_with_its_baseline(before: Summary, now: Summary, expected: dict[str, str]) -> None:
     comparison = {"": compare(before.outcomes, now.outcomes)}
 
-    for text, said in expected.items():
+    for text, content in expected.items():
         result = check(Gate.parse(text), now, comparison)
-        assert said in result.message, text
-        assert result.met is said.endswith("met"), text
+        assert content in result.message, text
+        assert result.met is content.endswith("met"), text
 
 
 def test_a_test_that_never_ended_may_have_failed() -> None:
@@ -408,8 +408,8 @@ def test_every_output_has_the_same_verdict(tmp_path: Path, found: tuple[Run, lis
     assert _of_page("".join(report.render(run, summary, gates))) == (verdict.status.upper(), reasons)
     assert _of_markdown(summary_markdown(run, summary, gates)) == (verdict.status.upper(), reasons)
     properties = suite_properties(run, summary, tuple(gates))
-    said = [value for name, value in properties.items() if name.startswith("jsbench.because.")]
-    assert (properties["jsbench.verdict"], said) == (verdict.status, reasons)
+    message = [value for name, value in properties.items() if name.startswith("jsbench.because.")]
+    assert (properties["jsbench.verdict"], message) == (verdict.status, reasons)
     assert properties["jsbench.exit_status"] == str(verdict.exit_status)
     first = workflow_commands(run)[0]
     assert unquote(first.partition("title=jsbench::")[2]) == verdict.text
@@ -476,7 +476,7 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
 
 
 @pytest.mark.parametrize(
-    ("text", "met", "said"),
+    ("text", "met", "content"),
     [
         ("gpt.pass_rate>=1", True, "gpt.pass_rate 4/4 = 1"),
         ("gpt-5.1.pass_rate>=0.6", False, "gpt-5.1.pass_rate 2/4 = 0.5"),
@@ -497,17 +497,17 @@ def resolved(text: str, tasks: Sequence[str] | None = ("simple",)) -> Gate:
         ("gpt.cost - mini.cost <= 1", False, "nothing reported"),
     ],
 )
-def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool, said: str) -> None:
+def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool, content: str) -> None:
     gate = resolved(text)
 
     result = check(gate, of_variants())
 
-    assert (result.met, result.undecided) == (met, not met and ("incomplete" in said or "nothing" in said))
-    assert said in result.message
+    assert (result.met, result.undecided) == (met, not met and ("incomplete" in content or "nothing" in content))
+    assert content in result.message
 
 
 @pytest.mark.parametrize(
-    ("text", "tasks", "said"),
+    ("text", "tasks", "message"),
     [
         ("gtp.pass_rate>=1", ("simple",), "no task, variant or metric 'gtp': did you mean 'gpt'?"),
         ("variants.gtp.pass_rate>=1", ("simple",), "no variant 'gtp': did you mean 'gpt'?"),
@@ -525,11 +525,11 @@ def test_a_gate_is_on_a_variant_or_on_the_difference_of_two(text: str, met: bool
         ("gpt.pass_rate - mini.pass_rate >= 2", ("simple",), "is a rate from 0 to 1"),
     ],
 )
-def test_gate_with_an_unknown_or_ambiguous_name_is_rejected(text: str, tasks: Sequence[str], said: str) -> None:
+def test_gate_with_an_unknown_or_ambiguous_name_is_rejected(text: str, tasks: Sequence[str], message: str) -> None:
     with pytest.raises(GateError) as caught:
         resolved(text, tasks)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_prefix_distinguishes_a_task_from_a_variant_of_the_same_name() -> None:

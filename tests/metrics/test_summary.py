@@ -22,7 +22,7 @@ def timed(**times: Any) -> Record:
     return record(generation=replace(examples.completion(), timing=Timing(**times)))
 
 
-def told(tokens: int | None, reasoning: int | None = None, ttft: float | None = 0.2) -> Record:
+def record_with_tokens(tokens: int | None, reasoning: int | None = None, ttft: float | None = 0.2) -> Record:
     answer = examples.completion(ttft=ttft, tgt=1.2, tokens=tokens)
     return record(generation=replace(answer, usage=replace(answer.usage, reasoning_tokens=reasoning)))
 
@@ -63,8 +63,14 @@ UNSTREAMED = ("ttft_p50", "tpot_p50", "gct_p50")
             {"pass_rate": (1, 2), "empirical_coverage": (1, 2), "unjudged": 1, "complete": False},
             id="an answer that is not judged is in no numerator",
         ),
-        pytest.param([told(11)], {"tpot_p50": 100.0, "gct_p50": 1.0}, id="times per token leave the first token out"),
-        pytest.param([told(511, 500)], {"tpot_p50": 100.0}, id="tokens of reasoning do not make an answer's faster"),
+        pytest.param(
+            [record_with_tokens(11)],
+            {"tpot_p50": 100.0, "gct_p50": 1.0},
+            id="times per token leave the first token out",
+        ),
+        pytest.param(
+            [record_with_tokens(511, 500)], {"tpot_p50": 100.0}, id="tokens of reasoning do not make an answer's faster"
+        ),
         pytest.param(
             [timed(tgt=3.0, ttft=2.0, gct=1.0, reasoning_time=1.5)],
             {"tpot_p50": None, "gct_p50": 1.0, "reasoning_time_p50": 1.5},
@@ -76,10 +82,14 @@ UNSTREAMED = ("ttft_p50", "tpot_p50", "gct_p50")
             id="a time of zero is one that was not measured",
         ),
         pytest.param(
-            [told(11, ttft=None)], dict.fromkeys(UNSTREAMED) | {"ttft_count": 0, "tgt_count": 1}, id="without a stream"
+            [record_with_tokens(11, ttft=None)],
+            dict.fromkeys(UNSTREAMED) | {"ttft_count": 0, "tgt_count": 1},
+            id="without a stream",
         ),
         pytest.param(
-            [told(None)], dict.fromkeys(("input_tokens", "output_tokens", "total_tokens")), id="no tokens are told"
+            [record_with_tokens(None)],
+            dict.fromkeys(("input_tokens", "output_tokens", "total_tokens")),
+            id="no tokens are told",
         ),
         pytest.param(
             [record(generation=examples.batched())],

@@ -327,11 +327,11 @@ def test_overlap_note_names_the_kept_run_and_counts_disagreements(tmp_path: Path
     out = io.StringIO()
     merge_runs([whole("first", 1), whole("second", 7)], tmp_path / "out", Output(out))
 
-    said = out.getvalue()
-    assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in said
-    assert "the first record, in the order of the given runs, 7 times; 6 passed in one run and not in" in said
-    assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in said
-    assert "pass rate  1/7" in said
+    message = out.getvalue()
+    assert "merged 2 runs: 7 attempts, 7 of them in more than one run" in message
+    assert "the first record, in the order of the given runs, 7 times; 6 passed in one run and not in" in message
+    assert "simple::b, simple::c, simple::d, simple::e, simple::f, and 1 more" in message
+    assert "pass rate  1/7" in message
 
 
 def test_a_merge_decides_by_the_gates_and_the_baseline_of_a_run(tmp_path: Path) -> None:
@@ -395,8 +395,8 @@ def test_invalid_gate_of_a_merge_is_one_line_with_the_option(
 ) -> None:
     assert main(["merge", *map(str, shards), "-o", str(tmp_path / "out"), *options], out=io.StringIO()) == 2
 
-    said = capsys.readouterr().err
-    assert message in said
-    assert "--jsbench" not in said.replace("pytest --jsbench", "")
-    assert len(said.splitlines()) == 1
+    text = capsys.readouterr().err
+    assert message in text
+    assert "--jsbench" not in text.replace("pytest --jsbench", "")
+    assert len(text.splitlines()) == 1
     assert not (tmp_path / "out").exists()

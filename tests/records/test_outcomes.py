@@ -193,8 +193,8 @@ def test_truncated_file_is_not_copied_as_empty(tmp_path: Path) -> None:
 
 
 def test_outcome_has_no_schema_prompt_or_answer(tmp_path: Path) -> None:
-    said = examples.completion('"a secret answer"')
-    run = written(tmp_path / "records.jsonl", [examples.record("a", generation=said, schema={"title": "a secret"})])
+    message = examples.completion('"a secret answer"')
+    run = written(tmp_path / "records.jsonl", [examples.record("a", generation=message, schema={"title": "a secret"})])
 
     assert "secret" not in json.dumps(to_json(run.outcomes[0])).replace(str(tmp_path), "")
 

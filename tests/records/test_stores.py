@@ -53,10 +53,10 @@ def test_shards_in_a_store_merge_as_they_do_in_folders(tmp_path: Path, shards: P
         "files": [f"file://{shards}/shard-1/run", f"file://{shards}/shard-2"],
         "both": [str(shards / "shard-1"), f"{bucket}/shard-2"],
     }.items():
-        code, said = merged(tmp_path / name, *places)
+        code, message = merged(tmp_path / name, *places)
 
         assert code == 0
-        assert said.replace(str(tmp_path / name), str(tmp_path / "here")) == printed
+        assert message.replace(str(tmp_path / name), str(tmp_path / "here")) == printed
         assert (tmp_path / name / "records.jsonl").read_text() == (tmp_path / "here" / "records.jsonl").read_text()
 
 
@@ -76,7 +76,7 @@ def test_error_in_a_store_is_one_line_with_the_url(
     store.pipe("/bucket/broken/records.jsonl", b'{"type": "record"}\n')
     store.pipe("/bucket/torn/records.jsonl", store.cat("/bucket/shard-1/run/records.jsonl")[:-9])
 
-    for place, said in {
+    for place, message in {
         f"{bucket}/nothing": f"{bucket}/nothing has no records.jsonl; expected the directory of a run, or of runs",
         f"{bucket}/nothing-*": f"{bucket}/nothing-* has no records.jsonl",
         f"{bucket}/broken": f"{bucket}/broken/records.jsonl:1: ",
@@ -84,7 +84,7 @@ def test_error_in_a_store_is_one_line_with_the_url(
     }.items():
         assert merged(tmp_path / "out", place) == (2, "")
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"jsbench: {said}")
+        assert line.startswith(f"jsbench: {message}")
         assert "secret" not in line
 
     _, printed = merged(tmp_path / "out", f"{bucket}/torn")
@@ -134,13 +134,13 @@ def test_merge_reads_a_file_url_as_a_plain_path(
         records.unlink()
         os.mkfifo(records)
 
-    said = []
+    message = []
     for place in (f"{shards}/shard-1", f"file://{shards}/shard-1", f"FILE://localhost{shards}/shard-*"):
         assert merged(tmp_path / "out", place)[0] == 2
-        said.append(capsys.readouterr().err)
+        message.append(capsys.readouterr().err)
 
-    assert said[0] == said[1] == said[2]
-    assert ("not a file" if kind == "pipe" else "leads out of") in said[0]
+    assert message[0] == message[1] == message[2]
+    assert ("not a file" if kind == "pipe" else "leads out of") in message[0]
 
 
 SECRET = "SEC/RET-12345"

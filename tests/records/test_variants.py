@@ -136,4 +136,4 @@ def test_variants_match_by_questions_then_name_and_never_ambiguously(
 
     assert match(theirs, ours) == matched
     assert others.keys() == {one.variant for one in each(ours)} - set(matched.values())
-    assert [name for name, said in others.items() if instead.get(name, "") not in said] == []
+    assert [name for name, message in others.items() if instead.get(name, "") not in message] == []

@@ -30,17 +30,20 @@ from tests import examples
 from tests.examples import replace
 
 
-def ended(end: str, schema: str = "aa") -> CaseOutcome:
+def case_outcome(end: str, schema: str = "aa") -> CaseOutcome:
     return CaseOutcome(schema=schema, attempts=(end,))
 
 
 def test_comparison_lists_broken_fixed_and_unshared_cases_in_80_columns() -> None:
     keys = [CaseKey(task="simple", id=f"c{number}") for number in range(15)]
-    before = {key: ended("passed") for key in keys[:12]} | {keys[12]: ended("passed", "bb"), keys[13]: ended("refusal")}
-    now = {key: ended("truncated") for key in keys[:11]} | {
-        keys[11]: ended("api_error"),
-        keys[12]: ended("passed"),
-        keys[14]: ended("passed"),
+    before = {key: case_outcome("passed") for key in keys[:12]} | {
+        keys[12]: case_outcome("passed", "bb"),
+        keys[13]: case_outcome("refusal"),
+    }
+    now = {key: case_outcome("truncated") for key in keys[:11]} | {
+        keys[11]: case_outcome("api_error"),
+        keys[12]: case_outcome("passed"),
+        keys[14]: case_outcome("passed"),
     }
 
     lines = fact_lines(facts_of_comparison(compare(before, now), "runs/base"))
@@ -59,7 +62,9 @@ def test_hostile_sources_are_shown_as_text() -> None:
     key = CaseKey(task="a", id="b")
 
     lines = fact_lines(
-        facts_of_comparison(compare({key: ended("passed")}, {key: ended("refusal")}), "\x1b]0;../../x\x07")
+        facts_of_comparison(
+            compare({key: case_outcome("passed")}, {key: case_outcome("refusal")}), "\x1b]0;../../x\x07"
+        )
     )
 
     assert not any(character in "".join(lines) for character in "\x1b\u202e\x07\n")

@@ -48,7 +48,7 @@ def kept(path: Path, *evaluations: Evaluation, label: str | None = None) -> Hist
     return History.read(path)
 
 
-def told(history: History, **changes: Any) -> str:
+def report_of(history: History, **changes: Any) -> str:
     return " ".join(" ".join(report_lines(report(history.series, last=10), **changes)).split())
 
 
@@ -96,8 +96,8 @@ def test_bits_give_the_same_difference_as_whole_runs(tmp_path: Path) -> None:
         assert change.repeated is (others > 1)
         assert change == compare(first.outcomes or {}, second.outcomes or {}).difference
     better = kept(tmp_path / "h.jsonl", *[evaluation(*["ppf"] * day, "pff", day=day) for day in (1, 2)])
-    assert "the share of attempts that pass is 0.167 higher over 3 cases" in told(better)
-    assert "9 0 +1 -0" in told(better)
+    assert "the share of attempts that pass is 0.167 higher over 3 cases" in report_of(better)
+    assert "9 0 +1 -0" in report_of(better)
 
 
 def test_history_shows_a_server_that_stalls_only_by_ratios_of_cases(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_history_shows_a_server_that_stalls_only_by_ratios_of_cases(tmp_path: Pa
 
     history = kept(tmp_path / "h.jsonl", before, replace(now, outcomes=stalled))
 
-    text = told(history)
+    text = report_of(history)
     assert "the same verdict on each of 8 cases" in text
     assert "TTFT 1.00 (1.00 to 1.00 over 8 cases); TPOT 2.00 (2.00 to 2.00 over 8 cases): longer; TGT 1.00" in text
     (since,) = history.series[0].to_dict()["since"]
@@ -125,7 +125,7 @@ def test_newest_line_is_compared_with_the_last_one_of_its_cases(tmp_path: Path) 
 
     history = kept(tmp_path / "h.jsonl", *runs)
 
-    text = told(history)
+    text = report_of(history)
     assert "newest since 2026-11-01 10:00: 8 fewer of 10 cases pass (-0.800, " in text
     assert "a real difference (exact test: p = 0.0078)" in text
     assert "2026-11-02 1.00 (.69-1) 1.00 10 10 0 other cases" in text
@@ -143,7 +143,7 @@ def test_history_has_a_table_per_label_with_adjusted_p_values(tmp_path: Path) ->
         [True],
         [False],
     ]
-    assert "adjusted for 2 tests, Holm" in told(both)
+    assert "adjusted for 2 tests, Holm" in report_of(both)
 
 
 def test_equal_variant_names_of_different_models_have_own_labels() -> None:
@@ -166,7 +166,7 @@ def test_gradual_change_is_detected_against_the_first_line(tmp_path: Path) -> No
         ("run3", False),
         ("run1", True),
     ]
-    text = told(History(lines=series.lines, warnings=()))
+    text = report_of(History(lines=series.lines, warnings=()))
     assert "newest since 2026-11-03 10:00: 4 fewer of 20 cases pass" in text
     assert "and since 2026-11-01 10:00: 12 fewer of 20 cases pass" in text
 
@@ -174,7 +174,7 @@ def test_gradual_change_is_detected_against_the_first_line(tmp_path: Path) -> No
 def test_changed_setting_under_a_given_label_is_reported(tmp_path: Path) -> None:
     runs = [evaluation("pf", day=1), evaluation("pf", day=2, prompt="chat", versions={"judge": "7"})]
 
-    text = told(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
+    text = report_of(kept(tmp_path / "h.jsonl", *runs, label="nightly"))
 
     assert "label nightly" in text
     assert "the same verdict on each of 2 cases" in text
@@ -193,7 +193,7 @@ def test_each_line_has_the_settings_changed_since_the_previous(tmp_path: Path) -
 
     history = kept(tmp_path / "h.jsonl", *runs, label="nightly")
 
-    text = told(history)
+    text = report_of(history)
     assert "changed 2026-11-02 10:00: other times: concurrency 1 → 3 " in text
     assert "changed 2026-11-03 10:00: other answers: prompt schema → chat" in text
     assert "changed 2026-11-04 10:00: other cases: limit " in text
@@ -298,10 +298,10 @@ def test_history_has_a_column_and_plot_of_values_if_any_are_expected(tmp_path: P
     before, now = evaluation("pp"), evaluation("pp", day=2)
     valued = replace(now, metrics={**now.metrics, "value_accuracy": 0.75, "value_accuracy_ci_low": 0.5})
 
-    assert "Values" not in told(kept(tmp_path / "none.jsonl", before, now))
+    assert "Values" not in report_of(kept(tmp_path / "none.jsonl", before, now))
     history = kept(tmp_path / "some.jsonl", before, valued)
 
     (series,) = history.series
     assert series.lines[1].metrics["value_accuracy"] == 0.75
-    assert "Run Pass rate Values TGT" in told(history)
-    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in told(history)
+    assert "Run Pass rate Values TGT" in report_of(history)
+    assert "(.16-1) 0.75 1.00 2 2 0 +0 -0" in report_of(history)

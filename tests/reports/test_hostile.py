@@ -139,27 +139,36 @@ def _texts(value: object) -> Iterator[str]:
 
 def _judged(folder: Path, run: Run) -> str:
     """Return lines of schema and text with unchecked ids."""
-    said = run.metadata.dataset["source"]
+    message = run.metadata.dataset["source"]
     path = folder / "lines.jsonl"
-    one = {"id": said, "schema": {"enum": [said], "required": [said], "type": said}, "text": said}
-    other = {"id": said, "schema": {"const": said, "pattern": said, "additionalProperties": False}, "text": '{"a": 1}'}
+    one = {"id": message, "schema": {"enum": [message], "required": [message], "type": message}, "text": message}
+    other = {
+        "id": message,
+        "schema": {"const": message, "pattern": message, "additionalProperties": False},
+        "text": '{"a": 1}',
+    }
     path.write_text(f"{json.dumps(one)}\n{json.dumps(other)}\n")
     return said_by("judge", path, "-v") + said_by("judge", path, "--json")
 
 
 def _adapted(folder: Path, run: Run) -> str:
-    said = run.metadata.dataset["source"]
-    schema = {"type": "object", "title": said, "properties": {said: {"not": {"const": said}}}, said: said}
+    message = run.metadata.dataset["source"]
+    schema = {
+        "type": "object",
+        "title": message,
+        "properties": {message: {"not": {"const": message}}},
+        message: message,
+    }
     path = folder / "lines.jsonl"
-    path.write_text(json.dumps({"id": said, "task": said, "schema": schema}) + "\n")
+    path.write_text(json.dumps({"id": message, "task": message, "schema": schema}) + "\n")
     return said_by("adapt", path, "-v") + said_by("adapt", path, "--json", "--mode=relax")
 
 
 def _migrated(folder: Path, run: Run) -> str:
     # Lone surrogates are rejected when the file is read.
-    said = run.metadata.dataset["source"].encode(errors="replace").decode()
+    message = run.metadata.dataset["source"].encode(errors="replace").decode()
     path = folder / "old.json"
-    path.write_text(json.dumps({"backend": said, "model": said, "metrics": {"accuracy": 1, said: 1}}))
+    path.write_text(json.dumps({"backend": message, "model": message, "metrics": {"accuracy": 1, message: 1}}))
     return said_by("migrate", path) + said_by("compare", path, path, "-v") + said_by("compare", path, path, "--json")
 
 

@@ -35,8 +35,8 @@ def lines(*records: Record) -> list[str]:
     return [*table_of(*records), *fact_lines(facts(run, summarize(run)))]
 
 
-def table_of(*records: Record, **said: object) -> list[str]:
-    run = examples.run(*records, dataset=said)
+def table_of(*records: Record, **message: object) -> list[str]:
+    run = examples.run(*records, dataset=message)
     return report_lines(tables(run, summarize(run)))
 
 
